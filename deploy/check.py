@@ -93,7 +93,7 @@ def unpack_layer(python, programs):
 
 
 def from_debian(folder, name, package):
-    """Unpacks a Debian package and returns a program from it. Installing the package would start services."""
+    """Unpacks a Debian package and returns a program in it. Installing the package would start services."""
     target = folder / package
     found = target / "usr/bin" / name
     if not found.exists() and shutil.which("apt-get"):
@@ -129,7 +129,7 @@ def yaml():
 
 
 def variants(root):
-    """Names and helm arguments of the examples and of settings that they do not cover."""
+    """Returns the names and helm arguments of the examples and of settings that they do not cover."""
     folder = root / "deploy/helm/examples"
     found = {path.stem: ["-f", path] for path in examples(root)}
     more = "coordinator.maintenance=true,coordinator.key.secret=fedbo-key,coordinator.service.type=LoadBalancer"
@@ -164,7 +164,7 @@ def helm_template(root):
         if objects is None:
             yield f"{name}: {error}"
         elif not objects:
-            yield f"{name}: nothing is made"
+            yield f"{name}: nothing is rendered"
 
 
 def schemas(root):
@@ -220,12 +220,12 @@ def of_pod(owner, template):
         resources = container.get("resources", {})
         memory = [resources.get(kind, {}).get("memory") for kind in ("requests", "limits")]
         if memory[0] is None or memory[0] != memory[1]:
-            yield f"container {container['name']} may swap: its request of memory is not its limit"
+            yield f"container {container['name']} may swap: its memory request differs from its limit"
         names = [mount["name"] for mount in container.get("volumeMounts", [])]
         mounted.update(names)
         for name in names:
             if name not in volumes:
-                yield f"container {container['name']} mounts {name}, which is no volume"
+                yield f"container {container['name']} mounts {name}, which is not a volume"
         if "/tmp" not in [mount["mountPath"] for mount in container.get("volumeMounts", [])]:
             yield f"container {container['name']} has no /tmp"
         for text in container.get("command", []) + container.get("args", []):
@@ -235,9 +235,9 @@ def of_pod(owner, template):
                 yield f"container {container['name']}: the cluster would change {text!r}"
         for variable in container.get("env", []):
             if re.search("TOKEN|PASSWORD|STORE", variable["name"]) and "value" in variable:
-                yield f"container {container['name']}: {variable['name']} is written out and not of a Secret"
+                yield f"container {container['name']}: {variable['name']} has a literal value instead of a Secret"
     for name in set(volumes) - mounted:
-        yield f"volume {name} is mounted nowhere"
+        yield f"volume {name} is not mounted"
     if not selects(owner["spec"].get("selector", {}).get("matchLabels", {}), template["metadata"]["labels"]):
         yield "its selector does not select its pods"
 
@@ -249,7 +249,7 @@ def rules_of_pods(root):
             for fault in of_pod(owner, template):
                 yield f"{name}, {owner['kind']} {owner['metadata']['name']}: {fault}"
         if any(each["kind"] == "Secret" for each in objects):
-            yield f"{name}: a Secret is made; Secrets are named, not written"
+            yield f"{name}: creates a Secret; the chart must only refer to Secrets"
 
 
 def roles(root):
@@ -265,7 +265,7 @@ def roles(root):
                 yield f"{name}: {len(own)} network policies for the {role}"
             for policy in own:
                 if policy["policyTypes"] != ["Ingress", "Egress"]:
-                    yield f"{name}: the policy of the {role} leaves a direction open"
+                    yield f"{name}: the policy of the {role} does not restrict both directions"
                 if role not in ("coordinator", "helper") and policy["ingress"]:
                     yield f"{name}: the {role} can be reached"
                 if any("ports" not in rule for rule in policy["egress"]):
@@ -281,12 +281,12 @@ def roles(root):
                 is_tls = any(text.startswith("--tls-cert") for text in container["args"])
                 wanted = {"path": "/healthz", "port": "coordinators", "scheme": "HTTPS" if is_tls else "HTTP"}
                 if any(probe != wanted for probe in probed.values()) or ports["coordinators"] != 7434:
-                    yield f"{name}: probes ask the helper otherwise than coordinators do"
+                    yield f"{name}: probes query the helper differently than coordinators do"
             else:
                 if (probed["liveness"]["path"], probed["readiness"]["path"]) != ("/healthz", "/readyz?scope=store"):
-                    yield f"{name}: probes ask for other pages"
+                    yield f"{name}: probes request other paths"
                 if {probe["port"] for probe in probed.values()} != {"metrics"} or ports["metrics"] != 7434:
-                    yield f"{name}: probes ask on another port than that of metrics"
+                    yield f"{name}: probes use a port other than the metrics port"
                 reaches = [port["port"] for policy in own for rule in policy["egress"] for port in rule["ports"]]
                 if "of secure sums" in name and 7434 not in reaches:
                     yield f"{name}: the coordinator does not reach its helper"
@@ -338,7 +338,7 @@ MISTAKES = [
     ("coordinator", "coordinator.store.volume.size=big", "/coordinator/store/volume/size"),
     ("coordinator", "coordinator.store.volume.accessMode=ReadWriteMany", "/coordinator/store/volume/accessMode"),
     ("coordinator", "coordinator.dashboard.enabled=true", "/coordinator/dashboard/tokenSecret': minLength"),
-    ("coordinator", "coordinator.resources.limits.memory=2Gi", "request of memory equals its limit"),
+    ("coordinator", "coordinator.resources.limits.memory=2Gi", "memory request must equal the limit"),
     ("coordinator", "coordinator.enabled=false", "nothing is enabled"),
     ("coordinator", "image.repository=", "/image/repository': minLength"),
     ("coordinator", "image.digest=sha256:12", "/image/digest"),
@@ -355,7 +355,7 @@ MISTAKES = [
     ("workers", "worker.studyConfigMap=other", "either study"),
     ("workers", "worker.study=", "either study"),
     ("workers", "worker.study=[study]", "workers share a PostgreSQL database"),
-    ("workers", 'worker.study=storage = "postgresql://me:secret@db/x"', "the password stands in a Secret"),
+    ("workers", 'worker.study=storage = "postgresql://me:secret@db/x"', "the password belongs in a Secret"),
     ("workers", "worker.parallelism=0", "/worker/parallelism"),
     ("workers", "image.repository=", "the worker needs an image"),
     ("north", "agent.token.secret=", "/agent/token/secret': minLength"),
@@ -370,7 +370,7 @@ def refusals(root):
         if objects is not None:
             yield f"{name} with {settings}: accepted"
         elif expected not in error:
-            yield f"{name} with {settings}: {error!r} does not say {expected!r}"
+            yield f"{name} with {settings}: {error!r} does not contain {expected!r}"
 
 
 # Fields that a cluster refuses to change.
@@ -409,7 +409,7 @@ def upgrades(root):
     """Checks that the values of each recorded version are accepted and do not change immutable fields."""
     kept = sorted((root / "deploy/helm/reference").glob("*/fixed.json"))
     if version(root) not in [path.parent.name for path in kept]:
-        yield f"nothing is kept of version {version(root)}: deploy/check.py --record"
+        yield f"version {version(root)} is not recorded: run deploy/check.py --record"
     for path in kept:
         for name, before in json.loads(path.read_text()).items():
             example = path.parent / f"example-{name}.yaml"
@@ -420,7 +420,7 @@ def upgrades(root):
             after = fixed(objects)
             for thing, fields in before.items():
                 if thing not in after:
-                    yield f"{thing} of version {path.parent.name} would be deleted, and its volume is another's"
+                    yield f"{thing} of version {path.parent.name} would be deleted, and its replacement would use another volume"
                     continue
                 for field, value in fields.items():
                     if after[thing].get(field) != value:
@@ -433,7 +433,7 @@ def kubectl(root):
     command = [tool("kubectl"), "create", "--dry-run=client", "--validate=false", "-f", "-"]
     done = run(*command, input=objects, env=environment)
     if "connection refused" in done.stderr or "no configuration" in done.stderr:
-        raise NotRun("kubectl's dry run asks a cluster, and there is none")
+        raise NotRun("kubectl's dry run needs a cluster, and none is available")
     if done.returncode != 0:
         yield done.stderr
 
@@ -513,9 +513,9 @@ def alerts_of_docs(root):
         if not page.endswith("/docs/operations.md") or anchor not in slugs(text):
             yield f"{rule['alert']}: docs/operations.md has no section #{anchor}"
     for row in sorted(rows - watched):
-        yield f"no rule stands for the alert {row!r} of docs/operations.md"
+        yield f"no rule implements the alert {row!r} of docs/operations.md"
     for row in sorted(watched - rows):
-        yield f"docs/operations.md has no alert {row!r}, which a rule stands for"
+        yield f"docs/operations.md has no alert {row!r}, which a rule implements"
 
 
 def queries(root):
@@ -603,7 +603,7 @@ def shell(root):
         if done.returncode != 0:
             yield done.stdout
     if not plain:
-        yield "there is no script"
+        yield "no scripts found"
 
 
 def mode(path):
@@ -652,11 +652,11 @@ def starts(root):
             yield f"{prepare} leaves a restored key open to the group"
         key.write_text("two\n")
         if code(prepare, SHARED="no") != 2 or (folder / "coordinator.key").read_text() != "one\n":
-            yield f"{prepare} takes another key than the volume's"
+            yield f"{prepare} accepts a key other than the volume's"
 
         beginning, own = "prepare-helper.sh", home / "data/helper"
         if code(beginning) or mode(own) != "0o700" or (home / "calls").read_text() != f"helper card --data {own}\n":
-            yield f"{beginning} does not begin a helper in a folder of its own"
+            yield f"{beginning} does not create a helper in a separate folder"
         (own / "helper.key").write_text("one\n")
         (own / "helper.key").chmod(0o660)
         if code(beginning) or mode(own / "helper.key") != "0o600":
@@ -664,14 +664,14 @@ def starts(root):
         if code(beginning, CODE="2") != 2:
             yield f"{beginning} hides that the folder cannot be used"
         if code(beginning, CODE="2", MAINTENANCE="true"):
-            yield f"{beginning} keeps the container away by which a folder is repaired"
+            yield f"{beginning} prevents the start of the container that is used to repair a folder"
         (home / "calls").unlink()
 
         enrol, calls = "enrol-agent.sh", home / "calls"
         if code(enrol, COORDINATOR="https://c") != 2:
-            yield f"{enrol} goes on without a token and an agent"
+            yield f"{enrol} continues without a token and an agent"
         if code(enrol, COORDINATOR="https://c", FEDBO_TOKEN="a", CODE="6") != 6:
-            yield f"{enrol} hides that it was refused"
+            yield f"{enrol} hides a refusal"
         for token in ["a", "a", "b"]:
             code(enrol, COORDINATOR="https://c", FEDBO_TOKEN=token)
         made = calls.read_text().splitlines()
@@ -679,13 +679,13 @@ def starts(root):
             yield f"{enrol} does not enrol once for each token: {made}"
         code(enrol, COORDINATOR="https://c", FEDBO_TOKEN="c", HELPER="fbs1_ab")
         if not calls.read_text().endswith(" --helper fbs1_ab\n"):
-            yield f"{enrol} does not name the helper"
+            yield f"{enrol} does not pass the helper"
 
         for ended in [0, 2, 3, 5, 6]:
             waiting = start("run-agent.sh", CODE=str(ended))
             try:
                 waiting.wait(timeout=1)
-                yield f"run-agent.sh ends after code {ended}, and a restart follows"
+                yield f"run-agent.sh exits after code {ended}, which causes a restart"
             except subprocess.TimeoutExpired:
                 pass
             if ended != 0:
@@ -694,7 +694,7 @@ def starts(root):
                 yield f"run-agent.sh is {'not ' if ended else ''}ready after code {ended}"
             waiting.terminate()
             if waiting.wait(timeout=10) != 0:
-                yield f"run-agent.sh does not end when it is told to, after code {ended}"
+                yield f"run-agent.sh does not exit on SIGTERM after code {ended}"
         for ended in [1, 4]:
             if code("run-agent.sh", CODE=str(ended)) != ended:
                 yield f"run-agent.sh hides code {ended}, after which a restart helps"
@@ -703,7 +703,7 @@ def starts(root):
         until((home / "slow").exists)
         running.terminate()
         if running.wait(timeout=10) != 130:
-            yield "run-agent.sh does not pass SIGTERM on"
+            yield "run-agent.sh does not forward SIGTERM"
 
 
 CHECKS = {

@@ -1,7 +1,7 @@
-"""A steel beam, a metre long, clamped at one end and loaded with 1000 N at the other.
+"""A steel beam of one metre, clamped at one end and loaded with 1000 N at the other.
 
-Takes width and height of its cross-section in mm, and what is to be printed: `mass_kg`, `deflection_mm` or `stress_mpa`, or `NAME=` before one
-of them for another name. The last line is a JSON object with exactly these numbers.
+Takes the width and height of its cross-section in mm, and the numbers to print: `mass_kg`, `deflection_mm` or `stress_mpa`, or `NAME=` before one
+of them to rename it. The last line is a JSON object with exactly these numbers.
 """
 
 import json

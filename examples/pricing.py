@@ -1,14 +1,14 @@
-"""Two shops sell the same thing for a month: what each of them earns.
+"""Profits of two shops that sell the same product for a month.
 
-Reads everybody's prices from FEDBO_ACTIONS and prints the shops' profits. Customers choose between the shops, or stay at home, by a
-logit law; each shop's advertising draws customers from the other one and costs money.
+Reads the shops' actions from FEDBO_ACTIONS and prints their profits. Customers choose between the shops, or stay at home, by a
+logit model. Advertising costs money and attracts customers from the other shop.
 """
 
 import json
 import math
 import os
 
-COST = 1.0  # what a piece costs a shop
+COST = 1.0  # cost of one unit
 CUSTOMERS = 1000.0
 
 actions = json.loads(os.environ["FEDBO_ACTIONS"])

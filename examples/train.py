@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A training script as one might have it: trains a small classifier and prints its validation loss on the last line.
+"""A typical training script: trains a small classifier and prints its validation loss on the last line.
 
     python3 train.py --rate 0.1 --momentum 0.9 --epochs 20 --features quadratic
 
-Plain Python, nothing to install. The two crescents that it separates are drawn from a fixed seed.
+Plain Python without dependencies. The classifier separates two crescents, which are drawn with a fixed seed.
 """
 import argparse
 import math

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Writes the head of each ledger as a metric for the textfile collector of node_exporter: hourly, by cron, as the coordinator's user.
+# Writes the head of each ledger as a metric for node_exporter's textfile collector. Run it hourly by cron as the coordinator's
+# user.
 #
 #   FEDBO_COORDINATOR=/var/lib/fedbo-coordinator ledger-heads.sh /var/lib/node_exporter/textfile
 #
-# Prometheus keeps the heads outside of the machine, and the alert FedboLedgerChanged compares them. The service itself has no such metric.
+# Prometheus stores the heads outside the machine, and the alert FedboLedgerChanged compares them. The service has no such metric.
 set -eu
 file="${1:?usage: ledger-heads.sh FOLDER}/fedbo_ledgers.prom"
 new="$file.$$"
-# In steps, so that a command that fails ends the script and the old file stays.
+# In separate steps, so that a failed command ends the script and the old file is kept.
 set -f
 IFS='
 '

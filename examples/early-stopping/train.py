@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Trains a small classifier and reports its validation loss after every epoch, until it is done or told to stop.
+"""Trains a small classifier and reports its validation loss after every epoch, until it finishes or is asked to stop.
 
     python3 train.py --rate 0.1 --momentum 0.9 --features cubic
 
-Plain Python, nothing to install. The two crescents that it separates are drawn from a fixed seed.
+Plain Python without dependencies. The classifier separates two crescents, which are drawn with a fixed seed.
 """
 import argparse
 import json
@@ -47,7 +47,7 @@ def loss(weights, data):
 
 
 def told_to_stop():
-    """Whether fedbo has written the line `stop`; does not wait for it."""
+    """Return true if fedbo has written the line `stop`, without waiting for it."""
     ready, _, _ = select.select([sys.stdin], [], [], 0)
     return bool(ready) and sys.stdin.readline().strip() == "stop"
 
@@ -71,11 +71,11 @@ def main():
             for j, feature in enumerate(features):
                 velocity[j] = options.momentum * velocity[j] - options.rate * error * feature
                 weights[j] += velocity[j]
-        # The last of these lines is the trial's value too. flush: it is to be seen now, not when there are many.
+        # The last of these lines is also the trial's value. flush: fedbo must see each line immediately.
         print(json.dumps({"epoch": epoch, "value": loss(weights, validation)}), flush=True)
         if told_to_stop():
             print(f"stopped after epoch {epoch}", file=sys.stderr)
-            return  # here one would save what was learned
+            return  # save the model here
 
 
 if __name__ == "__main__":

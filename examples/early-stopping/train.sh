@@ -1,9 +1,9 @@
 #!/bin/sh
-# The same contract in a shell: a loss that falls from 1 towards a level, at a speed, both of which depend on the parameters.
+# The same contract in a shell script: a loss that decays from 1 to a level; the level and the rate depend on the parameters.
 #
 #   sh train.sh RATE MOMENTUM
 #
-# A shell cannot look at its standard input without waiting for it; so it asks to be stopped by a signal.
+# A shell cannot check its standard input without blocking, so the script handles a signal instead.
 rate=$1 momentum=$2 stop=no
 trap 'stop=yes' USR1
 echo '{"stop_by": "SIGUSR1"}'
@@ -15,4 +15,4 @@ while [ $epoch -le 30 ] && [ $stop = no ]; do
     }'
     epoch=$((epoch + 1))
 done
-[ $stop = no ] || echo "stopped after epoch $((epoch - 1))" >&2   # here one would save what was learned
+[ $stop = no ] || echo "stopped after epoch $((epoch - 1))" >&2   # save the model here

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A lab's experiment: evaluate.sh LAB TEMPERATURE HOURS prints the yield in percent.
-# Two peaks, a high and a low one, moved by a little from lab to lab, and an error of measurement.
+# A lab's experiment: evaluate.sh LAB TEMPERATURE HOURS prints the yield in percent. The yield has a high and a low peak, shifted
+# slightly from lab to lab, and a measurement error.
 exec awk -v lab="$1" -v t="$2" -v h="$3" 'BEGIN {
     moved = (lab - 4.5) * 0.8
     high = 85 * exp(-((t - 64 - moved) / 14) ^ 2 - ((h - 8) / 2.5) ^ 2)

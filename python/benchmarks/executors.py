@@ -1,11 +1,11 @@
-"""Trials of one study by four executors: a process pool, Dask, submitit and Ray.
+"""Measures the trials of one study with four executors: a process pool, Dask, submitit and Ray.
 
     python benchmarks/executors.py [ENGINE ...]
 
 Each executor evaluates 200 trials of 50 ms, four at a time, in processes on this machine. Executors that are not
 installed are skipped; the others run one after another. Prints the seconds until the executor has evaluated its first
-call, and the seconds of the study after that, which cannot be fewer than 2.5. The study proposes random points and is
-stored in memory, so its own share of the time is small.
+call, and the seconds of the study after that, which are at least 2.5. The study proposes random points and is stored in
+memory, so its own overhead is small.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ ENGINES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
 
 
 def timed(engine: str) -> tuple[float, float]:
-    """Seconds until an engine has evaluated its first call, and seconds of the study."""
+    """Return the seconds until an engine has evaluated its first call, and the seconds of the study."""
     began = time.perf_counter()
     with ENGINES[engine]() as executor:
         warm = fedbo.Study("warm", {"x": fedbo.Float(-2, 2)}, direction="minimize", strategy="random")

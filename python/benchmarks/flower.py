@@ -3,8 +3,8 @@
     python benchmarks/flower.py time
     python benchmarks/flower.py fedavg fedbo
 
-A SuperLink and three SuperNodes run on this machine, which must run Linux and be otherwise idle. The package needs its
-extra `flower`. Each part takes about ten minutes and prints a table.
+A SuperLink and three SuperNodes run on this machine, which must run Linux and be otherwise idle. The package must be
+installed with the extra `flower`. Each part takes about ten minutes and prints a table.
 
 `time`: six rounds of `fts`, which end when all agents have delivered, and of `dp-fts-de`, whose uploads have 10 s to
 arrive. The objective takes no time, so almost all of a round of `fts` is spent on starting Flower's processes.
@@ -124,15 +124,15 @@ class Federated(Protocol):
     configs: list[dict[str, str]]
 
     def work(self) -> list[int]:
-        """Units of work per client so far."""
+        """Return the units of work per client so far."""
         ...
 
     def is_in(self, round_number: int) -> bool:
-        """Returns True once a client works on this round."""
+        """Return True once a client works on this round."""
         ...
 
     def first_round_after(self, work: list[int]) -> int:
-        """First round for which clients worked after this amount of work."""
+        """Return the first round for which clients have worked after this amount of work."""
         ...
 
 
@@ -215,7 +215,7 @@ def environment() -> dict[str, str]:
 
 
 def timed(kind: dict[str, object]) -> str:
-    """Measures one algorithm; returns a row of the table of times."""
+    """Measure one algorithm. Return a row of the table of times."""
     with folder() as where:
         federation = Fedbo(where, kind)
         with Deployment(where, federation.configs, environment()) as flower:
@@ -231,7 +231,7 @@ def timed(kind: dict[str, object]) -> str:
         # Skip round 0, which includes enrolment and the initial trials.
         rounds = seconds[1:ROUNDS]
         in_time = sum(fedbo.Agent(home).study_status().uploads_acknowledged for home in federation.homes)
-        # After the last round, each agent of a relayed study sends one more message; a private study needs no more.
+        # After the last round, each agent of a relayed study sends one more message. In a private study it does not.
         of = CLIENTS * (ROUNDS + (kind is RELAYED))
         return f"| {kind['name']} | {_span(rounds, '.1f')} s | {took:.0f} s | {in_time} of {of} | {_span(messages, 'd')} |"
 
@@ -241,7 +241,7 @@ def _span(values: Sequence[float], form: str) -> str:
 
 
 def killed(federation: Federated, where: Path, killed: str, has_database: bool) -> str:
-    """Kills one process; returns a row of the table of failures."""
+    """Kill one process. Return a row of the table of failures."""
     database = where / "state.db" if has_database else None
     with Deployment(where, federation.configs, environment(), database) as flower:
         run = flower.submit(federation.app, federation.config)
@@ -283,7 +283,7 @@ def _ended(status: str) -> str:
 
 
 def killed_each(make: Callable[[Path], Federated]) -> None:
-    """Prints the table of failures of an app."""
+    """Print the table of failures of an app."""
     columns = ["app", "killed in round 3", "the run", "SuperNodes that end", "goes on by itself", "first round of the next run"]
     print(f"| {' | '.join(columns)} | work of each client |", "| --- |" + " --- |" * len(columns), sep="\n", flush=True)
     for who, has_database in (("ServerApp", False), ("SuperLink", False), ("SuperLink", True)):

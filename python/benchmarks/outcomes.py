@@ -8,13 +8,13 @@ known minimum. Gaps below 1e-8 count as 1e-8. Each row has the mean over runs an
 the trials, after two thirds, and after all. Arms with missing packages are skipped: nsga2 (TPE if there are
 constraints) and optuna-gp need Optuna, botorch needs BoTorch.
 
-With --noise, all numbers told to an arm have normal noise; its standard deviation is this share of the standard
+With --noise, all numbers that an arm is told have normal noise. Its standard deviation is this fraction of the standard
 deviation of the number over uniform points. Outcomes use the numbers without noise and the trials that are truly
 feasible (as in Letham, Karrer, Ottoni & Bakshy 2019, Constrained Bayesian optimization with noisy experiments). The arm
 log-ei-plain is log-ei without the augmented expected improvement.
 
 With --choice, fedbo's arms are evaluated by the final trial that a user would choose: the best value among trials with
-feasible observed numbers, or the choice of a model of all trials. Prints how often this trial is truly feasible, the
+feasible observed numbers, or the choice of a model fitted to all trials. Prints how often this trial is truly feasible, the
 mean gap of its objective to the minimum, and the mean of its total constraint violation.
 """
 
@@ -51,7 +51,7 @@ class Problem:
     """Standard deviation of the noise of each number; empty without noise."""
 
     def noisy(self, share: float) -> Problem:
-        """Adds noise with this share of each number's standard deviation over uniform points."""
+        """Add noise with this fraction of each number's standard deviation over uniform points."""
         if share == 0:
             return self
         drawn = random.Random(0)
@@ -60,23 +60,23 @@ class Problem:
         return replace(self, noise=noise)
 
     def told(self, truth: Numbers, seed: int, index: int) -> Numbers:
-        """Numbers that an arm is told about a trial. All arms of a run have the same draws in the same order."""
+        """Return the numbers that an arm is told about a trial. All arms of a run get the same noise in the same order."""
         drawn = random.Random(f"{seed}/{index}")
         return {name: value + drawn.gauss(0, self.noise.get(name, 0.0)) for name, value in truth.items()}
 
     def outcome(self, trials: Sequence[Numbers]) -> float:
-        """Decimal logarithm of the gap of the trials so far."""
+        """Return the decimal logarithm of the gap of the trials so far."""
         feasible = [numbers for numbers in trials if all(numbers[name] <= 0 for name in self.constraints)]
         if len(self.objectives) > 1:
             gap = self.best - hypervolume([[numbers[name] for name in self.objectives] for numbers in feasible])
         else:
-            # Without a feasible trial, the gap is that of a large value.
+            # Without a feasible trial, use the gap of a large value.
             gap = min((numbers[self.objectives[0]] for numbers in feasible), default=1e3) - self.best
         return math.log10(max(gap, LEAST))
 
 
 def hypervolume(points: list[list[float]]) -> float:
-    """Volume below the reference that minimized points dominate, computed by slices along the last coordinate."""
+    """Return the volume below the reference that minimized points dominate, computed in slices along the last coordinate."""
     points = [point for point in points if all(value < REFERENCE for value in point)]
     if not points:
         return 0.0
@@ -140,7 +140,7 @@ def hartmann6(x: list[float]) -> Numbers:
 
 
 def area_of(front: Callable[[float], float], n: int = 400_000) -> float:
-    """Hypervolume of a front f2 = front(f1) for f1 from 0 to 1, by the midpoint rule."""
+    """Return the hypervolume of a front f2 = front(f1) for f1 from 0 to 1, by the midpoint rule."""
     inner = sum(REFERENCE - front((i + 0.5) / n) for i in range(n)) / n
     return inner + (REFERENCE - 1) * (REFERENCE - front(1.0))
 
@@ -193,7 +193,7 @@ def show_choices(name: str, problem: Problem, arm: str, seeds: range, n_trials: 
 
 
 def initial_points(problem: Problem, seed: int) -> list[list[float]]:
-    """Initial points of fedbo."""
+    """Return the initial points of fedbo."""
     space = {f"x{i}": fedbo.Float(0, 1) for i in range(problem.dim)}
     study = fedbo.Study("design", space, direction="minimize", seed=seed)
     points = []

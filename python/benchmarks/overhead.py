@@ -3,7 +3,8 @@
     python benchmarks/overhead.py
 
 The strategy is random, so almost all of the time is spent in the binding, the trial record and the in-memory storage.
-It is an upper bound of the overhead of Python per trial. For comparison, `log-ei` has the cost of its queries in Rust.
+This time is an upper bound on the overhead of Python per trial. For comparison, the time of `log-ei` includes its queries
+in Rust.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import fedbo
 
 
 def milliseconds(strategy: str, n_trials: int, repeats: int = 7) -> float:
-    """Median time of ask and tell per trial over several studies, in milliseconds."""
+    """Return the median time of ask and tell per trial over several studies, in milliseconds."""
     times = []
     for seed in range(repeats):
         space = {"x": fedbo.Float(0, 1), "y": fedbo.Float(1e-5, 1, log=True), "c": ["a", "b", "c"]}
@@ -31,7 +32,7 @@ def milliseconds(strategy: str, n_trials: int, repeats: int = 7) -> float:
 
 
 def import_milliseconds(repeats: int = 7) -> float:
-    """Median time of `import fedbo` over several processes, in milliseconds."""
+    """Return the median time of `import fedbo` over several processes, in milliseconds."""
     script = "import time; t = time.perf_counter(); import fedbo; print((time.perf_counter() - t) * 1e3)"
     runs = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in range(repeats)]
     return statistics.median(float(run.stdout) for run in runs)

@@ -1,4 +1,4 @@
-"""Measures the regret if crashes are reported as large values, by the size of the value, and results without crashes.
+"""Measures the regret if crashes are reported as large values, for several sizes of the value, and results without crashes.
 
     python benchmarks/penalties.py [--runs 9] [--trials 40] [--rows log-ei,ts,...] [--penalties fail,1,10,1e3,...] [--clean]
 
@@ -36,7 +36,7 @@ def gap(x: float, y: float, at: tuple[float, float] = (0.3, 0.7)) -> float:
 
 
 def objective(penalty: str, at: tuple[float, float] = (0.3, 0.7)) -> Callable[[fedbo.Params], float]:
-    """The objective, which crashes in a corner."""
+    """Return the objective, which crashes in a corner."""
 
     def value(params: fedbo.Params) -> float:
         x, y = float(params["x"]), float(params["y"])
@@ -71,7 +71,7 @@ def alone(penalty: str, seed: int, trials: int, strategy: str) -> float:
 
 
 def after_another(penalty: str, seed: int, trials: int, strategy: str) -> float:
-    """Best value of a study that learns from an old study of the same function with a slightly shifted minimum."""
+    """Return the best value of a study that learns from an old study of the same function with a slightly shifted minimum."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +83,7 @@ def after_another(penalty: str, seed: int, trials: int, strategy: str) -> float:
 
 
 def together(penalty: str, seed: int, trials: int, algorithm: str) -> float:
-    """Median of the parties' best values."""
+    """Return the median of the parties' best values."""
     initial = 5
     labs = fedbo.Federation(
         "labs",

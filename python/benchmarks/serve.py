@@ -4,8 +4,8 @@
     python benchmarks/serve.py --optuna /path/to/venv/bin/python # also Optuna; needs optuna and grpcio
 
 Workers are threads in several processes on this machine, so they share its processors with the server. A worker measures
-an ask from its request to the trial, including the time in the server's queue. The storage of both is an SQLite file in
-a temporary folder, or the memory of the server, which is lost when the server stops.
+the time from its request to the trial, including the time in the server's queue. Both servers store trials in an SQLite
+file in a temporary folder, or in memory, where they are lost when the server stops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = ("x", "y", "z")
 
 
 def fedbo_worker(url: str, token: str, seconds: float) -> list[float]:
-    """Runs a worker until the study is full; returns the seconds of each ask."""
+    """Run a worker until the study is full. Return the seconds of each ask."""
     import fedbo
 
     worker = fedbo.Worker(url, token)
@@ -51,7 +51,7 @@ def fedbo_worker(url: str, token: str, seconds: float) -> list[float]:
 
 
 def optuna_worker(port: str, n_trials: str, seconds: float) -> list[float]:
-    """Like `fedbo_worker`, with a storage behind Optuna's proxy; the worker itself draws the point."""
+    """Like `fedbo_worker`, with a storage behind Optuna's proxy. The worker itself draws the points."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -71,7 +71,7 @@ def optuna_worker(port: str, n_trials: str, seconds: float) -> list[float]:
 
 
 def optuna_server(address: str, port: str) -> None:
-    """Runs Optuna's proxy until it is killed."""
+    """Run Optuna's proxy until it is killed."""
     import optuna
 
     storage = optuna.storages.InMemoryStorage() if address == "memory" else optuna.storages.RDBStorage(address)
@@ -81,7 +81,7 @@ def optuna_server(address: str, port: str) -> None:
 
 
 def be_workers(kind: str, first: str, second: str, seconds: float, n_threads: int) -> None:
-    """Runs workers as threads of this process; prints the seconds of their asks."""
+    """Run workers as threads of this process. Print the seconds of their asks."""
     work: Callable[[str, str, float], list[float]] = fedbo_worker if kind == "fedbo" else optuna_worker
     asks: list[float] = []
     lost: list[BaseException] = []
@@ -101,7 +101,7 @@ def be_workers(kind: str, first: str, second: str, seconds: float, n_threads: in
 
 
 def timed(python: str, kind: str, first: str, second: str, options: argparse.Namespace) -> str:
-    """Runs the workers; returns their measurements as a row of a table."""
+    """Run the workers. Return their measurements as a row of a table."""
     each = options.workers // options.processes
     words = [python, __file__, "--be", kind, first, second, str(options.seconds), str(each)]
     began = time.perf_counter()

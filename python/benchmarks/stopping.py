@@ -23,7 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import fedbo
 
-# Name, low, high, is logarithmic, is an integer.
+# Name, low, high, whether it is logarithmic, whether it is an integer.
 SPACE = [
     ("learning_rate", 1e-3, 1.0, True, False),
     ("num_leaves", 2, 128, True, True),
@@ -34,18 +34,18 @@ SPACE = [
     ("min_split_gain", 1e-4, 10.0, True, False),
 ]
 OPTUNA = ["no pruner", "median", "successive halving", "hyperband"]
-# The rules of fedbo, and the pruner to compare each with.
+# The rules of fedbo, each with the pruner to compare it with.
 RIVALS = {"none": "no pruner", "median": "median", "asha": "successive halving", "hyperband": "hyperband", "bo-bos": "median"}
 
 Report = Callable[[int, float], bool]
 
 
 class Stopped(Exception):
-    """Ends a training."""
+    """Raised to end a training."""
 
 
 def boost(params: dict[str, float], epochs: int, seed: int, report: Report) -> None:
-    """Trains and reports the log loss after each boosting round, until a report returns True."""
+    """Train, and report the log loss after each boosting round until a report returns True."""
     import lightgbm
     import numpy as np
     from sklearn.datasets import load_digits
@@ -80,7 +80,7 @@ class Run:
         self.n_stopped = 0
 
     def train(self, params: dict[str, float], report: Report) -> float | None:
-        """Returns the final value, or None if the training was stopped."""
+        """Return the final value, or None if the training was stopped."""
         scaled = [
             (math.log(params[name] / low) / math.log(high / low)) if log else (params[name] - low) / (high - low)
             for name, low, high, log, _ in SPACE
@@ -105,7 +105,7 @@ class Run:
         return self.used >= self.budget
 
     def at(self, share: float) -> float:
-        """Best loss after a share of the epochs; infinite before the first complete training."""
+        """Return the best loss after a share of the epochs, which is infinite before the first complete training."""
         return min(best for used, best in self.best if used <= share * self.budget)
 
     def n_different(self) -> int:
@@ -197,7 +197,7 @@ def main() -> None:
 
 
 def in_words(values: list[float]) -> str:
-    """Mean and its standard error."""
+    """Format the mean and its standard error."""
     error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
     return f"{statistics.fmean(values):.4f} ± {error:.4f}"
 

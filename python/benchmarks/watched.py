@@ -2,8 +2,8 @@
 
     python benchmarks/watched.py
 
-`fedbo tune` runs pairs of studies with equal seeds: one alone, and one with `fedbo dashboard` and two readers of its
-event stream, which read like a page. Prints the ratio of their times with a 95 % interval over pairs. On a machine with
+`fedbo tune` runs pairs of studies with equal seeds: one alone, and one with `fedbo dashboard` and two clients that read
+its event stream like a page. Prints the ratio of their times with a 95 % interval over pairs. On a machine with
 two processors, the dashboard, the readers and the objective's command share them with the study, as on a user's machine.
 """
 
@@ -41,7 +41,7 @@ def fedbo(*words: str) -> list[str]:
 
 
 def read(url: str, base: str) -> None:
-    """Reads events like a browser until the server stops."""
+    """Read events like a browser until the server stops."""
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     try:
         opener.open(url).read()
@@ -57,7 +57,7 @@ def read(url: str, base: str) -> None:
 
 
 def seconds(is_watched: bool) -> float:
-    """Runs one study and returns its seconds."""
+    """Run one study and return its duration in seconds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         space = "".join(PARAMETER.format(name=parameter) for parameter in "xyz")

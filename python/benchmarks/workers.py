@@ -4,7 +4,7 @@
 
 WORKERS processes of `fedbo tune` (64 by default) share a study of 2,000 trials in a PostgreSQL server that this script
 starts, or in a file. Each trial is a command of 50 ms, and a worker runs `--jobs` of them at a time. Prints the number
-of told trials per second. A trial that is lost or evaluated twice is an error and stops the script. Requires
+of finished trials per second. A trial that is lost or evaluated twice is an error and stops the script. Requires
 PostgreSQL's programs and, if run as root, the user `postgres`.
 """
 
@@ -42,14 +42,14 @@ PARAMETER = '[space.{name}]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
 
 @contextmanager
 def postgresql() -> Iterator[str]:
-    """Starts a temporary server and yields its address."""
+    """Start a temporary server and yield its address."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
     initdb = shutil.which("initdb") or (str(found[0]) if found else None)
     if initdb is None:
         raise SystemExit("PostgreSQL (initdb) is not installed")
     folder = Path(tempfile.mkdtemp(prefix="fedbo-pg-"))
     user: dict[str, str] = {}
-    if os.geteuid() == 0:  # the server refuses to run as root
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
         user = {"user": "postgres", "group": "postgres"}
         shutil.chown(folder, **user)
     layout = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=fedbo", "-D", str(folder / "data")]
@@ -75,7 +75,7 @@ def postgresql() -> Iterator[str]:
 
 @contextmanager
 def sqlite() -> Iterator[str]:
-    """Yields the address of a file next to the study."""
+    """Yield the address of a file next to the study."""
     yield "sqlite:study.db"
 
 
@@ -91,7 +91,7 @@ class Tuned(NamedTuple):
 
 
 def tuned(program: list[str], n_workers: int, n_jobs: int, kind: str, strategy: str) -> Tuned:
-    """Runs a study with several workers. Every trial must be told and evaluated exactly once."""
+    """Run a study with several workers. Every trial must be told and evaluated exactly once."""
     with tempfile.TemporaryDirectory() as name, STORAGES[kind]() as storage:
         folder = Path(name)
         text = STUDY.format(trials=TRIALS, storage=storage, strategy=strategy)

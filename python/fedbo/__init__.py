@@ -77,7 +77,7 @@ if _TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    # Imported on first use, because scikit-learn is an optional dependency.
+    # Import on first use, because scikit-learn is an optional dependency.
     if name == "FedboSearchCV":
         from fedbo.integrations.sklearn import FedboSearchCV
 

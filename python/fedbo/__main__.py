@@ -1,4 +1,4 @@
-"""``python -m fedbo``: the program ``fedbo``."""
+"""``python -m fedbo`` runs the program ``fedbo``."""
 
 import sys
 

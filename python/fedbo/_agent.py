@@ -1,4 +1,4 @@
-"""Agents: parties of a federation over a network, with a Python function as objective."""
+"""Agents: parties of a federation over a network, with Python functions as objectives."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class AgentReport:
     """Result of one call of :meth:`Agent.run`."""
 
     ended: Literal["complete", "study-over"]
-    """``complete``: the agent's plan is done; ``study-over``: the coordinator ended the study earlier."""
+    """``complete``: the agent's plan is complete; ``study-over``: the coordinator ended the study before that."""
     told: int
-    """Trials told by this call."""
+    """Number of trials finished by this call, including failed ones."""
     failed: int
-    """Failed trials among them."""
+    """Number of failed trials among them."""
     budget_spent: bool
-    """True if the agent's budget allowed no further upload and the agent continued with the releases of others."""
+    """True if the agent's budget allowed no further upload, and the agent continued with the releases of others."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +43,27 @@ class StudyStatus:
     agent: str
     """Name of the agent in the study."""
     slot: int
-    """Index of the agent in the roster."""
+    """Index of the agent on the roster."""
     coordinator: str
     """Address of the coordinator."""
     round: int | None
-    """The newest round; ``None`` before the first."""
+    """The latest round; ``None`` before the first one."""
     rounds: int
     """Number of rounds in the agent's plan."""
     ledger_head: str | None
-    """Head of the study's ledger, as ``SEQ:HASH``. All agents with the same sequence number must have the same hash."""
+    """Head of the study's ledger, as ``SEQ:HASH``. Agents with the same sequence number must have the same hash."""
     trials: int
-    """Number of ended trials."""
+    """Number of finished trials."""
     best: float | None
     """The best value."""
     trust_percent: int | None
-    """Trust in the other agents at the newest query, if the algorithm computes one; below 0 if it applies to their negated functions."""
+    """Trust in the other agents at the latest query, if the algorithm computes one. Negative if it applies to their negated functions."""
     uploads_acknowledged: int
     """Number of uploads that the coordinator has acknowledged."""
     uploads_missed: int
     """Number of uploads that arrived too late."""
     finished: bool
-    """True if the agent's plan is done or the study is over."""
+    """True if the agent's plan is complete or the study is over."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class PrivacyStatus:
     delta: float
     """Probability with which the guarantee may fail."""
     epsilon: float | None
-    """Upper bound on the spending at ``delta``; ``None`` if there is no finite bound."""
+    """Upper bound on the spent epsilon at ``delta``; ``None`` if there is no finite bound."""
     releases: int
     """Number of charged uploads."""
 
@@ -87,19 +87,19 @@ class AgentStatus:
     studies: tuple[StudyStatus, ...]
     """The agent's studies, ordered by name."""
     privacy: PrivacyStatus | None
-    """Spending over all studies; ``None`` before the first run of a study that charges."""
+    """Spending over all studies; ``None`` before the first run of a study that charges the budget."""
 
 
 class Agent:
     """One party of a federation over a network. It keeps its function and data, and exchanges messages with a coordinator.
 
-    All state of the agent is in its folder. The agent can be interrupted at any time, also by ``kill -9``, and resumes where it
-    stopped. The choices of its parameters are texts written by the study's operator: a function must not pass them to a shell.
+    All state of the agent is in its folder. The agent can be interrupted at any time, even by ``kill -9``, and resumes where it
+    stopped. The choices of categorical parameters are written by the study's operator: a function must not pass them to a shell.
 
     ``home``
         Folder of an enrolled agent.
     ``study``
-        Name of the study to take part in, if the agent has several.
+        Name of the study to take part in. Required if the agent has several studies.
 
     With a function, :meth:`run` does everything::
 
@@ -131,23 +131,23 @@ class Agent:
         helper: str | None = None,
         proxy: str | None = None,
     ) -> Agent:
-        """Join a study with a token from its operator. Enrolling again is harmless.
+        """Join a study with a token from its operator. The call can be repeated safely.
 
         ``home``
-            Folder of the agent, for its key, its data and its account of spent privacy. It is created if it does not exist.
+            Folder for the agent's key, data and record of privacy spending. It is created if it does not exist.
         ``coordinator``
             Address of the coordinator, ``https://HOST:PORT``.
         ``ca``
             Certificate authority (PEM) of the coordinator, in addition to those of the system.
         ``allow_plain_http``
-            Allow plain HTTP to other machines. Everybody on the network path can then read and change the messages.
+            Allow plain HTTP to other machines. Anybody on the network path can then read and change the messages.
         ``helper``
             Card of the helper, obtained from the party that runs it (``fedbo helper card``). Required if two servers compute the sums.
         ``proxy``
             Outbound proxy, ``http://HOST:PORT``, or ``"none"``. Defaults to ``HTTPS_PROXY``. This machine and the hosts in ``NO_PROXY``
             are reached directly.
 
-        Raises :class:`Refused` if the coordinator refuses or is not the one named by the token. Nothing is stored in this case.
+        Raises :class:`Refused` if the coordinator refuses or is not the one named by the token. Nothing is stored then.
         """
 
         def show(parameters: dict[str, Any]) -> None:
@@ -198,7 +198,7 @@ class Agent:
 
     @property
     def trials(self) -> list[Trial]:
-        """The agent's trials in the study, in the order of asking."""
+        """The agent's trials in the study, in the order in which they were asked for."""
         file = self._home / "trials.db"
         if not file.exists():
             return []
@@ -219,9 +219,9 @@ class Agent:
         proxy: str | None = None,
         on_event: Callable[[PartyEvent], object] | None = None,
     ) -> AgentReport:
-        """Take part until the agent's plan is done or the study is over. A further call resumes where the last one stopped.
+        """Take part until the agent's plan is complete or the study is over. A further call resumes where the last one stopped.
 
-        If the function raises, the trial fails. Ctrl-C releases the running trial, and the next call evaluates it.
+        If the function raises an exception, the trial fails. Ctrl-C releases the running trial, and the next call evaluates it.
 
         ``objective``
             A function of a dict of parameters, or of a :class:`Trial` if its parameter is named ``trial`` or annotated as such.
@@ -230,13 +230,13 @@ class Agent:
         ``go_on_without_budget``
             If the budget allows no further upload, continue with the releases of others. By default :class:`BudgetSpent` is raised.
         ``allow_unprotected``
-            Names of studies that need not charge the budget.
+            Names of studies that are allowed not to charge the budget.
         ``seed``
-            Root seed of the agent's own random numbers, the same in every call. It is secret by default.
+            Seed of the agent's own random numbers, which must be the same in every call. By default, the seed is random and secret.
         ``failures_max``
-            End after this many consecutive failures, 0 for never. By default, end after five failures before the first value.
+            End after this many consecutive failures; 0 means never. By default, end after five failures before the first value.
         ``ca``
-            Certificate authority of the coordinator, if it has changed since :meth:`enrol`.
+            Certificate authority of the coordinator, if it has changed since the call of :meth:`enrol`.
         ``proxy``
             Outbound proxy, as in :meth:`enrol`.
         ``on_event``
@@ -283,7 +283,7 @@ class Agent:
                 on_event(event)
             return spent is not None and not go_on_without_budget
 
-        # Errors name the agent by this label. All paths are absolute.
+        # Error messages refer to the agent by this label. All paths are absolute.
         label = self._home / f"Agent({status.agent!r})"
         ended = _fedbo.run_agent(label, _space.toml(settings), stop, begin, happened, logger.warning)
         if spent is not None and not go_on_without_budget:
@@ -308,9 +308,9 @@ class Agent:
         proxy: str | None = None,
         on_event: Callable[[PartyEvent], object] | None = None,
     ) -> Agent:
-        """Take part from a background thread, for use with :meth:`ask` and :meth:`tell`. Return the agent itself.
+        """Take part on a background thread, for use with :meth:`ask` and :meth:`tell`. Return the agent itself.
 
-        The options are those of :meth:`run`. ``on_event`` is called in that thread.
+        The options are those of :meth:`run`. ``on_event`` is called on that thread.
         """
         if self._session is not None:
             raise Error(f"agent {os.fspath(self._home)!r} is open already; close() it before it is opened with other options")
@@ -319,7 +319,7 @@ class Agent:
         return self
 
     def ask(self, timeout: float | None = None) -> Trial:
-        """Wait for the next trial of the study. A trial that was asked for but not told is returned again.
+        """Wait for the next trial of the study. A trial that has not been told yet is returned again.
 
         Raises :class:`SessionEnded` if there are no further trials, ``TimeoutError`` if there is none after ``timeout`` seconds, and
         the errors of :meth:`run`.
@@ -330,7 +330,7 @@ class Agent:
         return self._session.ask(timeout)
 
     def tell(self, trial: Trial | int, value: float | None = None, *, failed: str | None = None) -> None:
-        """Tell the value of the current trial, or the reason of its failure. The result is durable when this method returns."""
+        """Tell the value of the current trial, or the reason for its failure. The result is durable when this method returns."""
         if (value is None) == (failed is None):
             raise DefinitionError("tell either a value or failed='why'")
         if self._session is None:
@@ -347,7 +347,7 @@ class Agent:
             yield trial
 
     def close(self) -> None:
-        """End the session started by :meth:`open`. The next session asks again for a trial that was not told."""
+        """End the session started by :meth:`open`. A trial that was not told is returned again in the next session."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -382,7 +382,7 @@ class Agent:
 
 
 class _Session:
-    """A run of an agent on a thread of its own. Its trials wait until they are told."""
+    """A run of an agent on a separate thread. Its trials wait until they are told."""
 
     def __init__(
         self,
@@ -394,12 +394,12 @@ class _Session:
         self._name = os.fspath(agent.home)
         self._identity = f"agent {self._name}, study {agent.study_status().study}"
         self._stop = _fedbo.Stop()
-        # Calls to evaluate. None marks the end and stays in the queue.
+        # Calls to evaluate. None marks the end and remains in the queue.
         self._calls: queue.SimpleQueue[_fedbo.Call | None] = queue.SimpleQueue()
         self._held: Trial | None = None
         self._call: _fedbo.Call | None = None
         self._source = ""
-        # Numbers of durable trials. None marks the end and stays in the queue.
+        # Numbers of trials with durable results. None marks the end and remains in the queue.
         self._durable: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
         self._ended = ""
@@ -423,7 +423,7 @@ class _Session:
                 self._calls.put(None)
                 self._durable.put(None)
 
-        # A daemon thread that is joined at exit, because it must end before the interpreter does.
+        # A daemon thread, which is joined at exit because it must end before the interpreter does.
         self._thread = threading.Thread(target=work, name=f"fedbo-agent-{self._name}", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -457,9 +457,9 @@ class _Session:
         held, call = self._held, self._call
         if held is None or call is None or held.number != trial:
             asked = "none is" if held is None else f"trial {held.number} is"
-            raise DefinitionError(f"trial {trial} is not asked for: {asked}")
+            raise DefinitionError(f"trial {trial} is not the current one: {asked}")
         told = None if failed is not None else number(value, "the value told is")
-        # If a previous wait was interrupted, the end of an earlier trial is still in the queue.
+        # If a previous wait was interrupted, the number of an earlier trial is still in the queue.
         while not self._durable.empty():
             if self._durable.get() is None:
                 self._durable.put(None)
@@ -500,7 +500,7 @@ def _settings(
     ca: str | os.PathLike[str] | None,
     proxy: str | None,
 ) -> dict[str, Mapping[str, object]]:
-    """Convert options to the tables of an ``agent.toml``."""
+    """Convert the options to the tables of an ``agent.toml``."""
     tables: dict[str, Mapping[str, object]] = {
         "agent": {
             "seed": seed,

@@ -1,4 +1,4 @@
-"""JSON output of program commands that only compute something."""
+"""JSON documents of commands without side effects."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fedbo._errors import Error
 from fedbo._space import plain
 from fedbo._space import text as checked_text
 
-# A command-line option in a message, with or without its argument: '--agents N', '--sampling-rate <Q>'.
+# A command-line option in a message, with or without its argument, such as '--agents N' or '--sampling-rate <Q>'.
 _OPTION = re.compile(r"'?--([a-z][a-z-]*[a-z])(?: (?:<[A-Z]+>|[A-Z]+(?![\w-])))?'?")
 _NAMES = {"runs": "n_runs", "resume": "resume=True", "overwrite": "overwrite=True", "spend-again": "spend_again=True"}
 
 
 def in_python(text: str) -> str:
-    """Replace command-line options in a message of the program by the Python arguments."""
+    """Replace command-line options in a message of the program by Python arguments."""
     return _OPTION.sub(lambda found: _NAMES.get(found[1], found[1].replace("-", "_")), text)
 
 
@@ -29,7 +29,7 @@ def translated(error: Error) -> Error:
 
 
 def answer(command: str, options: Mapping[str, object], place: str | os.PathLike[str] | None = None) -> Any:
-    """Run a command and parse its JSON output. Options that are None are omitted."""
+    """Run a command and parse its JSON document. Options that are None are omitted."""
     words = ["fedbo", *command.split()]
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")

@@ -1,8 +1,8 @@
-"""Exceptions of fedbo, which the native module raises as well."""
+"""Exceptions of fedbo. The native module raises them too."""
 
 
 class Error(Exception):
-    """Base class of fedbo's errors. The message says how to continue."""
+    """Base class of fedbo's errors. The message explains how to continue."""
 
 
 class DefinitionError(Error, ValueError):
@@ -18,7 +18,7 @@ class ObjectiveError(Error):
 
 
 class Refused(Error):
-    """Another party, or a setting of this one, refuses to continue."""
+    """Another party refuses to continue, or a setting of this party forbids it."""
 
 
 class BudgetSpent(Refused):
@@ -26,4 +26,4 @@ class BudgetSpent(Refused):
 
 
 class SessionEnded(Error):
-    """No further trials: the agent's plan is done, the study is over, or the agent was closed."""
+    """There are no further trials: the agent's plan is complete, the study is over, or the agent was closed."""

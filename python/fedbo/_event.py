@@ -28,7 +28,7 @@ WARNINGS = frozenset(
 
 @dataclass(frozen=True)
 class PartyEvent:
-    """An event of an agent or a peer. Its effects are durable when it is reported."""
+    """An event of an agent or a peer. The effects of the event are durable when it is reported."""
 
     kind: str
     """Agents and peers: ``waiting``, ``trial-started``, ``trial-ended``, ``refused``, ``misconduct``. Agents only: ``opened``,
@@ -44,6 +44,6 @@ class PartyEvent:
     params: Mapping[str, Value] | None = None
     """The point of the trial."""
     source: str | None = None
-    """Source of the point: initial, the agent's own model, another agent's message or a release, with the trust in it."""
+    """Source of the point: an initial point, the agent's own model, another agent's message or a release, with the trust in it."""
     value: float | None = None
     """The value of the trial, if it has one."""

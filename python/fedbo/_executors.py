@@ -1,4 +1,4 @@
-"""Executors: submitting calls to process pools, Dask, Ray and submitit, and interpreting their errors."""
+"""Executors: submit calls to process pools, Dask, Ray and submitit, and interpret their errors."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from fedbo._errors import Error
 from fedbo._space import printable
 
 ATTEMPTS_MAX = 4
-"""Maximum number of evaluations of a trial if its worker dies each time. Dask and Ray have the same default."""
+"""Maximum number of evaluations of a trial whose worker dies each time. Dask and Ray have the same default."""
 
 
 class Executor(Protocol):
-    """Anything that runs functions elsewhere: ``concurrent.futures``, Dask, Ray, submitit, loky, mpi4py."""
+    """An object that runs functions elsewhere: from ``concurrent.futures``, Dask, Ray, submitit, loky or mpi4py."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
         """Start a call. The returned object has ``add_done_callback`` and ``result``, or ``done`` and ``result``."""
 
 
 class WorkerDied(Exception):
-    """The worker of a call died, and the study has to retry the call, not the executor. The cause is the engine's error."""
+    """The worker of a call died, and the study must retry the call because the executor does not. The cause is the engine's error."""
 
 
 class Ending(enum.Enum):
-    """The meaning of an evaluation error for its trial."""
+    """Consequence of an evaluation error for its trial."""
 
     RAISED = enum.auto()
-    """The function raised. The trial fails."""
+    """The function raised an exception. The trial fails."""
     DIED = enum.auto()
-    """The worker died, and the engine has used up its own retries. The trial fails."""
+    """The worker died, and the engine has exhausted its own retries. The trial fails."""
     DIED_ONCE = enum.auto()
     """The worker died, and the engine does not retry. The trial is evaluated again."""
     BROKEN = enum.auto()
     """The executor cannot evaluate any point. The run ends."""
 
 
-# Exception classes by name, because their packages are not imported here.
+# Exception classes are given by name, because their packages are not imported here.
 _DIED = {
     "distributed": {"KilledWorker"},
     "ray": {"NodeDiedError", "OutOfMemoryError", "RayActorError", "WorkerCrashedError"},
@@ -71,7 +71,7 @@ def _is_of(given: object, classes: dict[str, set[str]]) -> bool:
 def ending(error: Exception) -> Ending:
     """Classify an error raised by the future of a call."""
     if isinstance(error, WorkerDied) or _is_of(error, _DIED_ONCE):
-        # In submitit, FailedJobError means that the job has a result: the exception of the function.
+        # In submitit, FailedJobError means that the job has a result, which is the exception of the function.
         return Ending.RAISED if _is_of(error, _FAILED) else Ending.DIED_ONCE
     error = raised(error)
     if isinstance(error, (BrokenExecutor, CancelledError, pickle.PicklingError)) or _is_of(error, _BROKEN):
@@ -84,7 +84,7 @@ def ending(error: Exception) -> Ending:
 
 
 def raised(error: Exception) -> Exception:
-    """Unwrap the original exception. Ray wraps the function's exception in one with a coloured traceback as text."""
+    """Unwrap the original exception. Ray wraps it in an exception with a coloured traceback as its text."""
     if isinstance(error, WorkerDied) and isinstance(error.__cause__, Exception):
         return error.__cause__
     cause = getattr(error, "cause", None) if _is_of(error, {"ray": {"RayTaskError"}}) else None
@@ -92,7 +92,7 @@ def raised(error: Exception) -> Exception:
 
 
 def _words(error: BaseException) -> str:
-    """Text of an exception. Its ``__str__`` may raise."""
+    """Return the text of an exception, whose ``__str__`` may raise."""
     try:
         return printable(str(error))
     except Exception:
@@ -107,13 +107,13 @@ def describe(error: BaseException) -> str:
     if _is_of(error, _FAILED):
         return _end_of_traceback(text) or f"{type(error).__name__}: {text}"
     if _is_of(error, _DIED_ONCE) or _is_of(error, _DIED):
-        # The first two lines are followed by the log of submitit's job, or by Ray's list of the machine's processes.
+        # Further lines are the log of submitit's job, or Ray's list of the processes on the machine.
         text = " ".join(text.splitlines()[:2])
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def loggable(error: Exception) -> Exception | None:
-    """Return the exception for logging, or ``None`` if its traceback cannot be formatted or encoded as UTF-8: a log handler would fail."""
+    """Return the exception for logging, or ``None`` if a log handler would fail to format its traceback or encode it as UTF-8."""
     try:
         "".join(traceback.format_exception(error)).encode()
     except Exception:
@@ -122,7 +122,7 @@ def loggable(error: Exception) -> Exception | None:
 
 
 def _end_of_traceback(text: str) -> str | None:
-    """The exception below the last frame of a traceback that is quoted between lines of dashes."""
+    """Return the exception below the last frame of a traceback that is quoted between lines of dashes."""
     quoted = re.search(r"^-{22}\n(.*)\n-{22}$", text, re.DOTALL | re.MULTILINE)
     lines = quoted[1].splitlines() if quoted else []
     frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
@@ -132,7 +132,7 @@ def _end_of_traceback(text: str) -> str | None:
 
 
 def n_workers(executor: Executor) -> int:
-    """Number of calls that an executor runs at once; 1 if it does not tell."""
+    """Return the number of calls that an executor runs at once, or 1 if this is unknown."""
     client = _dask(executor)
     if client is not None:
         n_threads: int = sum(client.nthreads().values())
@@ -141,7 +141,7 @@ def n_workers(executor: Executor) -> int:
 
 
 def _dask(executor: Any) -> Any:
-    """Dask's client, if the executor is one or wraps one; otherwise None."""
+    """Return Dask's client if the executor is one or wraps one, otherwise None."""
     if _is_of(executor, {"distributed": {"Client"}}):
         return executor
     if _is_of(executor, {"distributed": {"ClientExecutor"}}) and not executor._shutdown:
@@ -150,11 +150,11 @@ def _dask(executor: Any) -> Any:
 
 
 def submit(executor: Executor, function: Callable[..., Any], argument: Any) -> Any:
-    """Start a call and return the executor's future."""
+    """Start a call and return its future."""
     client = _dask(executor)
     if client is not None:
-        # Dask treats equal calls as one unless told otherwise, and a point may be tried twice. Dask's executor never ends a call
-        # whose result cannot be unpickled here, for instance if PyTorch is installed on the workers only; futures of its client do.
+        # By default, Dask runs equal calls only once, but a point may be tried twice. Dask's executor never ends a call
+        # whose result cannot be unpickled here, for instance if only the workers have PyTorch. The futures of its client do end.
         return client.submit(function, argument, **{"pure": False, **getattr(executor, "_kwargs", {})})
     future = executor.submit(function, argument)
     if _is_of(future, {"submitit": {"DelayedJob"}}):
@@ -165,7 +165,7 @@ def submit(executor: Executor, function: Callable[..., Any], argument: Any) -> A
 def result(future: Any, over: threading.Event) -> Any:
     """Wait for the result of a call. Raises the exception of the call, or CancelledError once the run is over."""
     if not hasattr(future, "add_done_callback") and hasattr(future, "done"):
-        pause_s = 0.05  # grows to 1 s, the interval of submitit's own loop, because each poll reads a shared file system
+        pause_s = 0.05  # increases to 1 s like in submitit's own loop, because each poll reads a shared file system
         while not future.done():
             if over.wait(pause_s):
                 raise CancelledError

@@ -10,7 +10,7 @@ __version__: Final[str]
 @final
 class Call:
     """
-    A trial to evaluate. Its function may report to it, and must end it once.
+    A trial to evaluate. The evaluation may send reports, and must end the call exactly once.
     """
     @property
     def agent(self, /) -> int:
@@ -49,18 +49,18 @@ class Call:
         """
     def tell_numbers(self, /, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
         """
-        Ends the call with several numbers, in the order of the study's `number_names`.
+        Ends the call with several outcomes, in the order of the study's `number_names`.
         """
 
 @final
 class Federation:
     """
-    A federation. `simulate` adds the objectives of its agents.
+    A federation. The objectives of its agents are passed to `simulate`.
     """
     @property
     def agents(self, /) -> list[tuple[str, bool]]:
         """
-        Names of the agents, each with True if the file has its objective.
+        Names of the agents, each with True if the file defines its objective.
         """
     @property
     def algorithm(self, /) -> str:
@@ -70,16 +70,16 @@ class Federation:
     @property
     def arms(self, /) -> list[str]:
         """
-        The arms that can be compared: the algorithm and its controls.
+        Arms that can be compared: the algorithm and its controls.
         """
     @property
     def contributors(self, /) -> list[str]:
         """
-        Names of the agents that share previous trials and make no queries.
+        Names of the agents that only share previous trials and make no queries.
         """
     def default_arms(self, /, runs: SupportsIndex | None = None) -> list[str]:
         """
-        Returns the arms of a run without explicit arms.
+        Returns the arms that a run has by default.
         """
     @property
     def direction(self, /) -> str:
@@ -89,12 +89,12 @@ class Federation:
     @staticmethod
     def from_file(path: str | PathLike[str], seed: SupportsIndex | None = None) -> Federation:
         """
-        Reads a `federation.toml`. Its agents may have commands and built-in problems.
+        Reads a `federation.toml`. Its agents may have commands or built-in problems as objectives.
         """
     @staticmethod
     def from_text(text: str) -> Federation:
         """
-        Parses a text in the format of a `federation.toml`. Its agents have only names.
+        Parses a text in the format of a `federation.toml`. Its agents have names but no objectives.
         """
     @property
     def initial(self, /) -> int:
@@ -104,7 +104,7 @@ class Federation:
     @property
     def is_charged(self, /) -> bool:
         """
-        True if the arm of the algorithm charges its releases to a budget.
+        True if the algorithm charges its releases to a privacy budget.
         """
     @property
     def name(self, /) -> str:
@@ -123,9 +123,9 @@ class Federation:
         """
     def simulate(self, /, evaluate: Any, on_told: Any, on_warning: Any, *, functions: SupportsGetItem[int, str], arms: SupportsGetItem[int, str], runs: SupportsIndex | None, out: str | PathLike[str], overwrite: bool, resume: bool, spend_again: bool, threads: SupportsIndex | None, failures_max: SupportsIndex | None) -> dict:
         """
-        Runs arms as `fedbo run` does, with results in the folder `out`. `evaluate` starts the
-        evaluations of the agents `functions`. `on_told` is called with the rows of each wave; if it
-        returns True, the run ends.
+        Runs arms like `fedbo run`, with results in the folder `out`. `evaluate` starts the
+        evaluations of the agents named in `functions`. `on_told` is called with the rows of each
+        wave of trials; the run ends if it returns True.
         """
     @property
     def space(self, /) -> dict:
@@ -135,28 +135,29 @@ class Federation:
     @staticmethod
     def table_of(algorithm: str) -> str | None:
         """
-        Returns the name of the table in a `federation.toml` with the options of an algorithm;
-        `None` if the algorithm does not exist.
+        Returns the name of the table in a `federation.toml` that has the options of an algorithm,
+        or `None` if the algorithm does not exist.
         """
     def with_observations(self, /, agent: str, trials: SupportsGetItem[int, tuple[dict, SupportsFloat | SupportsIndex]]) -> Federation:
         """
-        Returns a copy with previous trials of an agent, a list of points and their values.
+        Returns a copy of the federation with previous trials of an agent, given as points and
+        values.
         """
     def with_observations_of(self, /, agent: str, place: str) -> Federation:
         """
-        Returns a copy with the trials of a study or a table, as named by the key `observations` of
-        a file.
+        Returns a copy of the federation with previous trials of an agent, read from a study or a
+        table. `place` has the format of the key `observations` in a file.
         """
 
 @final
 class Mail:
     """
-    The answers given to a process of an agent, and the requests that it leaves.
+    The responses for one process of an agent, and the requests that the process makes.
     """
     def __new__(cls, /, answers: SupportsGetItem[int, tuple[SupportsLenAndGetItem[SupportsIndex], SupportsIndex, SupportsGetItem[int, tuple[str, str]], SupportsGetItem[int, SupportsIndex]]], challenge: SupportsLenAndGetItem[SupportsIndex] | None, asked_ms: SupportsIndex | None) -> Mail:
         """
-        `challenge` and `asked_ms` come from the previous process: its challenge, and the time at
-        which its requests left, in milliseconds since 1970.
+        `challenge` and `asked_ms` are those of the previous process: its challenge, and the time at
+        which its requests were sent, in milliseconds since 1970.
         """
     @property
     def challenge(self, /) -> bytes | None:
@@ -166,13 +167,13 @@ class Mail:
     @property
     def outbox(self, /) -> list[tuple[bytes, str, str, list[tuple[str, str]], bytes]]:
         """
-        The requests without answers. They must be answered in this order.
+        The requests without responses. They must be processed in this order.
         """
 
 @final
 class Picture:
     """
-    A picture of a study. It is drawn on each request.
+    A picture of a study. Each method call draws it again.
     """
     def png(self, /) -> bytes:
         """
@@ -186,25 +187,25 @@ class Picture:
 @final
 class Sampler:
     """
-    Proposes points of a study with trials that are stored elsewhere. Calls release the
-    interpreter's lock while they compute.
+    Proposes points for a study whose trials are stored elsewhere. Methods release the GIL while
+    they compute.
     """
     @staticmethod
     def from_text(label: str | PathLike[str], text: str) -> Sampler:
         """
-        Creates the sampler of a study from a text in the format of a `study.toml`. Errors refer to
-        the text by `label`.
+        Creates the sampler for a study defined by a text in the format of a `study.toml`. Error
+        messages refer to the text as `label`.
         """
     def propose(self, /, told: SupportsGetItem[int, tuple[dict, SupportsFloat | SupportsIndex | None, str]], open: SupportsGetItem[int, dict], number: SupportsIndex) -> tuple[dict, str] | None:
         """
-        Returns the point of trial `number` and its source, given the ended and the open trials;
-        `None` if every point was tried.
+        Proposes the point of trial `number`, given the finished and the open trials. Returns the
+        point and its source, or `None` if every point was tried.
         """
 
 @final
 class Stop:
     """
-    A flag that ends a run from another thread.
+    A flag to end a run from another thread.
     """
     def __new__(cls, /) -> Stop: ...
     def set(self, /) -> None:
@@ -215,7 +216,7 @@ class Stop:
 @final
 class Study:
     """
-    A study. Calls release the interpreter's lock while they compute or wait.
+    A study. Methods release the GIL while they compute or wait.
     """
     def ask(self, /) -> dict:
         """
@@ -232,7 +233,7 @@ class Study:
     @property
     def constraints(self, /) -> list[tuple[str, float | None, float | None]]:
         """
-        Names of the constraints, with the largest and the smallest value that satisfies each.
+        Names of the constraints, each with its upper and lower bound.
         """
     @property
     def direction(self, /) -> str:
@@ -250,34 +251,36 @@ class Study:
         """
     def export(self, /, path: str | PathLike[str], format: str) -> list[Path]:
         """
-        Writes all trials to `path` in the format `csv`, `json` or `tensorboard`. Returns the files.
+        Writes all trials to `path` in the format `csv`, `json` or `tensorboard`. Returns the paths
+        of the written files.
         """
     @staticmethod
     def from_file(path: str | PathLike[str]) -> Study:
         """
-        Creates or resumes the study of a file. Its command is ignored.
+        Creates or resumes the study defined by a file. The file's command is ignored.
         """
     @staticmethod
     def from_text(label: str | PathLike[str], text: str) -> Study:
         """
-        Creates or resumes the study of a text in the format of a `study.toml`. Errors refer to the
-        text by `label`.
+        Creates or resumes the study defined by a text in the format of a `study.toml`. Error
+        messages refer to the text as `label`.
         """
     def identity(self, /) -> str | None:
         """
-        Returns the study's id, which its trials carry; `None` before the first trial. It does not
-        change if the storage is moved, but it does if the study is recreated under the same name.
+        Returns an id that distinguishes this study from others. It remains the same if the storage
+        is moved, but changes if the study is recreated under the same name. A stored study has no
+        id before its first trial.
         """
     @staticmethod
     def import_trials(label: str | PathLike[str], text: str, trials: SupportsGetItem[int, tuple[dict, SupportsGetItem[int, SupportsFloat | SupportsIndex]]]) -> Study:
         """
-        Stores trials as a new study, described by a text in the format of a `study.toml`. If the
+        Stores trials as a new study, defined by a text in the format of a `study.toml`. If the
         study exists, only missing trials are added.
         """
     def insight(self, /, objective: SupportsIndex = 0) -> dict | None:
         """
-        Returns the results of a model of all trials for the objective with this index; `None` if
-        there are fewer than two values.
+        Returns the results of a model fitted to all trials, for the objective with this index.
+        Returns `None` if there are fewer than two values.
         """
     @staticmethod
     def load(address: str, name: str | None = None) -> Study:
@@ -297,7 +300,8 @@ class Study:
     @property
     def number_names(self, /) -> list[str]:
         """
-        Names of a trial's numbers: objectives, then constraints; `value` for a single objective.
+        Names of a trial's outcomes: first objectives, then constraints. A single objective is named
+        `value`.
         """
     @property
     def objectives(self, /) -> list[tuple[str, str]]:
@@ -314,7 +318,7 @@ class Study:
         """
     def report(self, /, number: SupportsIndex, epoch: SupportsIndex, value: SupportsFloat | SupportsIndex) -> str | None:
         """
-        Reports the value of a trial after an epoch. Returns the reason if the trial was stopped.
+        Reports the value of a trial after an epoch. If this stops the trial, returns the reason.
         """
     def retry(self, /, number: SupportsIndex) -> dict:
         """
@@ -322,13 +326,13 @@ class Study:
         """
     def run(self, /, evaluate: Any, on_told: Any, on_warning: Any, *, n_trials: SupportsIndex, jobs: SupportsIndex, timeout: SupportsFloat | SupportsIndex | None, failures_max: SupportsIndex | None, patience: SupportsIndex | None, improvement_min: SupportsFloat | SupportsIndex) -> dict:
         """
-        Evaluates trials until the study has `n_trials`. `evaluate` starts a call and may end it
-        later.
+        Evaluates trials until the study has `n_trials`. `evaluate` starts a call, which may end
+        after `evaluate` returns.
         """
     @property
     def run_options(self, /) -> tuple[int, int] | None:
         """
-        Numbers of trials and jobs in the study's file; `None` without a file.
+        Number of trials and number of jobs in the study's file, or `None` without a file.
         """
     @property
     def seed(self, /) -> int:
@@ -360,54 +364,53 @@ class Study:
         """
     def tell_numbers(self, /, number: SupportsIndex, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
         """
-        Tells the numbers of a trial in the order of `number_names`.
+        Tells the outcomes of a trial in the order of `number_names`.
         """
     def trials(self, /) -> list:
         """
-        Returns all trials in the order of asking.
+        Returns all trials in the order in which they were asked for.
         """
 
 def answer(arguments: SupportsGetItem[int, str]) -> str:
     """
-    Returns the JSON document of a command that only computes one. The first argument is the
+    Runs a command without side effects and returns its JSON document. The first argument is the
     program's name.
     """
 
 def enrol(home: str | PathLike[str], coordinator: str, token: str, ca: str | PathLike[str] | None, allow_plain_http: bool, helper: str | None, proxy: str | None, on_space: Any) -> dict:
     """
-    Enrols an agent. The parameters of its study are passed to `on_space` before anything is stored.
+    Enrols an agent. The parameters of the study are passed to `on_space` before anything is stored.
     """
 
 def enrol_by_mail(file: str | PathLike[str], token: str, mail: Mail, on_space: Any) -> bool:
     """
-    Continues the enrolment of the agent of an `agent.toml`. Returns True once the agent has joined.
-    Until then, the mail's outbox has requests, or another process continues the enrolment. The
-    parameters of the study are passed to `on_space` before anything is stored.
+    Continues the enrolment of the agent of an `agent.toml`. Returns True once the agent is
+    enrolled. Before that, either the outbox of `mail` has requests or another process continues the
+    enrolment. The parameters of the study are passed to `on_space` before anything is stored.
     """
 
 def run_agent(label: str | PathLike[str], text: str, stop: Stop, evaluate: Any, on_event: Any, on_warning: Any) -> str:
     """
-    Runs an agent with the settings of a text in the format of an `agent.toml` until its plan is
-    done. `evaluate` starts its evaluations. `on_event` is called with each event; if it returns
-    True, the run ends. Errors refer to the text by `label`. Returns how the run ended.
+    Runs an agent until its plan is complete, with settings in the format of an `agent.toml`.
+    `evaluate` starts its evaluations. `on_event` is called with each event; the run ends if it
+    returns True. Error messages refer to the settings as `label`. Returns why the run ended.
     """
 
 def run_agent_by_mail(file: str | PathLike[str], mail: Mail, stop: Stop, evaluate: Any | None, on_event: Any, on_warning: Any) -> str:
     """
-    Runs the agent of an `agent.toml` until it would wait for an answer that the mail does not have.
-    `evaluate` starts its evaluations; without it, the agent runs the file's command. `on_event` is
-    called with each event. Returns how the run ended: `interrupted` if the mail's outbox has
-    requests or another process runs the study.
+    Runs the agent of an `agent.toml` until it needs a response that is not in `mail`. `evaluate`
+    starts its evaluations; without it, the agent runs the file's command. `on_event` is called with
+    each event. Returns why the run ended: `interrupted` if the outbox of `mail` has requests or
+    another process runs the study.
     """
 
 def run_peer(path: str | PathLike[str], evaluate: Any, on_event: Any, on_warning: Any, *, stop: Stop, name: str | None, home: str | PathLike[str] | None, listen: str | None, neighbours: SupportsGetItem[int, str], plain_http: bool, leave: bool) -> str:
     """
-    Runs a peer as configured by its file. `evaluate` starts its evaluations instead of a command.
-    `on_event` is called with each event. Returns how the run ended.
+    Runs a peer as configured in its file, with `evaluate` instead of a command. `on_event` is
+    called with each event. Returns why the run ended.
     """
 
 def run_program(arguments: SupportsGetItem[int, str]) -> int:
     """
-    Runs the program `fedbo` with these arguments, starting with its name, and returns its exit
-    status.
+    Runs the program `fedbo` and returns its exit status. The first argument is the program's name.
     """

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from fedbo._study import Direction
 
 Observations = Iterable[tuple[Mapping[str, object], float]] | Study | str | os.PathLike[str]
-"""Previous trials of a party: pairs of a point and its value, a study, or the location of one."""
+"""Previous trials of a party: pairs of a point and its value, a study, or the location of a study or a table."""
 
 FederationCallback = Callable[["Federation", "FederationTrial"], object]
-"""Called after every trial of a simulation."""
+"""A function that is called after every trial of a simulation."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class FederationTrial:
     """A trial of an agent in a simulation."""
 
     arm: str
-    """The arm: the algorithm or a control."""
+    """Name of the arm: the algorithm or a control."""
     agent: str
     """Name of the agent."""
     run: int
-    """Repetition, from 0. Runs with the same number use the same seeds in all arms."""
+    """Index of the repetition, from 0. Runs with the same index use the same seeds in all arms."""
     iteration: int
-    """Number of the query, from 1. Initial points have numbers up to 0."""
+    """Number of the query, starting at 1. Initial points have numbers up to 0."""
     params: Mapping[str, Value]
     """The point."""
     value: float | None
@@ -55,9 +55,9 @@ class FederationTrial:
     best: float | None
     """The agent's best value so far."""
     source: str
-    """Source of the point: initial, the agent's own model, another agent's message or a release, with the trust in it."""
+    """Source of the point: an initial point, the agent's own model, another agent's message or a release, with the trust in it."""
     message: str | None = None
-    """Reason of a failure."""
+    """Reason for a failure."""
     ask_seconds: float = field(default=0.0, compare=False)
     """Time taken to propose the point, in seconds."""
 
@@ -71,7 +71,7 @@ class ArmSummary:
     mean: float | None
     """Mean of the best values over agents and runs."""
     standard_error: float | None
-    """Standard error of the mean over runs. ``None`` for a single run, because its agents count as one value."""
+    """Standard error of the mean over runs. ``None`` for a single run, because the agents of a run count as one value."""
     n: int
     """Number of independent values in the mean."""
     trials: int
@@ -86,14 +86,14 @@ class ArmSummary:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Paired difference between an arm and a control: values of the same agents in runs with the same seeds."""
+    """Paired difference between an arm and a control, for the same agents in runs with the same seeds."""
 
     arm: str
     """Name of the arm."""
     control: str
     """Name of the control."""
     iteration: int | None
-    """Query after which the arms are compared; ``None`` for the end."""
+    """Number of the query after which the arms are compared; ``None`` for the end."""
     mean: float | None
     """Mean of the arm minus the control."""
     standard_error: float | None
@@ -109,17 +109,17 @@ class Comparison:
     n: int
     """Number of independent differences."""
     verdict: Literal["gain", "loss", "unclear"]
-    """``gain`` or ``loss`` if the adjusted p-value is below 5 % with at least three values, otherwise ``unclear``."""
+    """``gain`` or ``loss`` if there are at least three values and the adjusted p-value is below 5 %, otherwise ``unclear``."""
 
 
 @dataclass(frozen=True)
 class FederationResult:
-    """Trials, arms and differences of a simulation, computed and plotted as by ``fedbo run``."""
+    """Trials, arms and differences of a simulation, with the same statistics and plot as ``fedbo run``."""
 
     name: str
     """Name of the federation."""
     ended: Literal["complete", "stopped"]
-    """``stopped``: a callback stopped the simulation before all trials were made."""
+    """``stopped`` if a callback stopped the simulation before all trials had finished."""
     rows: tuple[FederationTrial, ...]
     """The trials, in the order of the results file."""
     arms: tuple[ArmSummary, ...]
@@ -129,9 +129,9 @@ class FederationResult:
     metric: str
     """The compared quantity, ``best`` or ``regret``."""
     spent: str | None
-    """Statement of the privacy that was charged."""
+    """Description of the privacy cost that was charged."""
     svg: str
-    """The curves of all arms, as SVG text."""
+    """Curves of all arms, as SVG text."""
     folder: Path | None
     """The results folder, if one was given."""
     _table: str = field(repr=False)
@@ -143,14 +143,14 @@ class FederationResult:
         return dataframe(self.rows, before, self._parameters, ("value", "best", "ask_seconds", "message"))
 
     def summary(self) -> pd.DataFrame:
-        """Return the arms as a pandas DataFrame. :attr:`arms` gives the same without pandas."""
+        """Return the arms as a pandas DataFrame. :attr:`arms` has the same data and does not need pandas."""
         import pandas as pd
 
         names = ["arm", "mean", "standard_error", "n", "trials", "failed", "ask_seconds_mean"]
         return pd.DataFrame([{name: getattr(arm, name) for name in names} for arm in self.arms], columns=names)
 
     def comparisons(self) -> pd.DataFrame:
-        """Return the paired differences as a pandas DataFrame. :attr:`differences` gives the same without pandas."""
+        """Return the paired differences as a pandas DataFrame. :attr:`differences` has the same data and does not need pandas."""
         import pandas as pd
 
         return pd.DataFrame([vars(each) for each in self.differences], columns=list(Comparison.__dataclass_fields__))
@@ -186,22 +186,20 @@ class Federation:
     ``noisy``
         True if repeated evaluations of a point give different values. Points may then be tried again.
     ``observations``
-        Previous trials by the names of parties that only share them and make no queries: pairs of a dict and a value, a
+        Previous trials by party, for parties that only share them and make no queries: pairs of a dict and a value, a
         :class:`Study`, or a string as in a ``federation.toml``, ``"sqlite:FILE#STUDY"`` or ``"FILE.csv"``. Each of these parties sends
         one message about its trials before the first round.
     ``options``
-        Keys of the algorithm's own table in a ``federation.toml``.
+        Keys of the algorithm's table in a ``federation.toml``.
     ``tables``
         Further tables of that file, such as ``features``, ``privacy``, ``exploration``, ``topology``, ``surrogate``.
 
     Raises :class:`DefinitionError` if an argument is invalid.
 
-    Raises :class:`DefinitionError` if something cannot be used.
-
     >>> import fedbo
     >>> labs = fedbo.Federation("labs", {"x": fedbo.Float(0, 1)}, agents=["north", "south"], rounds=5, direction="maximize")
     >>> result = labs.simulate({"north": lambda p: -abs(p["x"] - 0.3), "south": lambda p: -abs(p["x"] - 0.4)})
-    >>> len(result.rows)  # of each, 3 initial points and 5 queries
+    >>> len(result.rows)  # 3 initial points and 5 queries of each party
     16
     """
 
@@ -222,7 +220,7 @@ class Federation:
         **tables: Mapping[str, object],
     ) -> None:
         if isinstance(agents, str):
-            raise TypeError(f"agents={agents!r} is a single text; give the names of the parties as a list")
+            raise TypeError(f"agents={agents!r} is a single string; give the names of the parties as a list")
         _space.text("algorithm", algorithm)
         written: dict[str, Mapping[str, object]] = {
             "federation": {
@@ -252,7 +250,7 @@ class Federation:
     def from_file(cls, path: str | os.PathLike[str], *, seed: int | None = None) -> Federation:
         """Read a ``federation.toml``. ``seed`` overrides the seed of the file.
 
-        Agents of the file may have commands or built-in problems. They are used for agents that get no function in a simulation.
+        Agents of the file may have commands or built-in problems as objectives. A simulation uses them for agents without a function.
         """
         if seed is not None:
             seed = _space.whole("seed", seed, 0, 2**64 - 1)
@@ -290,7 +288,7 @@ class Federation:
 
     @property
     def arms(self) -> list[str]:
-        """The arms that a simulation can compare: the algorithm and its controls."""
+        """Arms that a simulation can compare: the algorithm and its controls."""
         return list(self._native.arms)
 
     @property
@@ -304,7 +302,7 @@ class Federation:
         return self._native.seed
 
     def stop(self) -> None:
-        """End a running :meth:`simulate` once the trials that are being evaluated have ended. For use in callbacks."""
+        """End a running :meth:`simulate` once the current trials have finished. For use in callbacks."""
         self._stop.set()
 
     def simulate(
@@ -325,31 +323,31 @@ class Federation:
     ) -> FederationResult:
         """Run the whole federation in this process, as ``fedbo run`` does, with functions as objectives.
 
-        If a function raises, the trial fails, and the failure is recorded and logged. Ctrl-C ends the simulation. With ``out``,
-        finished trials are kept, and ``resume`` continues from there.
+        If a function raises an exception, the trial fails, and the failure is recorded and logged. Ctrl-C ends the simulation. With
+        ``out``, finished trials are kept, and ``resume`` continues from there.
 
         ``objectives``
-            Functions by the names of parties, as in :meth:`Study.optimize`. Other parties use the objective of the file.
+            Functions by party, as in :meth:`Study.optimize`. Other parties use the objective in the file.
         ``arms``
-            Names of the arms to run on the same seeds, from :attr:`arms`. The first one is compared with the others. Defaults to the
-            algorithm, and with ``n_runs`` also to its controls.
+            Names of the arms to run with the same seeds, from :attr:`arms`. The first one is compared with the others. Defaults to the
+            algorithm and, with ``n_runs``, also its controls.
         ``n_runs``
-            Number of repetitions of all arms. Each has other random numbers, the same in every arm. By default, one run uses the seed
-            itself.
+            Number of repetitions of all arms. Each uses different random numbers, which are the same in every arm. By default, there is
+            one run with the seed itself.
         ``n_jobs``
-            Number of trials and proposals that run at once. Above 1, functions run in threads unless there is an ``executor``. With
-            the default of 1, functions are called one after another in this thread. The results do not depend on ``n_jobs`` unless
-            the functions do.
+            Number of concurrent trials and proposals. Above 1, functions run in threads unless there is an ``executor``. With the
+            default of 1, functions are called one after another on this thread. The results do not depend on ``n_jobs`` unless the
+            functions do.
         ``executor``
             Any object with a ``submit`` method, as in :meth:`Study.optimize`.
         ``failures_max``
-            End after this many consecutive failures of a party, 0 for never. By default, end after five failures before the party's
+            End after this many consecutive failures of a party; 0 means never. By default, end after five failures before the party's
             first value.
         ``out``
-            The results folder, with ``results.csv``, ``summary.json`` and pictures. By default nothing is kept. Required if releases
-            are charged to a privacy budget, because the folder keeps their ledger.
+            The results folder, with ``results.csv``, ``summary.json`` and pictures. By default, nothing is kept. Required if releases
+            are charged to a privacy budget, because the folder contains their ledger.
         ``resume``, ``overwrite``, ``spend_again``
-            Treatment of existing results in the folder, as the options of ``fedbo run``.
+            Treatment of existing results in the folder, like the options of ``fedbo run``.
         ``callbacks``
             Called with the federation and each trial. A callback may call :meth:`stop`.
         ``show_progress_bar``
@@ -394,7 +392,7 @@ class Federation:
                 raise TypeError(f"objectives[{name!r}] = {function!r} is not a function")
         for name in self._native.contributors:
             if name in objectives:
-                raise DefinitionError(f"agent {name!r} has observations from before and makes no queries: give it no function")
+                raise DefinitionError(f"agent {name!r} has earlier observations and makes no queries: give it no function")
         functions = {index[name]: function for name, function in objectives.items()}
         callbacks = tuple(callbacks)
         self._stop.clear()

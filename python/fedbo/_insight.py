@@ -1,4 +1,4 @@
-"""Results of a model of all trials."""
+"""Results of a model fitted to all trials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Importance:
 
 @dataclass(frozen=True)
 class Insight:
-    """Results of a model that is fitted to all trials, for any strategy. ``fedbo best`` shows the same.
+    """Results of a model fitted to all trials, regardless of the strategy. ``fedbo best`` shows the same results.
 
     >>> import fedbo
     >>> study = fedbo.Study("line", {"x": fedbo.Float(0, 1), "y": fedbo.Float(0, 1)}, direction="minimize")
@@ -36,21 +36,21 @@ class Insight:
     importance: Mapping[str, Importance]
     """Importance of each parameter, in the order of the space."""
     best_by_mean: Trial
-    """The feasible trial with the best model mean. In a noisy study it is a better guess than the trial with the best value, which
-    is biased by luck. There, a trial is feasible if it satisfies all constraints with a probability of at least one half, by models
-    of them; if no trial does, this is the trial with the highest probability."""
+    """The feasible trial with the best model mean. In a noisy study, it is a better choice than the trial with the best value, which
+    is selected for favourable noise. In such a study, a trial is feasible if models of the constraints give it a probability of at
+    least one half to satisfy all of them; if there is no such trial, this is the trial with the highest probability."""
     probability_feasible: float | None
-    """Probability that this trial satisfies all constraints without noise. Only in noisy studies with constraints."""
+    """Probability that this trial satisfies all constraints without noise. ``None`` unless the study is noisy and has constraints."""
     mean: float
     """Model mean at this trial."""
     std: float
     """Model standard deviation at this trial, without noise."""
     noise_std: float
-    """Standard deviation of the noise, as estimated by the model."""
+    """Standard deviation of the noise, estimated by the model."""
     output_transform: str | None
-    """Description of the transform that is applied to the values before they are modelled."""
+    """Description of the transform that is applied to the values before the model is fitted."""
     n_values: int
-    """Number of values used: all up to 2000, otherwise the best 1000 and an even spread of the others."""
+    """Number of values used: all values if there are at most 2000, otherwise the best 1000 and 1000 evenly spread others."""
 
 
 def from_native(found: dict[str, Any]) -> Insight:

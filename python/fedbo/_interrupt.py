@@ -1,4 +1,4 @@
-"""The message after Ctrl-C, which explains how to resume the interrupted call."""
+"""Message after Ctrl-C that explains how to resume the interrupted call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python functions as objectives: calling them and interpreting their results."""
+"""Python functions as objectives: calls the functions and interprets their results."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ or several objectives it returns a dict with all outcomes by name."""
 
 
 def takes_trial(objective: Callable[..., Any]) -> bool:
-    """Return True if the function takes a :class:`Trial` instead of a dict. Raises TypeError if it takes no single argument."""
+    """Return True if the function takes a :class:`Trial` instead of a dict. Raise TypeError if it does not take a single argument."""
     if not callable(objective):
         raise TypeError(f"{objective!r} is not a function")
     try:
         signature = inspect.signature(objective)
-    except (TypeError, ValueError):  # a builtin without a signature
+    except (TypeError, ValueError):  # a builtin function without a signature
         return False
     try:
         signature.bind({})
@@ -49,7 +49,7 @@ def takes_trial(objective: Callable[..., Any]) -> bool:
 
 
 def number(value: object, what: str = "the objective returned") -> float:
-    """Convert a return value to a float. NaN and infinity pass; they are failures of their own kind. ``what`` starts the error message."""
+    """Convert a return value to a float. NaN and infinity pass, to be recorded as failures. ``what`` starts the error message."""
     try:
         given = plain(value)
     except Exception:  # foreign types may raise anything
@@ -65,7 +65,7 @@ def number(value: object, what: str = "the objective returned") -> float:
 
 
 def numbers(given: object, names: Sequence[str], what: str = "the objective returned") -> list[float]:
-    """Convert a dict with exactly these names to a list in their order. ``what`` starts the error message."""
+    """Convert a dict with exactly these names to a list in the order of the names. ``what`` starts the error message."""
     expected = f"a dict with {', '.join(names)}"
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} {given!r}, expected {expected}")
@@ -88,11 +88,11 @@ class _Evaluation:
     function: Callable[..., Any]
     argument: Any
     attempt: int = 1
-    """Number of this evaluation of the trial, from 1."""
+    """Number of this evaluation of the trial, starting at 1."""
 
 
 class Evaluator:
-    """Starts and ends the calls of the native module, on this thread or on an executor."""
+    """Evaluates the calls of the native module on this thread or on an executor."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Evaluator:
         identity: Callable[[], str | None] = lambda: None,
     ) -> None:
         """``objective`` is the function of all agents, or a mapping from an agent's index to its function. ``names`` are the names of a
-        trial's outcomes. ``identity`` returns the study id that trials carry."""
+        trial's outcomes. ``identity`` returns the id of the study, which is stored in trials."""
         self._names = names
         self._identity = identity
         functions = objective if isinstance(objective, Mapping) else {None: objective}
@@ -140,7 +140,7 @@ class Evaluator:
         self._submit(self._executor, _Evaluation(call, stopped, function, argument))
 
     def _submit(self, executor: Executor, evaluation: _Evaluation) -> None:
-        with self._submitting:  # retries of two trials, or a retry and the run, may submit at the same time
+        with self._submitting:  # the run and retries of trials may submit concurrently
             future = _executors.submit(executor, evaluation.function, evaluation.argument)
         with self._lock:
             self._open.add(future)
@@ -179,7 +179,7 @@ class Evaluator:
                 self._open.discard(future)
 
     def _again(self, executor: Executor, evaluation: _Evaluation, error: Exception) -> None:
-        """Submit a trial again. If the run is over, release it instead."""
+        """Submit a trial again, or release it if the run is over."""
         if self.broken is not None or self._over.is_set():
             evaluation.call.release()
             return
@@ -194,11 +194,11 @@ class Evaluator:
             except BaseException as error:
                 self._break(evaluation.call, error)
 
-        # On a thread of its own, because the engine may need this one to answer the submission.
+        # Submit on a separate thread, because the engine may need this thread to complete the submission.
         threading.Thread(target=submit, name=f"fedbo-trial-{number}", daemon=True).start()
 
     def _break(self, call: _fedbo.Call, error: BaseException) -> None:
-        """End the run after an error that does not depend on the point, because it would recur for every other."""
+        """End the run after an error that does not depend on the point, because it would recur for every other point."""
         self.broken = self.broken or error
         call.release()
 
@@ -219,7 +219,7 @@ class Evaluator:
                     self._fail(call, not_finite, describe(not_finite))
                     return
                 self.last_error = not_finite
-                call.tell(value)  # recorded as a failure of its own kind
+                call.tell(value)  # NaN and infinity are recorded as a separate kind of failure
                 self._log(call, not_finite, describe(not_finite))
                 return
         if len(values) > 1:
@@ -239,7 +239,7 @@ class Evaluator:
 
     def _fail(self, call: _fedbo.Call, error: Exception, message: str) -> None:
         self.last_error = error
-        # Before logging, because a user's handler may raise, and the trial must not wait forever.
+        # End the call before logging: a user's log handler may raise, and the trial must not wait forever.
         call.fail(message)
         self._log(call, error, message)
 
@@ -260,5 +260,5 @@ def _cancel(future: Any) -> None:
     if cancel is not None:
         try:
             cancel()
-        except Exception as error:  # for instance from Slurm's scancel; must not hide the error that ended the run
+        except Exception as error:  # for instance from Slurm's scancel; it must not hide the error that ended the run
             logger.warning("a call could not be cancelled: %s", describe(error))

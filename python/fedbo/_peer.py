@@ -1,4 +1,4 @@
-"""Peers: parties of a federation of neighbours, without a coordinator, with a Python function as objective."""
+"""Peers: parties of a federation of neighbours without a coordinator, with Python functions as objectives."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class PeerReport:
     """Result of one call of :meth:`Peer.run`."""
 
     ended: Literal["complete", "left"]
-    """``complete``: everything is shared; ``left``: some neighbours lack reports of this peer, or have not ended."""
+    """``complete``: everything is shared; ``left``: some neighbours lack reports of this peer or have not finished."""
     told: int
-    """Trials told by this call."""
+    """Number of trials finished by this call, including failed ones."""
     failed: int
-    """Failed trials among them."""
+    """Number of failed trials among them."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class NeighbourStatus:
     key: str | None
     """Key of the neighbour; ``None`` until it is known."""
     confirmed: int
-    """Reports of this peer that the neighbour has."""
+    """Number of this peer's reports that the neighbour has confirmed."""
     received: int
-    """Reports of the neighbour that this peer has."""
+    """Number of the neighbour's reports that this peer has received."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +55,21 @@ class PeerStatus:
     key: str
     """Key of the peer."""
     reports: int
-    """Rounds reported by the peer, including the initial points."""
+    """Number of rounds that the peer has reported, including the initial points."""
     rounds: int
-    """Planned rounds."""
+    """Number of planned rounds."""
     trials: int
-    """Ended trials."""
+    """Number of finished trials."""
     best: float | None
     """The best value."""
     conflicts: int
-    """Rounds for which a neighbour has signed two reports."""
+    """Number of rounds for which a neighbour has signed two different reports."""
     neighbours: tuple[NeighbourStatus, ...]
     """The neighbours."""
 
 
 class Peer:
-    """One party of a federation of neighbours, which share their observations and need no coordinator.
+    """One party of a federation of neighbours that share their observations without a coordinator.
 
     Nothing is private: every neighbour sees all points that this peer tries, and their values. All peers use the same federation
     file. A peer can be interrupted at any time and resumes where it stopped::
@@ -108,18 +108,18 @@ class Peer:
         leave: bool = False,
         on_event: Callable[[PartyEvent], object] | None = None,
     ) -> PeerReport:
-        """Take part until everything is shared with all neighbours. A further call resumes where the last one stopped.
+        """Take part until all observations are shared with all neighbours. A further call resumes where the last one stopped.
 
-        If the function raises, the trial fails. Ctrl-C releases the running trial, and the next call evaluates it.
+        If the function raises an exception, the trial fails. Ctrl-C releases the running trial, and the next call evaluates it.
 
         ``objective``
             A function of a dict of parameters, or of a :class:`Trial` if its parameter is named ``trial`` or annotated as such.
         ``leave``
-            End after the last round, without waiting for neighbours that are away or not done.
+            Return after the last round without waiting for neighbours that are unreachable or unfinished.
         ``on_event``
             Called with a :class:`PartyEvent` for each event, between trials.
 
-        Raises :class:`Refused` if a neighbour refuses, or its identity has changed.
+        Raises :class:`Refused` if a neighbour refuses or its identity has changed.
         """
         told = failed = 0
 
@@ -154,7 +154,10 @@ class Peer:
         return PeerReport("complete" if ended == "complete" else "left", told, failed)
 
     def status(self) -> PeerStatus:
-        """Progress of the peer and of its neighbours, read locally. Raises :class:`DefinitionError` before the first run."""
+        """Return the progress of the peer and its neighbours, without network access.
+
+        Raises :class:`DefinitionError` before the first run.
+        """
         document = answer("peer status", {"name": self._name, "home": self._home}, self._file)
         names = NeighbourStatus.__dataclass_fields__
         document["neighbours"] = tuple(

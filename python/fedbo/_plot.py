@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from fedbo._study import Study
 
 Backend = Literal["fedbo", "matplotlib"]
-"""The plotting backend: fedbo itself, or matplotlib if it is installed."""
+"""The plotting backend: fedbo itself, or matplotlib, which must be installed."""
 
 
 class Picture:
-    """A picture of a study, the same that ``fedbo plot`` writes. Notebooks display it.
+    """A picture of a study, as written by ``fedbo plot``. Notebooks display it.
 
     >>> import fedbo
     >>> study = fedbo.Study("parabola", {"x": fedbo.Float(-2.0, 2.0)}, direction="minimize")
@@ -80,7 +80,7 @@ class Plots:
         return self._matplotlib_history() if _is_matplotlib(backend) else self._draw("history")
 
     def slices(self) -> Picture:
-        """Plot the values against each parameter."""
+        """Plot the values of the trials against each parameter."""
         return self._draw("slices")
 
     @overload
@@ -100,7 +100,7 @@ class Plots:
         return self._draw("transfer")
 
     def pareto(self) -> Picture:
-        """Plot several objectives against each other, with the Pareto front. Replaces history, slices and importance."""
+        """Plot several objectives against each other, with the Pareto front. Use it instead of history, slices and importance."""
         return self._draw("pareto")
 
     def _draw(self, name: str) -> Picture:

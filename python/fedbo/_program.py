@@ -1,4 +1,4 @@
-"""The ``fedbo`` program that is bundled with the package."""
+"""The ``fedbo`` program, which is bundled with the package."""
 
 import signal
 import sys
@@ -7,8 +7,8 @@ from fedbo import _fedbo
 
 
 def main() -> int:
-    """Run the program with the arguments of this process; return its exit status."""
-    # The program handles Ctrl-C itself: Python's handler would raise after its clean exit.
+    """Run the program with the arguments of this process, and return its exit status."""
+    # The program handles Ctrl-C itself. Python's handler would raise KeyboardInterrupt after the program has exited cleanly.
     handler = signal.getsignal(signal.SIGINT)
     if handler is not signal.default_int_handler:
         return _fedbo.run_program(["fedbo", *sys.argv[1:]])

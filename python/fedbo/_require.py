@@ -1,4 +1,4 @@
-"""Optional dependencies that only some functions need."""
+"""Optional dependencies of some functions."""
 
 from __future__ import annotations
 

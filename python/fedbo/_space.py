@@ -1,4 +1,4 @@
-"""Parameters of a search space, and definitions in the layout of a ``study.toml``."""
+"""Parameters of a search space, and study definitions in the format of a ``study.toml``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Int:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A parameter with unordered choices: texts, numbers or booleans."""
+    """A parameter with unordered choices: strings, numbers or booleans."""
 
     choices: Sequence[Value]
 
@@ -82,7 +82,7 @@ def _numeric(
 
 
 def parameter(name: str, given: object) -> Parameter:
-    """Convert a user's argument to a parameter: one of ours, or a list of choices."""
+    """Convert a user's argument, a parameter or a list of choices, to a parameter."""
     if isinstance(given, (Float, Int, Categorical)):
         return given
     if isinstance(given, (list, tuple, set, frozenset)):
@@ -118,7 +118,7 @@ def from_keys(keys: Mapping[str, object]) -> Parameter:
 
 
 def plain(value: Any) -> Any:
-    """Convert a NumPy-like scalar, or an integer with ``__index__``, to a Python number; return everything else unchanged."""
+    """Convert a NumPy-like scalar, or an integer with ``__index__``, to a Python number. Return any other value unchanged."""
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "shape", None) == ():
         return item()
@@ -147,21 +147,21 @@ def whole(argument: str, given: object, low: int, high: int = 2**53) -> int:
 
 
 def epoch(given: object) -> int:
-    """Check an epoch reported by a user; epochs count from 1."""
+    """Check an epoch reported by a user. Epochs are counted from 1."""
     return whole("epoch", given, 1, 2**32 - 1)
 
 
 def text(argument: str, given: object) -> str:
     """Check that a user's argument is a string of valid Unicode, without lone surrogates, and return it."""
     if not isinstance(given, str):
-        raise TypeError(f"{argument} = {given!r}, expected a text")
+        raise TypeError(f"{argument} = {given!r}, expected a string")
     if not _is_unicode(given):
         raise DefinitionError(f"{argument} = {given!a} contains a lone surrogate, which is not valid Unicode; remove it")
     return given
 
 
 def printable(text: str) -> str:
-    """Make a string safe to write anywhere: lone surrogates, which ``os.fsdecode`` makes of invalid bytes, become ``\\udcXX``."""
+    """Make a string safe to print: lone surrogates, which ``os.fsdecode`` produces for invalid bytes, become ``\\udcXX``."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -185,14 +185,14 @@ def _is_number(value: object) -> bool:
 def study_tables(
     name: str, space: Mapping[str, Parameter], *, direction: str | None, noisy: bool, **keys: object
 ) -> dict[str, Mapping[str, object]]:
-    """The tables ``[study]``, with additional ``keys``, and ``[space]`` of a study."""
-    # `trials` is a placeholder: the number of trials is an argument of each run.
+    """Return the tables ``[study]``, with additional ``keys``, and ``[space]`` of a study."""
+    # `trials` is a placeholder, because the number of trials is an argument of each run.
     study = {"name": name, "direction": direction, "trials": 1, "noisy": noisy, **keys}
     return {"study": study, "space": {key: each._keys() for key, each in space.items()}}
 
 
 def toml(tables: Mapping[str, Mapping[str, object] | Sequence[Mapping[str, object]]]) -> str:
-    """Write tables and arrays of tables as TOML, in order. Nested mappings become tables of their own; None values are omitted."""
+    """Format tables and arrays of tables as TOML, in order. Nested mappings become subtables, and None values are omitted."""
     lines: list[str] = []
     for name, table in tables.items():
         if isinstance(table, Mapping):
@@ -205,7 +205,7 @@ def toml(tables: Mapping[str, Mapping[str, object] | Sequence[Mapping[str, objec
 
 
 def inline(value: object) -> str:
-    """Write a value as TOML on one line, including nested tables."""
+    """Format a value, which may contain nested tables, as TOML on one line."""
     return _value([], value)
 
 
@@ -236,7 +236,7 @@ def _value(path: list[str], value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return int.__repr__(value)  # regardless of the __repr__ of a subclass
+        return int.__repr__(value)  # not the __repr__ of a subclass
     if isinstance(value, float):
         if math.isnan(value):
             return "nan"

@@ -1,4 +1,4 @@
-"""Studies: ask for points and tell their values."""
+"""Studies: ask for points, and tell their values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ExportFormat = Literal["csv", "json", "tensorboard", "parquet"]
 """File format of an export."""
 
 Callback = Callable[["Study", Trial], object]
-"""Called after every trial that was told."""
+"""A function that is called after every finished trial."""
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,26 @@ class RunReport:
     """Result of one call of :meth:`Study.optimize`."""
 
     told: int
-    """Trials told by this call."""
+    """Number of trials finished by this call, including failed ones."""
     failed: int
-    """Failed trials among them."""
+    """Number of failed trials among them."""
     stopped: int
-    """Trials among them that were stopped early."""
+    """Number of trials among them that were stopped early."""
     open: int
-    """Trials that are still evaluated elsewhere, or were asked for by hand and not told."""
+    """Number of trials that are evaluated elsewhere, or were asked for with :meth:`Study.ask` and not told yet."""
     ended: Ended
     """``complete``: the study has all its trials; ``exhausted``: every point was tried; ``stopped``: a callback or another process
-    stopped the study; ``timeout``; ``patience``: no progress for too long."""
+    stopped the study; ``timeout``: the time limit was reached; ``patience``: there was no improvement for too long."""
     stopped_by: str | None = None
-    """Origin of a stop from elsewhere, for instance ``fedbo stop``."""
+    """The command or process that stopped the study, for instance ``fedbo stop``."""
 
 
 class Study:
     """A study of one party: a search space, a direction, a strategy, and the trials so far.
 
-    Creates the study, or resumes it if ``storage`` already has a study of this name. In that case, every setting that influences the
+    Creates the study, or resumes it if ``storage`` already has a study of this name. In that case, all settings that influence the
     choice of trials must be unchanged. Equal definitions and values give equal trials, both here and in the program ``fedbo``. Any
-    number of threads and processes may work on one study.
+    number of threads and processes may work on the same study.
 
     ``name``
         Name of the study, unique within its storage.
@@ -84,17 +84,17 @@ class Study:
     ``seed``
         Seed of all random numbers.
     ``initial``
-        Number of initial points of a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
+        Number of initial points from a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
     ``noisy``
         True if repeated evaluations of a point give different values. Points may then be tried again.
     ``old_studies``
-        Studies to learn from, as ``[meta] studies``: their storages, or a mapping with the keys of that table.
+        Studies to learn from: their storages, as in ``[meta] studies`` of a ``study.toml``, or a mapping with the keys of that table.
     ``archive``
-        File with the releases of a federation to start from.
+        File with the releases of a federation, from which the study starts.
     ``early_stopping``
-        Keys of the table ``[early_stopping]``. Trainings that report intermediate values may then be stopped early.
+        Keys of the table ``[early_stopping]`` of a ``study.toml``. Trials that report intermediate values may then be stopped early.
 
-    Raises :class:`DefinitionError` if an argument is invalid, :class:`StorageError` if the storage fails.
+    Raises :class:`DefinitionError` if an argument is invalid, and :class:`StorageError` if the storage fails.
 
     >>> study = fedbo.Study("parabola", {"x": fedbo.Float(-2.0, 2.0)}, direction="minimize")
     >>> report = study.optimize(lambda params: params["x"] ** 2, n_trials=15)
@@ -191,7 +191,7 @@ class Study:
         self._evaluating: int | None = None
         self._known_identity: str | None = None
         kind, _, place = native.storage.partition(":")
-        # The location at the time of opening, even if the process changes its working directory.
+        # An absolute path, because the process may change its working directory.
         self._address = f"{kind}:{Path(place).absolute()}" if kind == "sqlite" else native.storage
         return self
 
@@ -215,7 +215,7 @@ class Study:
 
     @property
     def objectives(self) -> dict[str, Direction]:
-        """Objectives with their directions if there are several, otherwise empty."""
+        """Objectives with their directions, if there are several; otherwise empty."""
         named = self._native.objectives
         return {name: "minimize" if direction == "minimize" else "maximize" for name, direction in named}
 
@@ -230,7 +230,7 @@ class Study:
 
     @property
     def space(self) -> dict[str, Parameter]:
-        """Parameters in their order."""
+        """Parameters by name, in their order."""
         return {name: _space.from_keys(keys) for name, keys in self._native.space.items()}
 
     @property
@@ -255,12 +255,12 @@ class Study:
 
     @property
     def trials(self) -> list[Trial]:
-        """All trials in the order of asking."""
+        """All trials in the order in which they were asked for."""
         return [self._trial(fields) for fields in self._native.trials()]
 
     @property
     def best_trial(self) -> Trial:
-        """The best trial that satisfies all constraints; the earliest one of equal values. Raises :class:`Error` if there is none yet.
+        """The best trial that satisfies all constraints, and of equal ones the earliest. Raises :class:`Error` if there is none yet.
 
         For several objectives use :attr:`best_trials`.
         """
@@ -272,7 +272,7 @@ class Study:
 
     @property
     def best_trials(self) -> list[Trial]:
-        """The Pareto front: the feasible trials that no other trial dominates, in the order of asking. With one objective, the best trial.
+        """The Pareto front: the feasible trials that no other trial dominates, ordered by number. With one objective, the best trial.
 
         A trial dominates another one if it is at least as good in all objectives and better in at least one.
         """
@@ -295,13 +295,13 @@ class Study:
         return _trial.from_native(fields, report, self._identity())
 
     def _identity(self) -> str | None:
-        """Id of the study, which its trials carry; ``None`` before the first trial."""
+        """Return the id of the study, which is stored in its trials; ``None`` before the first trial of a stored study."""
         if self._known_identity is None:
             self._known_identity = self._native.identity()
         return self._known_identity
 
     def _number_of(self, trial: Trial | int) -> int:
-        """Number of a trial of this study, given as a trial or as its number."""
+        """Return the number of a trial of this study, given as a trial or as a number."""
         if not isinstance(trial, Trial):
             return _space.whole("trial", trial, 0)
         if trial._study is not None and trial._study != self._identity():
@@ -312,7 +312,7 @@ class Study:
         return trial.number
 
     def ask(self) -> Trial:
-        """Ask for the next trial: a waiting one, or a new proposal. It stays reserved until it is told or released."""
+        """Ask for the next trial: a waiting one, or a new proposal. The trial is reserved until it is told or released."""
         fields = self._native.ask()
         held = fields["number"]
         return self._trial(fields, lambda epoch, value: self.report(held, epoch, value))
@@ -320,10 +320,10 @@ class Study:
     def tell(
         self, trial: Trial | int, value: float | Mapping[str, float] | None = None, *, failed: str | None = None
     ) -> None:
-        """Tell the value of a trial, or the reason of its failure. The result is durable when this method returns.
+        """Tell the value of a trial, or the reason for its failure. The result is durable when this method returns.
 
         With constraints or several objectives, the value is a dict with all outcomes by name. Telling the same result again has no
-        effect. Raises :class:`StorageError` if the trial was told another result or is being evaluated elsewhere, and
+        effect. Raises :class:`StorageError` if the trial already has a different result or is being evaluated elsewhere, and
         :class:`DefinitionError` if it belongs to another study.
         """
         if (value is None) == (failed is None):
@@ -336,7 +336,7 @@ class Study:
             self._native.tell(self._number_of(trial), number(value, "the value told is"))
 
     def report(self, trial: Trial | int, epoch: int, value: float) -> bool:
-        """Report the value of a trial after an epoch of its training. Return True if the trial was stopped, and thereby told.
+        """Report the value of a trial after an epoch of its training. Return True if the trial was stopped; it is then already told.
 
         Raises :class:`Error` if the study has no ``early_stopping``.
         """
@@ -344,13 +344,13 @@ class Study:
         return self._native.report(self._number_of(trial), _space.epoch(epoch), reported) is not None
 
     def enqueue(self, params: Mapping[str, Value]) -> Trial:
-        """Add a point of your own to the queue. The next caller of :meth:`ask` gets it."""
+        """Add a point of your own to the queue. The next call of :meth:`ask` returns it."""
         params = _space.mapping("params", params, "values by the names of parameters")
         given = {name: _space.plain(value) for name, value in params.items()}
         return self._trial(self._native.enqueue(given))
 
     def release(self, trial: Trial | int) -> None:
-        """Release a trial that was asked for. The next caller of :meth:`ask` gets it."""
+        """Release a trial that was asked for. The next call of :meth:`ask` returns it."""
         self._native.release(self._number_of(trial))
 
     def retry(self, trial: Trial | int) -> Trial:
@@ -358,7 +358,7 @@ class Study:
         return self._trial(self._native.retry(self._number_of(trial)))
 
     def stop(self) -> None:
-        """End a running :meth:`optimize` once the trials that are being evaluated have ended. For use in callbacks."""
+        """End a running :meth:`optimize` once the current trials have finished. For use in callbacks."""
         self._stop.set()
 
     def optimize(
@@ -377,9 +377,9 @@ class Study:
     ) -> RunReport:
         """Evaluate a function until the study has ``n_trials`` trials, including those of earlier calls and other processes.
 
-        If the function raises, the trial fails: it is recorded and logged, but not modelled. Ctrl-C releases the running trial, and
-        the next call, in this process or another, evaluates it. Functions on other threads cannot be interrupted; the call returns
-        once they have finished.
+        If the function raises an exception, the trial fails: the failure is recorded and logged, but is not part of the model. Ctrl-C
+        releases the running trial, and the next call, in this process or another, evaluates it. Functions on other threads cannot be
+        interrupted; the call returns once they have finished.
 
         ``objective``
             A function of a dict of parameters, or of a :class:`Trial` if its parameter is named ``trial`` or annotated as such. With
@@ -387,20 +387,20 @@ class Study:
         ``n_trials``
             Total number of trials. Defaults to the number in the study's file.
         ``n_jobs``
-            Number of trials evaluated at once, by Python threads unless there is an ``executor``. Defaults to 1, or to the number of
-            workers that the executor reports.
+            Number of concurrent trials, which run on Python threads unless there is an ``executor``. Defaults to 1, or to the number
+            of workers that the executor reports.
         ``executor``
             Any object with a ``submit`` method: a process pool, Dask's ``client.get_executor()``, a
             :class:`fedbo.integrations.ray.RayExecutor`, a submitit executor. If the worker of a trial dies, the trial is evaluated again.
         ``timeout``
-            Time in seconds after which no further trial starts.
+            Time in seconds after which no further trials start.
         ``patience``, ``improvement_min``
             End after ``patience`` consecutive trials without an improvement of the best value by more than ``improvement_min``. With
             several objectives, end after ``patience`` consecutive trials that are each dominated by an earlier one.
         ``failures_max``
-            End after this many consecutive failures, 0 for never. By default, end after five failures before the first value.
+            End after this many consecutive failures; 0 means never. By default, end after five failures before the first value.
         ``callbacks``
-            Called with the study and each trial that was told. A callback may call :meth:`stop`.
+            Called with the study and each finished trial. A callback may call :meth:`stop`.
         ``show_progress_bar``
             Show a tqdm progress bar.
 
@@ -423,7 +423,7 @@ class Study:
             if not callable(function):
                 raise TypeError(f"{function!r} is not a function")
         if self._evaluating == threading.get_ident():
-            raise Error(f"study {self.name!r} is evaluating this very function, which cannot run the study itself")
+            raise Error(f"study {self.name!r} is evaluating this function, which cannot run the study itself")
         jobs = min(jobs, max(total, 1))
         self._stop.clear()
         with contextlib.ExitStack() as stack:
@@ -464,7 +464,7 @@ class Study:
             raise evaluator.broken
         if ended["ended"] == "failing":
             raise ObjectiveError(
-                f"the run of study {self.name!r} ended since its trials failed one after another; the last error is the cause of "
+                f"the run of study {self.name!r} ended because consecutive trials failed; the last error is the cause of "
                 "this one (failures_max=0 continues despite failures)"
             ) from evaluator.last_error
         if self._stop.is_set() and ended["ended"] == "complete":
@@ -476,7 +476,7 @@ class Study:
     def _how_to_resume(self) -> str:
         if self.storage == "memory:":
             return (
-                f"the finished trials of study {self.name!r} are in this process alone; call optimize again to continue, and give the "
+                f"the finished trials of study {self.name!r} exist only in this process; call optimize again to continue, and give the "
                 f"study a storage to keep them, such as storage='sqlite:{self.name}.db'"
             )
         return (
@@ -501,8 +501,8 @@ class Study:
 
         Parameters are in columns ``params_NAME``, outcomes other than ``value`` in columns ``outcomes_NAME``.
 
-        The values equal those of ``fedbo trials``: a trial that was stopped early has its last reported value. If trials have several
-        outcomes, the column ``feasible`` tells if they satisfy all constraints.
+        The values are those of ``fedbo trials``: a trial that was stopped early has its last reported value. If trials have several
+        outcomes, the column ``feasible`` is True for trials that satisfy all constraints.
         """
         names = self._native.number_names
         before = ("number", "value", "state", "source") + (("feasible",) if len(names) > 1 else ())
@@ -512,7 +512,7 @@ class Study:
         return _trial.dataframe(trials, before, self._native.space, after, outcomes)
 
     def insight(self, objective: str | None = None) -> Insight:
-        """Fit a model to all trials. It gives the importance of the parameters and the best trial by its mean.
+        """Fit a model to all trials. Return the importance of the parameters and the best trial by the model mean.
 
         With several objectives, ``objective`` is the name of one of them, and constraints are ignored. Raises :class:`Error` if there
         are fewer than two values.
@@ -535,11 +535,11 @@ class Study:
         return Plots(self)
 
     def export(self, path: str | os.PathLike[str], format: ExportFormat | None = None) -> list[Path]:
-        """Write all trials to a file, atomically. Return the files that were written.
+        """Write all trials to a file, atomically. Return the paths of the written files.
 
         ``format``
-            ``"csv"`` and ``"json"``: as written by ``fedbo export``; ``"tensorboard"``: ``path`` is a folder of event files;
-            ``"parquet"``: :meth:`trials_dataframe` written by pandas, which needs pyarrow. Defaults to the file's extension.
+            ``"csv"`` and ``"json"``: as written by ``fedbo export``; ``"tensorboard"``: event files in the folder ``path``;
+            ``"parquet"``: :meth:`trials_dataframe`, written by pandas, which needs pyarrow. Defaults to the file's extension.
         """
         path = Path(path)
         if format is None:
@@ -547,7 +547,7 @@ class Study:
             format = endings.get(path.suffix.lower())
         if format not in ("csv", "json", "tensorboard", "parquet"):
             raise DefinitionError(
-                f"{path}: which form? Give the file the ending .csv, .json or .parquet, or say format='csv', 'json', 'parquet' "
+                f"{path}: unknown format; use the extension .csv, .json or .parquet, or format='csv', 'json', 'parquet' "
                 "or, for a folder of event files, 'tensorboard'"
             )
         if format == "parquet":
@@ -592,7 +592,7 @@ class Study:
 
 
 def _label(name: str) -> Path:
-    """Label of the definition in error messages."""
+    """Return the label of the definition in error messages."""
     return Path(f"Study({name!r})".replace("/", "_"))
 
 

@@ -25,7 +25,7 @@ class Trial:
     """
 
     number: int
-    """Position in the order of asking, from 0."""
+    """Number of the trial in the order of asking, starting at 0."""
     params: Mapping[str, Any]
     """The point: a value for every parameter."""
     value: float | None = None
@@ -39,17 +39,17 @@ class Trial:
     source: str = ""
     """Source of the point: ``initial``, ``own``, ``enqueued``, ..."""
     message: str | None = None
-    """Reason why the trial failed or was stopped."""
+    """Reason for the failure or the stop."""
     reports: tuple[tuple[int, float], ...] = ()
-    """Intermediate values reported during training: pairs of an epoch, from 1, and the value after it."""
+    """Intermediate values reported during training: pairs of an epoch, counted from 1, and the value after this epoch."""
     asked_at: datetime | None = None
-    """Time at which the trial was asked for."""
+    """Time when the trial was asked for."""
     told_at: datetime | None = None
-    """Time at which the result was told."""
+    """Time when the result was told."""
     seconds: float | None = None
     """Duration of the last evaluation in seconds."""
     _order: int | None = field(default=None, repr=False, compare=False)
-    """Position in the order of telling, from 0."""
+    """Position in the order of telling, starting at 0."""
     _study: str | None = field(default=None, repr=False, compare=False)
     """Id of the study; ``None`` if unknown."""
     _report: Callable[[int, float], bool] | None = field(default=None, repr=False, compare=False)
@@ -60,9 +60,9 @@ class Trial:
     def report(self, epoch: int, value: float) -> bool:
         """Report the value after an epoch of training, counted from 1. Return True if the training should stop.
 
-        The function should then return; its return value is ignored. In a study with ``early_stopping``, reports are stored and
-        trainings may be stopped early; a report of NaN or infinity stops the training and fails the trial. In other studies, every
-        training under :meth:`Study.optimize` continues, and a report of a trial from :meth:`Study.ask` raises :class:`Error`.
+        The function should then return; its return value is ignored. In a study with ``early_stopping``, reports are stored and may
+        stop the training early; a report of NaN or infinity stops the training, and the trial fails. In other studies, training
+        under :meth:`Study.optimize` always continues, and a report of a trial from :meth:`Study.ask` raises :class:`Error`.
         """
         if self._report is None:
             raise Error(
@@ -110,7 +110,7 @@ def from_native(
 
 
 class HasParams(Protocol):
-    """A trial of a study or of a federation."""
+    """A trial of a study or a federation."""
 
     @property
     def params(self) -> Mapping[str, Any]:
@@ -125,7 +125,8 @@ def dataframe(
     after: Iterable[str],
     outcomes: Iterable[str] = (),
 ) -> pd.DataFrame:
-    """One row per trial: attributes, outcomes in columns ``outcomes_NAME``, parameters in columns ``params_NAME``, more attributes."""
+    """Return a DataFrame with one row per trial: attributes, outcomes in columns ``outcomes_NAME``, parameters in columns ``params_NAME``,
+    further attributes."""
     import pandas as pd
 
     columns = {name: [getattr(trial, name) for trial in trials] for name in before}

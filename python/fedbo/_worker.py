@@ -1,6 +1,6 @@
 """A worker of ``fedbo serve``: asks for trials over HTTP, evaluates them, and tells their results.
 
-Needs only the standard library: this file may be copied to a machine without fedbo.
+Needs only the standard library, so this file can be copied to a machine without fedbo.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ else:
     except ImportError:  # this file was copied without the package
 
         class Error(Exception):
-            """Base class of fedbo's errors. The message says how to continue."""
+            """Base class of fedbo's errors. The message explains how to continue."""
 
 
 logger = logging.getLogger("fedbo")
 
 Status = Literal["full", "stopped"]
-"""Reason why there is no further trial: the study has all its trials, or it was stopped."""
+"""Reason why there are no further trials: the study has all its trials, or it was stopped."""
 
 _RETRIED = (429, 502, 503, 504)
 _PASSING = ("unreachable", "busy", "unavailable")
 _WAIT_S = 30.0
 _TIMEOUT_S = 60.0
-# A request may have 64 KiB, and a character of a message takes up to 12 bytes in JSON.
+# A request is limited to 64 KiB, and a character of a message takes up to 12 bytes in JSON.
 _MESSAGE_CHARACTERS = 8000
 _MESSAGE_BYTES = 48_000
 
 
 class ServeError(Error):
-    """The server refused a request or did not answer."""
+    """The server refused a request or did not respond."""
 
     def __init__(self, code: str, message: str, stored: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
-        """Error code, as listed in docs/serve.md; ``unreachable`` if there was no answer."""
+        """Error code, as listed in docs/serve.md; ``unreachable`` if there was no response."""
         self.stored = stored
-        """The stored result, if the trial was already told a different one."""
+        """The stored result, if the trial already has a different one."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,15 @@ class WorkerReport:
     """Result of one call of :meth:`Worker.run`."""
 
     told: int
-    """Trials told by this call."""
+    """Number of trials told by this call, including failed ones."""
     failed: int
-    """Failed trials among them."""
+    """Number of failed trials among them."""
     stopped: int
-    """Trials among them that were stopped early."""
+    """Number of trials among them that were stopped early."""
     lost: int
-    """Trials that were told after their lease had expired. Their results were not used."""
+    """Number of trials told after their lease had expired. Their results were not used."""
     ended: Literal["full", "stopped", "limit"]
-    """``full``: the study has all its trials; ``stopped``: the study was stopped; ``limit``: this call has told ``n_trials``."""
+    """``full``: the study has all its trials; ``stopped``: the study was stopped; ``limit``: this call told ``n_trials`` trials."""
     reason: str
     """The reason, as stated by the server."""
 
@@ -86,7 +86,7 @@ class WorkerTrial:
     def __init__(self, worker: Worker, fields: Mapping[str, Any]) -> None:
         self._worker = worker
         self.number: int = fields["number"]
-        """Position in the order of asking, from 0."""
+        """Number of the trial in the order of asking, starting at 0."""
         self.params: dict[str, Any] = fields["parameters"]
         """The point: a value for every parameter."""
         self.source: str = fields["source"]
@@ -96,7 +96,7 @@ class WorkerTrial:
         self.epochs: int | None = fields.get("epochs")
         """Number of epochs of a complete training, in a study with early stopping."""
         self.stop_reason: str | None = None
-        """Reason to stop the training, once a report was answered with True; ``None`` before."""
+        """Reason to stop the training; ``None`` until a report has returned True."""
 
     def __getitem__(self, name: str) -> Any:
         return self.params[name]
@@ -120,19 +120,19 @@ class Worker:
     ``token``
         The token of the server. Defaults to the environment variable ``FEDBO_WORKER_TOKEN``.
     ``name``
-        The name under which the worker holds trials: letters, digits and the characters ``_.@/-``. It must be unique among the workers
-        that run at the same time. By default it is made of the host name and random characters.
+        Name under which the worker holds trials, made of letters, digits and the characters ``_.@/-``. It must be unique among workers
+        that run at the same time. By default, it consists of the host name and random characters.
     ``ca``
         A PEM file with certificate authorities to trust, in addition to those of the system.
     ``allow_plain_http``
-        Allow plain HTTP to other machines. Everybody on the network path can then read the token and change the messages.
+        Allow plain HTTP to other machines. Anybody on the network path can then read the token and change the messages.
     ``lease_s``
-        Duration of a lease in seconds. Without a renewal in time, the trial becomes available to other workers.
+        Duration of a lease in seconds. If the lease is not renewed in time, the trial becomes available to other workers.
     ``patience_s``
-        Time in seconds for which a request is retried while the server does not answer or is busy.
+        Time in seconds for which a request is retried while the server does not respond or is busy.
 
-    The worker uses the proxy of ``HTTPS_PROXY`` or ``HTTP_PROXY``, but never for this machine or a host in ``NO_PROXY``. Its entries are
-    host names, which include their subdomains, addresses, or networks such as ``10.0.0.0/8``.
+    The worker uses the proxy in ``HTTPS_PROXY`` or ``HTTP_PROXY``, but never for this machine or a host in ``NO_PROXY``. Entries of
+    ``NO_PROXY`` are host names, which include their subdomains, addresses, or networks such as ``10.0.0.0/8``.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Worker:
             raise Error("a worker needs the token of fedbo serve: token=..., or the variable FEDBO_WORKER_TOKEN")
         if not (token.isascii() and token.isprintable() and " " not in token):
             raise Error(
-                "the token has a blank, an end of a line, or another character that a token of fedbo serve cannot have; "
+                "the token has a space, a line break, or another character that a token of fedbo serve cannot have; "
                 "give exactly the content of its --token-file"
             )
         if not url.startswith(("http://", "https://")):
@@ -159,18 +159,18 @@ class Worker:
         host, port = _host_of(url)
         if url.startswith("http://") and not (allow_plain_http or _is_loopback(host)):
             raise Error(
-                f"url = {url!r}: over http everybody on the way can read the token; use https, or allow this with "
+                f"url = {url!r}: over http anybody on the network path can read the token; use https, or allow this with "
                 "allow_plain_http=True"
             )
         self.name = name or _some_name()
-        """The name under which the worker holds trials."""
+        """Name under which the worker holds trials."""
         self.lease_s = float(lease_s)
-        """Duration of a lease in seconds. Without a renewal in time, the trial becomes available to other workers."""
+        """Duration of a lease in seconds. If the lease is not renewed in time, the trial becomes available to other workers."""
         self.patience_s = float(patience_s)
-        """Time in seconds for which a request is retried while the server does not answer."""
+        """Time in seconds for which a request is retried while the server does not respond or is busy."""
         self._url = url.rstrip("/")
         self._authorization = f"Bearer {token}"
-        # urllib's default would use proxies for this machine too.
+        # By default, urllib would use proxies for this machine too.
         handlers: list[urllib.request.BaseHandler] = [_NoRedirect(), urllib.request.ProxyHandler(_proxies(host, port))]
         if url.startswith("https://"):
             context = ssl.create_default_context()
@@ -185,8 +185,8 @@ class Worker:
     def ask(self, wait_s: float | None = None) -> WorkerTrial | Status:
         """Ask for a trial to evaluate. Return ``"full"`` or ``"stopped"`` if there are no further trials.
 
-        While other workers evaluate the last trials, any of which may be released, the call waits up to ``wait_s`` seconds (None: no
-        limit). It then raises :class:`ServeError` with the code ``wait``.
+        While other workers evaluate the last trials, which may be released, the call waits for up to ``wait_s`` seconds (None: no
+        limit), and then raises :class:`ServeError` with the code ``wait``.
         """
         answer = self._asked(wait_s)
         if answer["status"] == "trial":
@@ -196,7 +196,7 @@ class Worker:
     def report(self, trial: WorkerTrial, epoch: int, value: float) -> bool:
         """Report the value after an epoch of training, counted from 1. Return True if the training should stop.
 
-        NaN and infinity also stop the training, and the trial is told as failed.
+        NaN and infinity also stop the training, and the trial fails.
         """
         value = float(value)
         if not math.isfinite(value):
@@ -220,7 +220,7 @@ class Worker:
         failed: str | None = None,
         kind: str = "reported",
     ) -> None:
-        """Tell the value of a trial, or the reason of its failure, with ``kind`` as a one-word category.
+        """Tell the value of a trial, or the reason for its failure, with ``kind`` as a one-word category.
 
         The result is durable when this method returns. With constraints or several objectives, the value is a dict with all outcomes by
         name. A value that is not a finite number is a failure. Telling the same result again has no effect.
@@ -244,7 +244,7 @@ class Worker:
         self._of(trial, "tell", {"failed": {"kind": kind, "message": _message(failed)}})
 
     def release(self, trial: WorkerTrial) -> None:
-        """Release a trial. Another worker gets it."""
+        """Release a trial, so that another worker can evaluate it."""
         self._of(trial, "release", {})
 
     def study(self) -> dict[str, Any]:
@@ -262,7 +262,7 @@ class Worker:
             while not ended.wait(pause):
                 pause = third
                 try:
-                    # The timeout of a third leaves time for another attempt before the lease expires.
+                    # With a timeout of a third of the lease, there is time for another attempt before the lease expires.
                     body = {"lease_s": trial.lease_s}
                     self._of(trial, "renew", body, patience_s=third, timeout_s=third, ended=ended)
                 except ServeError as error:
@@ -284,10 +284,10 @@ class Worker:
     def run(
         self, function: Callable[[WorkerTrial], float | Mapping[str, float]], n_trials: int | None = None
     ) -> WorkerReport:
-        """Evaluate trials one after another until the study is full or stopped, or this call has told ``n_trials``.
+        """Evaluate trials one after another until the study is full or stopped, or this call has told ``n_trials`` trials.
 
-        ``function`` takes a :class:`WorkerTrial` and returns its value, or a dict with all outcomes by name. If it raises, the trial
-        fails. Ctrl-C releases the trial and propagates as ``KeyboardInterrupt``.
+        ``function`` takes a :class:`WorkerTrial` and returns its value, or a dict with all outcomes by name. If it raises an
+        exception, the trial fails. Ctrl-C releases the trial and propagates as ``KeyboardInterrupt``.
         """
         counts: Counter[str] = Counter()
 
@@ -302,8 +302,8 @@ class Worker:
                     return report(answer["status"], answer["reason"])
                 self._evaluate(function, WorkerTrial(self, answer), counts)
         except KeyboardInterrupt:
-            # This file is also used without _interrupt.py.
-            logger.warning("interrupted: finished trials are told, and the running one is given back; run the worker again to continue")
+            # Not _interrupt.resumable, because this file is also used without the package.
+            logger.warning("interrupted: finished trials are told, and the running one is released; run the worker again to continue")
             raise
         return report("limit", f"this call has told {n_trials} trials")
 
@@ -340,18 +340,18 @@ class Worker:
             counts["failed"] += 1
 
     def _give_back(self, trial: WorkerTrial) -> None:
-        """Release a trial if the server answers soon. Otherwise its lease expires."""
+        """Release a trial if the server responds soon. Otherwise, its lease expires."""
         with contextlib.suppress(Error):
             self._of(trial, "release", {}, patience_s=2.0)
 
     def _asked(self, wait_s: float | None) -> dict[str, Any]:
-        """Request a trial until the answer is not ``wait``."""
+        """Request a trial until the response is not ``wait``."""
         until = math.inf if wait_s is None else time.monotonic() + wait_s
-        # The nonce stays the same until there is a trial, so a lost answer is repeated.
+        # The nonce stays the same until there is a trial, so the server repeats a lost response.
         nonce = secrets.token_hex(8)
         while True:
             left = until - time.monotonic()
-            # The server should answer before the request times out.
+            # The server should respond before the request times out.
             wait = min(_WAIT_S, max(left, 0.0), self.patience_s / 2)
             body = {"worker": self.name, "nonce": nonce, "lease_s": self.lease_s, "wait_s": wait}
             began = time.monotonic()
@@ -360,7 +360,7 @@ class Worker:
             except ServeError as error:
                 if error.code != "nonce-used":
                     raise
-                # The answer was lost for longer than the lease, and another worker has the trial.
+                # The response was lost for longer than the lease, and another worker has the trial.
                 logger.info("%s", error)
                 nonce = secrets.token_hex(8)
                 time.sleep(random.uniform(0.1, 0.5))
@@ -369,7 +369,7 @@ class Worker:
                 return answer
             if time.monotonic() >= until:
                 raise ServeError("wait", answer["reason"])
-            if time.monotonic() - began < 1.0:  # the server is shutting down and did not wait
+            if time.monotonic() - began < 1.0:  # the server is shutting down, so it did not wait
                 time.sleep(random.uniform(0.5, 1.5))
 
     def _of(self, trial: WorkerTrial, action: str, body: dict[str, Any], **limits: Any) -> dict[str, Any]:
@@ -387,7 +387,7 @@ class Worker:
         timeout_s: float = _TIMEOUT_S,
         ended: threading.Event | None = None,
     ) -> dict[str, Any]:
-        """Make a request, and retry it while there is no answer. Requests are idempotent because of their nonce or their content.
+        """Make a request, and retry it while there is no response. Requests are idempotent because of their nonce or their content.
 
         Retries end once ``ended`` is set.
         """
@@ -405,7 +405,7 @@ class Worker:
                 pause = random.uniform(delay / 2, delay)
                 if time.monotonic() + pause > until:
                     raise
-                logger.info("%s; asking again in %.1f s", error, pause)
+                logger.info("%s; retrying in %.1f s", error, pause)
                 if ended.wait(pause):
                     raise
                 delay = min(delay * 2, 10.0)
@@ -426,11 +426,11 @@ class Worker:
             reason = getattr(error, "reason", error)
             if isinstance(reason, ssl.SSLCertVerificationError):
                 raise self._untrusted(reason) from None
-            raise ServeError("unreachable", f"{self._url} does not answer: {reason}") from error
-        except Exception as error:  # http.client has its own exceptions for truncated answers
-            raise ServeError("unreachable", f"{self._url} does not answer: {error!r}") from error
+            raise ServeError("unreachable", f"{self._url} does not respond: {reason}") from error
+        except Exception as error:  # http.client has separate exceptions for truncated responses
+            raise ServeError("unreachable", f"{self._url} does not respond: {error!r}") from error
         if not isinstance(answer, dict):
-            raise ServeError("unreachable", f"{self._url} does not answer as fedbo serve does")
+            raise ServeError("unreachable", f"{self._url} does not respond like fedbo serve")
         return answer
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> ServeError:
@@ -439,7 +439,7 @@ class Worker:
 
 
 def _host_of(url: str) -> tuple[str, int]:
-    """The host and port of a URL."""
+    """Return the host and port of a URL."""
     try:
         parts = urllib.parse.urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname, parts.port
@@ -464,7 +464,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _proxies(host: str, port: int) -> dict[str, str]:
-    """The proxies for a host, by URL scheme. Empty for this machine and for hosts in ``NO_PROXY``."""
+    """Return the proxies for a host by URL scheme. There are none for this machine and for hosts in ``NO_PROXY``."""
     name, address = host.rstrip(".").lower(), _address(host)
     is_here = _is_loopback(name) or name.endswith(".localhost") or (address is not None and address.is_unspecified)
     listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
@@ -503,24 +503,24 @@ def _bypasses(entry: str, host: str, port: int) -> bool:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because the token is for this server only."""
+    """Refuses redirects, because the token is only for this server."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 def _refusal(error: urllib.error.HTTPError) -> ServeError:
-    """Convert an error response. A response of a proxy has none of our error codes."""
+    """Convert an error response. The response of a proxy does not contain an error code of fedbo."""
     try:
         problem = json.loads(error.read())
         return ServeError(problem["code"], problem["message"], problem.get("stored"))
     except (OSError, ValueError, TypeError, KeyError):
         code = "unavailable" if error.code in _RETRIED else "bad-answer"
-        return ServeError(code, f"{error.url} answers {error.code} {error.reason}, which is not fedbo serve")
+        return ServeError(code, f"{error.url} responds {error.code} {error.reason}, which is not a response of fedbo serve")
 
 
 def _words(error: Exception) -> str:
-    """Type and text of an exception. Its ``__str__`` may raise."""
+    """Return the type and text of an exception, whose ``__str__`` may raise."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -528,7 +528,7 @@ def _words(error: Exception) -> str:
 
 
 def _message(text: object) -> str:
-    """Make a message fit into a request: without lone surrogates, and truncated if it is too long."""
+    """Make a message suitable for a request: remove lone surrogates, and truncate it if it is too long."""
     message = str(text).encode("utf-8", "backslashreplace").decode()[:_MESSAGE_CHARACTERS]
     while len(json.dumps(message)) > _MESSAGE_BYTES:
         message = message[:-500]
@@ -536,7 +536,7 @@ def _message(text: object) -> str:
 
 
 def _value(value: object) -> float | dict[str, float]:
-    """Convert the return value of a function to a float, or to several by name."""
+    """Convert the return value of a function to a float, or to several floats by name."""
     if isinstance(value, Mapping):
         return {str(name): _number(each) for name, each in value.items()}
     return _number(value)

@@ -1,10 +1,10 @@
-"""The cost of privacy: planning it before a study, and reading the spending of a study.
+"""Privacy costs: plan them before a study, and read the spending of a study.
 
 In each round, every agent takes part with probability ``sampling_rate``. Noise with a standard deviation of ``noise_multiplier`` times
 the largest norm of an agent's vector is added. Neighbouring data sets have the same roster, with the vectors of one agent all zero.
 Either ``delta`` or ``agents`` is required, because ``delta`` defaults to ``min(1e-5, 1 / agents**2)``. The accountant ``"pld"`` gives
 the tightest bounds; those of ``"renyi"`` and ``"moments"`` are larger. ``"fixed-size"`` is for samples of exactly
-``floor(sampling_rate * agents)`` agents, and its neighbouring data sets replace an agent's vectors instead of leaving them out.
+``floor(sampling_rate * agents)`` agents, and its neighbouring data sets replace an agent's vectors instead of zeroing them.
 
 >>> from fedbo import privacy
 >>> privacy.epsilon(sampling_rate=0.25, noise_multiplier=2.0, rounds=50, delta=1e-5).epsilon < 5
@@ -36,12 +36,12 @@ __all__ = [
 ]
 
 Accountant = Literal["pld", "renyi", "moments", "fixed-size"]
-"""The method that bounds epsilon."""
+"""Method that bounds epsilon."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Releases and an upper bound on their privacy cost."""
+    """A number of releases and an upper bound on their privacy cost."""
 
     epsilon: float
     """Upper bound on epsilon at ``delta``."""
@@ -63,16 +63,16 @@ class Cost:
 
 @dataclass(frozen=True)
 class PlannedRate:
-    """A sampling rate with the noise that the budget requires, compared with the signal."""
+    """A sampling rate with the noise that the budget requires, and its ratio to the signal."""
 
     cost: Cost
-    """The cost, which is within the budget."""
+    """Privacy cost, which is within the budget."""
     noise_norm: float
     """Norm of a release's noise, in units of the largest norm of a vector."""
     signal_norm: float
     """Largest norm of the signal in a region, in the same units."""
     noise_to_signal: float
-    """Ratio of noise to signal. Far above 1, a release carries no information."""
+    """Ratio of noise to signal. If it is far above 1, a release carries no information."""
     noise_to_signal_one_sum: float
     """Ratio for a release that sums over all regions."""
 
@@ -124,7 +124,7 @@ class Statement:
     remaining_epsilon: float
     """Remaining budget."""
     further_releases: int | None
-    """Number of further releases that the budget allows, if known."""
+    """Number of further releases that the budget allows; ``None`` if unknown."""
     is_overdrawn: bool
     """True if the spending exceeds the budget."""
     charges: tuple[Charge, ...]
@@ -134,7 +134,7 @@ class Statement:
     head: str
     """Head of the ledger, as ``SEQ:HASH``, for comparison with a copy kept elsewhere."""
     participations: int | None = None
-    """Maximum number of releases per agent, if it is below the total. ``epsilon`` is then the cost of this many releases."""
+    """Maximum number of releases per agent, if this is less than the total. ``epsilon`` is then the cost of this number of releases."""
 
 
 def _cost(document: dict[str, Any]) -> Cost:
@@ -194,7 +194,7 @@ def largest_rounds(
     agents: int | None = None,
     accountant: Accountant = "pld",
 ) -> Cost:
-    """Find the largest number of rounds that a budget allows. It is the field ``releases`` of the result."""
+    """Find the largest number of rounds that a budget allows. The field ``releases`` of the result is this number."""
     given = {"sampling_rate": sampling_rate, "noise_multiplier": noise_multiplier}
     return _noise("rounds", epsilon, delta, agents, accountant, **given)
 
@@ -262,10 +262,10 @@ def plan(
 
 
 def statement(ledger: str | os.PathLike[str], *, study: str | None = None) -> Statement:
-    """Read the releases of a study, their privacy cost and its remaining budget. The whole ledger is verified first.
+    """Read the releases of a study, their privacy cost and the remaining budget. The whole ledger is verified first.
 
     ``ledger`` is a results folder with ``ledger.db``, the ledger file itself, or the database of a coordinator
-    (``postgresql://..``, with the ``study``).
+    (``postgresql://..``), which requires ``study``.
     """
     document = answer("privacy statement", {"study": study}, ledger)
     fields = {name: document[name] for name in Statement.__dataclass_fields__ if name != "participations"}

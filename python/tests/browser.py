@@ -1,4 +1,4 @@
-"""Helpers for tests in a real browser: a running dashboard, a page that records its errors, and data to show."""
+"""Helpers for tests in a real browser: a running dashboard, a page that records its errors, and data to display."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Served:
 
 
 class Page:
-    """A page with its recorded errors."""
+    """A page that records its errors."""
 
     def __init__(self, context: Any) -> None:
         self.page = context.new_page()
@@ -53,7 +53,7 @@ class Page:
 
 
 def tuned(folder: Path, trials: int = 30, name: str = "kiln", said: str = HOSTILE + "x" * 500) -> fedbo.Study:
-    """Create a study with some failed trials. The page must show their messages as text, not as markup."""
+    """Create a study with a few failed trials. The page must show their messages as text, not as markup."""
 
     def objective(trial: fedbo.Trial) -> float:
         if trial["glaze"] == HOSTILE:
@@ -72,7 +72,7 @@ def tuned(folder: Path, trials: int = 30, name: str = "kiln", said: str = HOSTIL
 
 
 def results(folder: Path, agents: int, rounds: int) -> Path:
-    """Write results of two arms, in the format of ``fedbo run``."""
+    """Write results of two arms in the format of ``fedbo run``."""
     lines = ["experiment,arm,agent,run,iteration,source,x,value,best,regret,ask_seconds,status"]
     for arm in ("fts", "ts"):
         for iteration in range(rounds + 1):

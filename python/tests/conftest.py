@@ -1,4 +1,4 @@
-"""Shared fixtures: the program, and scripts that run in processes of their own."""
+"""Shared fixtures: the program, and scripts that run in separate processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    # Use the package that this process imports, whether it is installed or in the source tree.
+    # Use the same package as this process, whether it is installed or in the source tree.
     return {**os.environ, "PYTHONPATH": str(Path(fedbo.__file__).resolve().parents[1]), "HOME": str(folder)}
 
 
@@ -51,7 +51,7 @@ def program(tmp_path: Path) -> Run:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    """Start a script in a process of its own, in the test's folder."""
+    """Start a script in a separate process in the test's folder."""
 
     numbers = itertools.count()
 
@@ -79,7 +79,7 @@ def postgresql() -> Iterator[str]:
         pytest.skip("PostgreSQL (initdb) is not installed")
     folder = Path(tempfile.mkdtemp(prefix="fedbo-pg-"))
     user: dict[str, str] = {}
-    if os.geteuid() == 0:  # the server refuses to run as root
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
         user = {"user": "postgres", "group": "postgres"}
         shutil.chown(folder, **user)
     layout = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--username=fedbo", "-D", folder / "data"]

@@ -1,6 +1,6 @@
 """Flower's SuperLink and SuperNodes as local processes that can be killed and restarted.
 
-Requires Linux, because ``/proc`` tells which processes belong to a deployment.
+Requires Linux, because ``/proc`` is used to find the processes that belong to a deployment.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def fedbo_app(folder: Path) -> Path:
 def wait_for(
     what: str, found: Callable[[], T], seconds: float, still: Callable[[], object] | None = None, pause_s: float = 0.2
 ) -> T:
-    """Poll until ``found`` returns something true, and return it. ``still`` raises an error if that has become impossible."""
+    """Poll until ``found`` returns a true value, and return this value. ``still`` raises an error if that has become impossible."""
     until = time.monotonic() + seconds
     while True:
         result = found()
@@ -66,7 +66,7 @@ def wait_for(
 
 
 class Deployment:
-    """A SuperLink and a SuperNode for each configuration, each in a session of its own.
+    """A SuperLink, and a SuperNode for each configuration, each in a separate session.
 
     On exit, all of their processes are killed, including those that Flower started in further sessions.
     """
@@ -102,7 +102,7 @@ class Deployment:
             sys.stderr.write(self.logs())
 
     def start_link(self) -> None:
-        """Start the SuperLink, and return when it listens."""
+        """Start the SuperLink, and wait until it listens."""
         link = ["flower-superlink", "--insecure", "--port", str(self.port), "--disable-runtime-dependency-installation"]
         process = self._start("superlink", [*link, *self._database])
 
@@ -118,11 +118,11 @@ class Deployment:
         self._start(f"supernode-{index}", ["flower-supernode", "--insecure", *addresses, "--node-config", config])
 
     def ended_nodes(self) -> list[int]:
-        """The SuperNodes with ended processes."""
+        """Return the SuperNodes whose processes have exited."""
         return [index for index in range(len(self._configs)) if self._processes[f"supernode-{index}"].poll() is not None]
 
     def kill_link(self) -> None:
-        """Kill the SuperLink, and wait until the processes that it started have ended."""
+        """Kill the SuperLink, and wait until the processes that it started have exited."""
         self._kill("superlink")
         wait_for("the SuperLink's processes end", lambda: not self._pids("superlink"), 60)
 
@@ -144,26 +144,26 @@ class Deployment:
         return self._start("run", ["flwr", "run", ".", "--stream", *_configured(config)], app)
 
     def submit(self, app: Path, config: Mapping[str, str] | None = None) -> int:
-        """Call ``flwr run`` and return the run's id."""
+        """Call ``flwr run``, and return the run's id."""
         ran = self._flwr("run", ".", "--format", "json", *_configured(config or {}), cwd=app)
         return int(ran["run-id"])
 
     def status(self, run: int) -> str:
-        """Status of a run according to ``flwr list``: ``running``, ``finished:failed``, or ``unknown``."""
+        """Return the status of a run according to ``flwr list``: ``running``, ``finished:failed``, or ``unknown``."""
         shown = self._flwr("list", "--run-id", str(run), "--format", "json")
         return str(shown["runs"][0]["status"]) if shown.get("runs") else "unknown"
 
     def app_log(self, run: int) -> str:
-        """Log of a run's ServerApp."""
+        """Return the log of a run's ServerApp."""
         command = ["flwr", "log", str(run), "--show"]
         return subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=120).stdout
 
     def log(self, name: str = "superlink") -> str:
-        """Log of a process and its children, over all of its starts."""
+        """Return the log of a process and its children, across all restarts."""
         return (self._folder / f"{name}.log").read_text(errors="replace")
 
     def logs(self) -> str:
-        """The ends of all logs."""
+        """Return the ends of all logs."""
         return "".join(f"\n--- {name}\n{self.log(name)[-6000:]}" for name in self._processes)
 
     def _flwr(self, *arguments: str, cwd: Path | None = None) -> Any:
@@ -225,7 +225,7 @@ def _processes(named: str, program: str) -> Iterator[int]:
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
-        # A process may end in the meantime, or belong to another user.
+        # A process may have exited in the meantime, or belong to another user.
         with contextlib.suppress(OSError):
             if mark not in (folder / "environ").read_bytes().split(b"\0"):
                 continue

@@ -25,7 +25,7 @@ Params = dict[str, Any]
 
 
 def toml(n_agents: int, algorithm: str = "fts", rounds: int = 4, round_s: float = 60.0, privacy: str = "") -> str:
-    """The file of a federation. Rounds without releases end as soon as all agents have uploaded."""
+    """Return the file of a federation. Rounds without releases end as soon as all agents have uploaded."""
     agents = "".join(f'[[agents]]\nname = "lab-{n}"\n' for n in range(n_agents))
     return (
         f'[federation]\nname = "labs"\ndirection = "minimize"\nalgorithm = "{algorithm}"\nrounds = {rounds}\ninitial = 2\nseed = 7\n'
@@ -74,7 +74,7 @@ class World:
 
 @contextmanager
 def serve(folder: Path, program: Run, text: str, tls: bool = False) -> Iterator[World]:
-    """Create a study from a text in the test's folder, and serve it."""
+    """Create a study from a text in the test's folder and serve it."""
     folder.mkdir()
     (folder / "federation.toml").write_text(text)
     data = ["--data", str(folder / "coordinator")]
@@ -108,7 +108,8 @@ def serve(folder: Path, program: Run, text: str, tls: bool = False) -> Iterator[
 
 
 def together(*work: Callable[[], object], seconds: float = 120.0) -> list[Any]:
-    """Run functions concurrently, and return their results or exceptions. A failed assertion is raised at once: others may wait for it."""
+    """Run functions concurrently. Return their results or exceptions. A failed assertion is raised at once, because other functions may
+    wait for its function."""
     results: list[Any] = [None] * len(work)
 
     def do(index: int) -> None:
@@ -169,7 +170,7 @@ def test_eight_functions_over_tls_with_budgets_and_one_of_them_killed(tmp_path: 
         results = together(*(run(lab) for lab in range(7)), killed)
         assert all(isinstance(each, fedbo.AgentReport) and each.ended == "complete" for each in results[:7]), results
         assert last[0] == "complete", last
-        # Only the trial that was running when the process was killed was evaluated twice.
+        # Only the trial that was running at the kill was evaluated twice.
         assert (tmp_path / "evaluated").read_text() == "9"
         for agent in agents:
             status = agent.status()
@@ -227,11 +228,11 @@ def test_ask_and_tell(tmp_path: Path, program: Run) -> None:
             with asking.open(on_event=events.append) as agent:
                 first = agent.ask(timeout=30)
                 assert agent.ask().number == first.number  # until it is told
-                with pytest.raises(fedbo.DefinitionError, match="trial 5 is not asked for: trial 0 is"):
+                with pytest.raises(fedbo.DefinitionError, match="trial 5 is not the current one: trial 0 is"):
                     agent.tell(5, 1.0)
                 with pytest.raises(fedbo.Error, match="open already"):
                     agent.open()
-            # The agent was closed without a value, so the trial is asked for again.
+            # The agent was closed without a value, so the trial is returned again.
             with asking.open(on_event=events.append) as agent:
                 again = agent.ask()
                 assert (again.number, again.params) == (first.number, first.params)

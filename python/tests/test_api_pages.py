@@ -1,4 +1,4 @@
-"""The package's reference pages written by ``cargo xtask docs``."""
+"""The reference pages of the package, as written by ``cargo xtask docs``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fedbo dashboard`` in a real browser: pages with real trials, live updates, keyboard, screen reader, and errors."""
+"""``fedbo dashboard`` in a real browser: pages with real trials, live updates, keyboard, screen reader and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_pages_show_a_study_and_take_no_text_for_markup(tmp_path: Path, serve: C
     shows.click(".trials tbody th a")
     shows.wait_for_selector("pre")
     assert HOSTILE in shows.inner_text("pre")
-    # The URL holds the state of the view.
+    # The URL contains the state of the view.
     again = Page(shows.context)
     again.open(shows.url, "pre")
     assert f"{len(failed)} trials" in shown(again.page)
@@ -77,7 +77,7 @@ def test_trials_appear_while_a_study_runs_and_after_the_server_was_gone(
     served.stop()
     wait_for_text(shows, "trying again")
     study.tell(study.ask(), 0.5)
-    # Another dashboard at the same address does not have this page, and says what to do.
+    # Another dashboard at the same address does not have this page, and shows what to do.
     other = serve("sqlite:kiln.db", listen=address)
     wait_for_text(shows, "open the address that the program printed", 40)
     other.stop()
@@ -126,7 +126,7 @@ def test_pages_can_be_read_by_everybody(
         assert found.violations_count == 0, found.generate_report()
         # Only tables are wider than a phone, and they scroll on their own.
         assert shows.evaluate("document.documentElement.scrollWidth") == 360
-    # Everything can be reached by keyboard.
+    # Everything can be reached with the keyboard.
     shows.evaluate("document.activeElement.blur()")
     reached = set()
     for _ in range(200):
@@ -225,7 +225,7 @@ def test_ten_thousand_trials_are_shown_at_once(
     }.items():
         slowest[what] = shows.evaluate(f"() => {{const t = performance.now(); {script}; document.body.offsetHeight; return performance.now() - t}}")
     print(json.dumps({"first paint ms": painted, "interactions ms": slowest}))
-    # Far above the measured times (docs/dashboard.md): fails if something hangs, not if the machine is busy.
+    # Far above the measured times (docs/dashboard.md): this fails if something hangs, not if the machine is busy.
     assert max(painted, *slowest.values()) < 5000
     assert re.search(r"page 1 of \d+", shown(shows))
     assert page.faults == []
@@ -280,7 +280,7 @@ range = [-2.0, 2.0]
 
 
 def federation(head: str, names: tuple[str, ...] = ("lab 0", "lab 1", "lab 2", HOSTILE)) -> str:
-    """The file of labs that each optimize a parabola."""
+    """Return the file of a federation of labs that each optimize a parabola."""
     agents = [
         f"[[agents]]\nname = {json.dumps(name)}\n"
         f'command = ["sh", "-c", "awk -v x=$1 \'BEGIN {{ print (x - 0.{index}) ^ 2 }}\'", "sh", "{{x}}"]\n'
@@ -357,7 +357,7 @@ def test_a_graph_schedules_and_a_game_are_shown(
     page.open(served.url, "tbody a")
     shows = page.open(f"{served.base}?folder=0-results%2Fteam", "[aria-label='edges'] tbody tr")
     shows.wait_for_function("() => [...document.images].some(image => image.src.endsWith('graph.svg') && image.naturalWidth > 0)")
-    # Two initial points and four queries. The edge that is removed from round 2 on carried only the initial points.
+    # Two initial points and four queries. The edge that is removed from round 2 on transmitted only the initial points.
     wait_for_text(shows, "\t6\t6")
     edges = kept(shows, "edges")
     assert edges == [
@@ -381,7 +381,7 @@ def test_a_graph_schedules_and_a_game_are_shown(
     wait_for_text(shows, "Payoffs by round")
     rounds = kept(shows, "actions and payoffs by round")
     assert rounds[0].startswith("round,shop.price,shop: payoff") and len(rounds) == 7
-    # Arms and agents are for federations: a game has players, and all of them are counted.
+    # Only federations have arms and agents. A game has players, and all of them are counted.
     wait_for_text(shows, "players\n2\nrounds\n6")
     for text in ("agents\n", "Arms, with", "Agents by rounds", "Sources of queries"):
         assert text not in shown(shows)
@@ -450,7 +450,7 @@ def test_a_point_is_added_and_failures_are_tried_again_by_clicking(
     shows.select_option("form select", "gloss")
     shows.click("text=Add the point")
     wait_for_text(shows, "Trial 30 waits")
-    # Updated by the events of the study.
+    # The events of the study update this.
     wait_for_text(shows, "waiting\n1")
     assert study.trials[30].params == {"heat": 0.125, "glaze": "gloss"}
     shows.click("text=Add the point")
@@ -487,10 +487,10 @@ def test_a_study_is_stopped_and_a_later_run_goes_on(tmp_path: Path, serve: Calla
         wait_for_text(shows, "running\n2")
         shows.click("text=Stop the study…")
         shows.wait_for_selector("dialog[open]")
-        assert "still be told: 2" in shows.inner_text("dialog")
+        assert "will finish: 2" in shows.inner_text("dialog")
         shows.click("text=Let it run")
         assert shows.query_selector("dialog[open]") is None
-        # By keyboard only: the button, the question, its second answer.
+        # With the keyboard only: the button, the question, its second answer.
         shows.focus("text=Stop the study…")
         shows.keyboard.press("Enter")
         shows.wait_for_selector("dialog[open]")
@@ -503,7 +503,7 @@ def test_a_study_is_stopped_and_a_later_run_goes_on(tmp_path: Path, serve: Calla
         assert shows.evaluate("document.activeElement.textContent") == "Stop it"
         shows.keyboard.press("Enter")
         wait_for_text(shows, "still to be told: trials 30, 31")
-        # The text above is updated together with the answer.
+        # The text above is updated together with the response.
         wait_for_text(shows, "by fedbo dashboard", 5)
         go.set()
         report = running.result(60)
@@ -610,7 +610,7 @@ def test_the_keyboard_keeps_its_place_while_rows_come(tmp_path: Path, serve: Cal
     study.tell(study.ask(), 0.7)
     wait_for_text(shows, "trials told\n31")
     assert is_kept(link) and link.inner_text() == number
-    # The opened view shows the trial that the link names, and closing it restores the focus.
+    # The opened view shows the linked trial, and closing it restores the focus.
     shows.keyboard.press("Enter")
     assert f"Trial {number}" in shows.inner_text("section h2")
     shows.focus("text=Close")
@@ -655,7 +655,7 @@ window.leave = (to) => { away = to; document.dispatchEvent(new Event("visibility
 def test_more_pages_are_open_than_a_browser_has_connections(
     tmp_path: Path, serve: Callable[..., Served], chromium: Any
 ) -> None:
-    """Browsers allow six connections to a server. Background tabs release theirs, and resume when visible."""
+    """Browsers allow six connections to a server. Background tabs release their connections, and reconnect when they become visible."""
     study = tuned(tmp_path, trials=5)
     served = serve("sqlite:kiln.db")
     context = chromium.new_context()
@@ -715,7 +715,7 @@ def test_lists_wait_for_an_answer_before_they_ask_again(tmp_path: Path, serve: C
     assert len(asked) == 1
     refused.set()
     asked[0].abort()
-    # The server's own message, if it can be reached.
+    # The message of the server, if the server can be reached.
     wait_for_text(shows, f"{refusal}; trying again")
     shows.unroute("**/api/runs")
     wait_for_text(shows, "live")
@@ -797,7 +797,7 @@ def test_studies_of_one_name_are_told_apart_where_they_are_named(
 
 
 def test_every_chart_of_a_page_is_kept_as_svg_and_png(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
-    """Charts drawn by the server have links of their own."""
+    """Charts drawn by the server have separate links."""
     tuned(tmp_path)
     target = results(tmp_path, 3, 8)
     lines = (target / "results.csv").read_text().replace(",own,", ",shared:40%,")

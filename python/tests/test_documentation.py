@@ -21,7 +21,7 @@ PAGES = sorted(
 
 
 def modules() -> list[str]:
-    """Modules that need no optional package."""
+    """Return the modules that do not need optional packages."""
     return [f"fedbo.{module.name}" for module in pkgutil.iter_modules(fedbo.__path__) if module.name not in ("_fedbo", "__main__")]
 
 

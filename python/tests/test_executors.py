@@ -1,4 +1,4 @@
-"""Studies with trials evaluated by Dask, submitit and Ray, and with killed workers."""
+"""Studies whose trials are evaluated by Dask, submitit and Ray, with killed workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENGINES = ["dask", "submitit", pytest.param("ray", marks=[pytest.mark.ray, pytes
 
 @pytest.fixture
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A client of a Dask cluster with two processes that no other test has killed."""
+    """A client of a Dask cluster with two processes that no other test kills."""
     distributed = pytest.importorskip("distributed")
     folder = str(tmp_path_factory.mktemp("dask"))
     with (
@@ -52,7 +52,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.fixture
 def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """The executor of the engine that parametrizes the test."""
+    """The executor of the engine for which the test is parametrized."""
     if request.param == "dask":
         return request.getfixturevalue("client").get_executor()
     if request.param == "submitit":
@@ -65,7 +65,7 @@ def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def local_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     submitit = pytest.importorskip("submitit")
-    # By default submitit polls 15 s for the result of an ended job, because shared file systems are slow. Local files are not.
+    # By default, submitit polls for 15 s for the result of an ended job, because shared file systems are slow. Local files are not.
     monkeypatch.setattr(submitit.Job, "_results_timeout_s", 0)
     executor = submitit.AutoExecutor(folder=folder / "jobs", cluster="local")
     executor._executor._throttling = 0  # seconds between submissions; the default spares a cluster's scheduler
@@ -73,7 +73,7 @@ def local_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def study(**given: Any) -> fedbo.Study:
-    # The points depend only on the trials' numbers, not on the order of their ends.
+    # The points depend only on the numbers of the trials, not on the order in which they end.
     return fedbo.Study("s", {"x": fedbo.Float(-2, 2)}, direction="minimize", strategy="random", seed=3, **given)
 
 
@@ -81,7 +81,7 @@ def study(**given: Any) -> fedbo.Study:
 
 
 def stuck_once(folder: Path, victim: int) -> Callable[[fedbo.Trial], float]:
-    """Return a function for trials. On its first evaluation, one trial writes its process id and waits to be killed."""
+    """Return a function of trials. In its first evaluation, the trial ``victim`` writes its process id and waits to be killed."""
 
     def evaluate(trial):
         import os
@@ -115,7 +115,7 @@ def raises() -> Callable[[dict[str, Any]], float]:
 
 @contextlib.contextmanager
 def killer(folder: Path) -> Iterator[threading.Event]:
-    """Kill the process that has written its id. The event is set once this has happened."""
+    """Kill the process that has written its id. The event is set once the process is killed."""
     over, killed = threading.Event(), threading.Event()
 
     def wait() -> None:

@@ -1,4 +1,4 @@
-"""Exports: the files of `fedbo export` from Python, read by their target programs."""
+"""Exports: Python writes the files of `fedbo export`, and their target programs read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedbo._program import main
 
 
 def _study(folder: Path) -> fedbo.Study:
-    """A study with values, failures and stopped trials."""
+    """Return a study with values, failures and stopped trials."""
     space = {"x": fedbo.Float(-2.0, 2.0), "kind": ["a", "b"]}
     study = fedbo.Study(
         "curves",
@@ -68,9 +68,9 @@ def test_files_are_those_of_the_program(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_folder_without_an_ending_needs_its_form(tmp_path: Path) -> None:
     study = _study(tmp_path)
-    with pytest.raises(fedbo.DefinitionError, match="which form"):
+    with pytest.raises(fedbo.DefinitionError, match="unknown format"):
         study.export(tmp_path / "all")
-    with pytest.raises(fedbo.DefinitionError, match="which form"):
+    with pytest.raises(fedbo.DefinitionError, match="unknown format"):
         study.export(tmp_path / "all.csv", format="xml")  # type: ignore[arg-type]
     with pytest.raises(fedbo.Error, match="a file of the study itself"):
         study.export(tmp_path / "curves.db", format="csv")

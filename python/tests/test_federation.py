@@ -1,4 +1,4 @@
-"""Federations in one process: rows, arms and their comparison as in the program, failures, Ctrl-C."""
+"""Federations in one process: rows, arms and comparisons as in the program, failures, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_rows_and_statistics_are_those_of_the_program(
         each["p_adjusted"] for each in summaries[0]["differences"]
     ]
 
-    # A file with functions instead of its commands, on more threads.
+    # A file with functions instead of its commands, and with more threads.
     same = fedbo.Federation.from_file(tmp_path / "federation.toml")
     (tmp_path / "problem.py").write_text("raise SystemExit(1)")
     assert rows(same.simulate(FUNCTIONS, n_runs=n_runs, n_jobs=4)) == expected

@@ -49,7 +49,7 @@ Node = Callable[[Message, Context], Message]
 
 
 class Grid:
-    """The part of Flower's grid that a ServerApp uses. ``node`` handles each message in a thread of its own."""
+    """The part of Flower's grid that a ServerApp uses. ``node`` handles each message on a separate thread."""
 
     def __init__(self, configs: list[dict[str, Any]], node: Node = client_app.app) -> None:
         self.contexts = {index + 1: context(index + 1, config) for index, config in enumerate(configs)}
@@ -86,7 +86,7 @@ def exchange(grid: Grid, service: _exchange.Service) -> _exchange.Exchange:
 
 
 class World:
-    """A study on a ServerApp's machine, and the agents' files on their nodes' machines."""
+    """A study on the ServerApp's machine, and the agents' files on the nodes' machines."""
 
     def __init__(self, folder: Path, program: Run, text: str, privacy: str = "", seed: int | None = 7) -> None:
         folder.mkdir()
@@ -108,7 +108,7 @@ class World:
         return [fedbo.Agent(self.folder / f"home-{lab}") for lab in range(len(self.configs))]
 
     def run(self, grid: Grid, is_over: Callable[[_exchange.States], bool] | None = None) -> dict[int, str]:
-        """Run a ServerApp with shorter pauses, and return the states of the nodes."""
+        """Run a ServerApp with shorter pauses. Return the states of the nodes."""
         coordinator = _coordinator.Coordinator(self.data)
         try:
             over = is_over or server_app._End(coordinator, str(coordinator.study(None)["study"]))
@@ -136,7 +136,7 @@ def test_agents_in_flower_equal_those_over_http_and_a_simulation(
     for lab, name in enumerate(labs.agents):
         rows = [(t.params["x"], t.params["y"], t.value) for t in result.rows if t.agent == name]
         assert rows == in_flower[lab]
-    # Two messages per round and agent, and four for the enrolment and the beginning.
+    # Two messages per round and agent, and a few for the enrolment and the start.
     assert len(grid.sent) <= 3 * (2 * 7 + 6), len(grid.sent)
 
 
@@ -168,7 +168,7 @@ def value(p):
 
 
 def in_a_process(folder: Path) -> Node:
-    """Handle a message in a process of its own, as Flower does. Only the node's disk outlives it."""
+    """Handle a message in a separate process, as Flower does. Only the node's disk outlives the process."""
 
     def node(message: Message, context: Context) -> Message:
         given = pickle.dumps((message.content, context.state, context.node_config))
@@ -203,7 +203,7 @@ def test_a_node_and_a_coordinator_that_are_killed_charge_nothing_twice(tmp_path:
             coordinator._process.wait()
         return False
 
-    # The first ServerApp loses its coordinator and all its knowledge of the nodes.
+    # The first ServerApp loses its coordinator and all its state about the nodes.
     with contextlib.closing(coordinator), pytest.raises(fedbo.Error, match="has ended"):
         _exchange.Exchange(Grid(world.configs, node), coordinator, pause_s=0.05, hold_s=2.0).run(crash)  # type: ignore[arg-type]
     program("privacy", "verify", str(charged))
@@ -226,7 +226,7 @@ def test_a_node_and_a_coordinator_that_are_killed_charge_nothing_twice(tmp_path:
 
 
 def test_nothing_leaves_a_node_when_a_trial_ends(tmp_path: Path, program: Run) -> None:
-    """A trial that takes no time: its upload is sent at the preset time of the round, in the second half of the collection."""
+    """The upload of a trial that takes no time is sent at the scheduled time of the round, in the second half of the collection."""
     world = World(tmp_path / "world", program, toml(2, "dp-fts-de", rounds=3, round_s=4.0, privacy=SIMULATED))
     took: list[float] = []
 
@@ -258,7 +258,7 @@ def test_the_end_of_a_server_app_is_that_of_its_coordinator(tmp_path: Path, prog
     server.kill()
     server.wait()
     server.stdout.close()
-    # The folder is free now, or will be shortly.
+    # The folder is unlocked now, or will be shortly.
     _coordinator.Coordinator(world.data).close()
 
 
@@ -287,12 +287,12 @@ def test_what_a_node_may_not_ask_is_not_passed_on(tmp_path: Path, program: Run) 
                 coordinator.answer(refused)
         # The name of a study may have dots.
         assert coordinator.answer(request(target="/v1/studies/la..bs")).status in (401, 404)
-        # Unsigned, or signed by a key that the coordinator does not know.
+        # The requests are unsigned, or signed by a key that the coordinator does not know.
         assert coordinator.answer(request(target="/v1/studies/labs")).status == 401
 
 
 def test_nothing_is_passed_on_to_what_took_the_port_of_a_coordinator_that_ended(tmp_path: Path, program: Run) -> None:
-    """A request contains a raw vector, and another user's program may listen on the port as soon as it is free."""
+    """A request contains a raw vector, and the program of another user may listen on the port as soon as it is free."""
     world = World(tmp_path / "world", program, toml(2))
     with contextlib.closing(_coordinator.Coordinator(world.data)) as coordinator, socket.socket() as other:
         coordinator._process.kill()
@@ -322,12 +322,12 @@ class Knows:
 
 
 def test_a_run_ends_with_its_agents_whatever_other_nodes_say() -> None:
-    """One of three agents returns on another node. Nodes without an agent, or with another agent's key, report that they are complete."""
+    """One of three agents moves to another node. Nodes without an agent, or with another agent's key, report that they are complete."""
     service, gave_up, is_back = Knows(), threading.Event(), threading.Event()
     asked: dict[int, int] = {}
 
     def reply(node: int) -> tuple[str, str, str]:
-        """The state of the reply, and the key and target of its request."""
+        """Return the state of the reply, and the key and target of its request."""
         times = asked[node] = asked.get(node, 0) + 1
         match node:
             case 1:  # the first node of agent a
@@ -403,7 +403,7 @@ def test_records_that_are_none_of_ours_are_refused() -> None:
     with pytest.raises(_records.Malformed, match="9 requests"):
         _records.requests(_records.write("asking", [request] * 9))
     with pytest.raises(_records.Malformed, match="'method'"):
-        _records.requests(_records.write("asking", [answer]))  # an answer instead of a request
+        _records.requests(_records.write("asking", [answer]))  # a response instead of a request
     with pytest.raises(_records.Malformed, match="'status'"):
         _records.answers(_records.write("answers", [_records.Answer(bytes(32), 7, [("a", "b")], b"")]))
     with pytest.raises(_records.Malformed, match="'id'"):
@@ -421,7 +421,7 @@ def test_a_node_that_gives_up_tells_nobody_why(tmp_path: Path, program: Run, cap
 
 
 PACE = "round_s = 42.0\ncollect_s = 40.0"
-"""Rounds that give an upload 10 s to arrive, the maximum, and are no longer than this requires."""
+"""Rounds that give an upload the maximum of 10 s to arrive, and are not longer than this requires."""
 
 
 def paced(*, privacy: str) -> str:
@@ -434,7 +434,7 @@ def deployed(world: World) -> Deployment:
 
 @pytest.fixture
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run tests with a SuperLink one at a time, also in several workers, because rounds leave little time for processes to start."""
+    """Run tests with a SuperLink one at a time, even with several test workers, because rounds leave processes little time to start."""
     if sys.platform != "linux":
         pytest.skip("the processes of a deployment are found in /proc")
     with (tmp_path_factory.getbasetemp().parent / "superlink.lock").open("w") as lock:
@@ -446,7 +446,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.timeout(900, func_only=True)
 @pytest.mark.usefixtures("alone")
 def test_three_supernodes_equal_agents_over_http_and_a_simulation(tmp_path: Path, program: Run) -> None:
-    """Six private rounds with a process per message. They take minutes, because an upload has to arrive within seconds of its preset time
+    """Six private rounds with a process per message take minutes, because an upload has to arrive within seconds of its scheduled time
     while processes start.
     """
     text = paced(privacy=SIMULATED + "releases = 6\n")
@@ -494,7 +494,7 @@ CHARGES = "SELECT round FROM charges ORDER BY round"
 
 
 def rounds_of(agent: fedbo.Agent, query: str) -> list[int]:
-    """Read the rounds from an agent's log, also while the agent runs."""
+    """Read the rounds from an agent's log, even while the agent runs."""
     with contextlib.closing(sqlite3.connect(f"file:{agent.home}/agent.db?mode=ro", uri=True)) as log:
         return [int(row[0]) for row in log.execute(query)]
 
@@ -515,7 +515,7 @@ def test_supernodes_server_apps_and_superlinks_that_are_killed_charge_nothing_tw
         return len(file.read_text().splitlines()) if file.exists() else 0
 
     def pending(after: int) -> int | None:
-        """The newest round after this one, if labs 0 and 1 are charged for it and have no acknowledgements yet."""
+        """Return the latest round after this one, if labs 0 and 1 are charged for it and have no acknowledgements yet."""
         waiting = [rounds_of(fedbo.Agent(world.folder / f"home-{lab}"), PENDING) for lab in range(2)]
         both = waiting[0] == waiting[1] != [] and waiting[0][-1] > after
         return waiting[0][-1] if both else None
@@ -531,7 +531,7 @@ def test_supernodes_server_apps_and_superlinks_that_are_killed_charge_nothing_tw
         flower.kill_node(2)
         flower.start_node(2)
         wait_for("lab 2 evaluates its trial once more", lambda: evaluated(2) == 5, 120, runs)
-        # Kill a ServerApp while uploads are charged but not acknowledged. Another one starts before Flower has noticed.
+        # Kill a ServerApp while uploads are charged but not acknowledged. Another one starts before Flower notices.
         first = wait_for("uploads on their way", lambda: pending(2), 300, runs)
         flower.kill_server_app()
         program("privacy", "verify", ledger)
@@ -563,6 +563,6 @@ def test_supernodes_server_apps_and_superlinks_that_are_killed_charge_nothing_tw
         heads.add(status.ledger_head)
     (head,) = heads
     assert head is not None and head.startswith("6:")
-    # One release per round: each is an entry of the chain that the agents have verified.
+    # There is one release per round, and each is an entry of the chain that the agents have verified.
     verified = json.loads(program("privacy", "verify", ledger, "--head", head, "--json").stdout)
     assert verified["is_sound"] and verified["entries"] == 6

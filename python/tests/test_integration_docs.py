@@ -1,4 +1,4 @@
-"""The examples of docs/python-integrations.md run unchanged, and errors name missing packages."""
+"""The examples in docs/python-integrations.md run unchanged, and errors name missing packages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_there_are_examples_of_each() -> None:
 )
 def test_example(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(package(example))
-    # The examples' files and Ray's results stay in a separate folder.
+    # Keep the examples' files and Ray's results in a separate folder.
     for name, value in {
         "HOME": str(tmp_path),
         "RAY_AUTH_MODE": "disabled",

@@ -1,7 +1,7 @@
-"""Pages look unchanged: screenshots are compared with the reference images in ``looks``, within a tolerance.
+"""Visual regression tests: screenshots of pages match the reference images in ``looks`` within a tolerance.
 
-Folder names, times and hashes are replaced before. Differing images are written to the test's temporary files. After an intended change,
-``FEDBO_KEEP_LOOKS=1 cargo xtask python -- -k looks`` stores the new images: look at each of them before you commit it.
+Folder names, times and hashes are masked first. Images that differ are written to the test's temporary files. After an intended change,
+``FEDBO_KEEP_LOOKS=1 cargo xtask python -- -k looks`` stores the new images. Look at each of them before you commit it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from conftest import Run
 pytestmark = pytest.mark.browser
 
 LOOKS = Path(__file__).parent / "looks"
-# Reference images have half the size of the pages, which hides differences in font smoothing.
+# Reference images have half the size of the pages, to hide differences in font smoothing.
 SCALE = 2
 # Radius of the blur before the comparison, in pixels of a reference image: letters may move by one pixel.
 BLUR = 3

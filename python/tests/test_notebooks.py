@@ -20,7 +20,7 @@ def test_notebook(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "clear the outputs before it is kept"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the notebook client and its transport
+        warnings.simplefilter("ignore")  # warnings of the notebook client and its transport
         client = nbclient.NotebookClient(notebook, timeout=280, resources={"metadata": {"path": str(tmp_path)}})
         client.execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]

@@ -108,13 +108,13 @@ def test_an_operator_sees_who_is_late_and_what_was_spent(coordinator: Coordinato
     assert "No agent has delivered" in shown(shows)
     for agent in range(N_AGENTS):
         coordinator.enrol(agent, program)
-    # The last agent is away: the round waits for it, and then continues without it.
+    # The last agent is absent. The round waits for it, and then continues without it.
     for agent in range(N_AGENTS - 1):
         coordinator.run(agent)
     wait_for_text(shows, "1: lab 2", 60)
     wait_for_text(shows, "2 of 3")
     wait_for_text(shows, "Epsilon after each release")
-    # The coordinator is killed and restarted at the same address with the same token. The page continues.
+    # The coordinator is killed and restarted at the same address with the same token. The page keeps working.
     coordinator.service.kill()
     coordinator.service.wait()
     wait_for_text(shows, "trying again")
@@ -138,7 +138,7 @@ def test_an_operator_sees_who_is_late_and_what_was_spent(coordinator: Coordinato
 
 
 def sends(coordinator: Coordinator, page: Page, n_agents: int, n_rounds: int) -> Any:
-    """A page with simulated responses of a coordinator with a large study. A thousand real processes would distort the measurement."""
+    """Open a page with simulated responses about a large study, because a thousand real processes would distort the measurement."""
     roster = [{"agent": f"lab {slot}", "state": "enrolled", "silent_s": slot % 50} for slot in range(n_agents)]
     rounds = [[number, "".join("0" if (slot + number) % 7 == 0 else "1" for slot in range(n_agents))] for number in range(n_rounds)]
     about = {"study": "many", "place": "here", "algorithm": "fts", "rounds": 9999, "round_s": 60.0, "first_round_s": 60.0, "collect_s": None}
@@ -183,5 +183,5 @@ def test_a_thousand_agents_and_a_hundred_rounds_are_shown_at_once(coordinator: C
     print(json.dumps({"first paint ms": painted, "all shown s": whole, "interactions ms": slowest}))
     assert re.search(r"lab \d+, round \d+: (not )?delivered", shown(shows))
     assert "111 agents" in shown(shows)
-    # Far above the measured times (docs/dashboard.md): fails if something hangs, not if the machine is busy.
+    # Far above the measured times (docs/dashboard.md): this fails if something hangs, not if the machine is busy.
     assert max(painted, *slowest.values()) < 5000

@@ -1,8 +1,8 @@
-"""fedbo in Optuna: Optuna's own tests of samplers, and cases that they do not cover.
+"""fedbo in Optuna: Optuna's own sampler tests, and cases that they do not cover.
 
 Of the suites in ``optuna.testing.pytest_samplers``, ``MultiObjectiveSamplerTestCase`` is not run, because the samplers are
-single-objective, which ``SingleOnlySamplerTestCase`` checks. Nothing else is skipped. ``FederatedSampler`` runs no suite: the suites use
-arbitrary search spaces, and its space is given by the federation.
+single-objective, which ``SingleOnlySamplerTestCase`` checks. Nothing else is skipped. No suite is run with ``FederatedSampler``,
+because the suites use arbitrary search spaces, and its space is given by the federation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def quiet() -> None:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Callable[[], Any]]:
-    """Open a SQLite file with its tables, and close it after the test."""
+    """Create a SQLite file with tables, and close it after the test."""
     opened = []
 
     def connect() -> Any:
@@ -83,7 +83,7 @@ class TestOptunasOwn(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySa
 
 
 class TestOptunasOwnFromTheSecondTrial(RelativeSamplerTestCase):
-    """The same suite for the surrogate instead of the initial design."""
+    """The same suite, with the surrogate instead of the initial design."""
 
     @pytest.fixture
     def sampler(self) -> Callable[[], Any]:
@@ -274,7 +274,7 @@ def test_failed_and_pruned_trials_are_points_that_did_not_succeed() -> None:
     study.optimize(failing, n_trials=25, catch=(RuntimeError,))
     states = [trial.state for trial in study.trials]
     assert TrialState.PRUNED in states and TrialState.FAIL in states
-    # The best value is next to the failures, and few trials are lost to them.
+    # The best value is next to the failures, and few trials fail.
     assert study.best_value < -0.8
     assert states[-12:].count(TrialState.COMPLETE) >= 8
 
@@ -411,7 +411,7 @@ def test_an_agent_is_told_of_failures_and_of_nothing_that_it_did_not_ask(caplog:
 def test_an_agent_is_told_no_value_of_another_point() -> None:
     agent = fedbo.Study("agent", {"x": fedbo.Float(-2, 2)}, direction="minimize")
     study = optuna.create_study(sampler=FederatedSampler({"x": fedbo.Float(-2, 2)}, agent))
-    # A narrower range than the federation's: if the agent's point is outside, another value is sampled.
+    # The range is narrower than the federation's. If the agent's point is outside, another value is sampled.
     study.optimize(lambda t: float(t.suggest_float("x", -0.1, 0.1)), n_trials=8)
     asked = agent.trials
     for trial, held in zip(study.trials, asked, strict=True):
@@ -453,7 +453,7 @@ def test_an_agent_is_asked_by_one_thread_at_a_time() -> None:
 
 
 class OneAtATime:
-    """Like an agent over a network: a trial that was asked for but not told is returned again."""
+    """Works like an agent over a network: a trial that was asked for but not told is returned again."""
 
     def __init__(self) -> None:
         self.study = fedbo.Study("agent", SHARED, direction="minimize")
@@ -480,7 +480,7 @@ def test_an_interrupted_trial_has_failed_and_one_that_was_left_is_given_again() 
 
     with pytest.raises(KeyboardInterrupt):
         study.optimize(interrupted, n_trials=5)
-    # Both Optuna and the agent count it as failed.
+    # Both Optuna and the agent count the trial as failed.
     assert [trial.state for trial in agent.study.trials] == ["complete", "complete", "failed"]
     left = study.ask()
     x = left.suggest_float("x", -2, 2)
@@ -521,7 +521,7 @@ def test_a_new_study_learns_from_an_imported_one(tmp_path: Path, monkeypatch: py
     old.optimize(shared_objective, n_trials=5)
     assert len(import_study(old, "sqlite:old.db").trials) == 25
     new = fedbo.Study("new", SHARED, direction="minimize", old_studies=["sqlite:old.db"])
-    # The first query uses the old study, which has the location of the best point.
+    # The first query uses the old study, which reveals the location of the best point.
     first = new.ask()
     assert first.params["kind"] == "b" and abs(float(first.params["x"]) - 1) < 0.6
     other = optuna.create_study(study_name="old", sampler=optuna.samplers.RandomSampler(seed=1))
@@ -544,7 +544,7 @@ def test_a_fork_samples_whatever_its_parent_was_doing(tmp_path: Path) -> None:
 
 
 def test_an_import_goes_on_whatever_was_added_meanwhile(tmp_path: Path) -> None:
-    # Values on a grid may differ from those of the file in the last bits. A repeated point makes a study noisy.
+    # Values on a grid may differ from those in the file in the last bits. A repeated point makes the study noisy.
     grid = {"x": FloatDistribution(0.0, 0.9, step=0.3)}
     old = optuna.create_study(study_name="old")
     storage = f"sqlite:{tmp_path}/old.db"

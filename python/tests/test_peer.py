@@ -39,7 +39,7 @@ def objective(best: float) -> Callable[[dict[str, Any]], float]:
 
 
 def peers(folder: Path) -> list[fedbo.Peer]:
-    """The peers of a federation, on free ports."""
+    """Return the peers of a federation, on free ports."""
     (folder / "federation.toml").write_text(FEDERATION + "".join(f'[[agents]]\nname = "{name}"\n' for name in NAMES))
     sockets = [socket.socket() for _ in NAMES]
     for each in sockets:

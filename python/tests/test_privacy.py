@@ -1,4 +1,4 @@
-"""The cost of privacy: the results of the program as functions."""
+"""Privacy costs: functions return the results of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies across processes: the same trials as the program, Ctrl-C, kill -9, forks, pools."""
+"""Studies across processes: the same trials as in the program, Ctrl-C, kill -9, forks and pools."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_the_program_as_it_says(tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the parent may ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the parent may ignore the signal
     )
     while not (tmp_path / "begun").exists():
         assert process.poll() is None
@@ -316,7 +316,7 @@ def test_a_process_pool_evaluates() -> None:
 
 def test_anything_with_submit_evaluates() -> None:
     class Job:
-        """Like a job of submitit: without callbacks."""
+        """Works like a job of submitit, which has no callbacks."""
 
         def __init__(self, value: float) -> None:
             self._value = value

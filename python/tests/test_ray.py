@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-# By default Ray writes a token into the home folder and times out early on a busy machine. The settings must precede its import.
+# By default, Ray writes a token into the home folder, and times out early on a busy machine. Set the variables before importing it.
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
 os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")

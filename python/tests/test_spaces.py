@@ -1,4 +1,4 @@
-"""Properties of definitions: every declaration can be read back, and every point is within its space."""
+"""Property tests of definitions: every declaration can be read back, and every point is within its space."""
 
 from __future__ import annotations
 

@@ -508,7 +508,7 @@ def test_ctrl_c_prints_how_to_resume_and_the_same_call_does(tmp_path: Path, capl
     calls = 0
     with pytest.raises(KeyboardInterrupt):
         new().optimize(interrupted, 6)
-    assert "are in this process alone" in caplog.text and "storage='sqlite:parabola.db'" in caplog.text
+    assert "exist only in this process" in caplog.text and "storage='sqlite:parabola.db'" in caplog.text
 
 
 def test_tables_and_texts() -> None:
@@ -594,7 +594,7 @@ LONE = os.fsdecode(b"Messung_\xe4.csv")  # like a file name that is not UTF-8
 
 
 class Index:
-    """An integer type of another package, with ``__index__`` and nothing else."""
+    """An integer type of another package, which only has ``__index__``."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -635,7 +635,7 @@ def test_an_error_of_any_text_is_a_failed_trial(error: Exception, message: str |
 
 
 class Odd:
-    """Something that an objective may return by mistake."""
+    """A value that an objective may return by mistake."""
 
     shape = ()
 

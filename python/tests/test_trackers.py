@@ -35,7 +35,7 @@ EARLY = {"epochs": 3, "rule": "median"}
 
 
 def _runs(client: Any, experiment: str) -> dict[str, Any]:
-    """The runs of an experiment by the trial's number; the run of the study as ``study``."""
+    """Return the runs of an experiment by the number of the trial, and the run of the study as ``study``."""
     found = client.get_experiment_by_name(experiment)
     runs = list(client.search_runs([found.experiment_id], max_results=1000))
     named = {run.data.tags.get("fedbo.trial", "study"): run for run in runs}
@@ -44,7 +44,7 @@ def _runs(client: Any, experiment: str) -> dict[str, Any]:
 
 
 def _content(client: Any, experiment: str) -> dict[str, Any]:
-    """All data of a study in MLflow, without the fields that MLflow adds."""
+    """Return all data of a study in MLflow, without the fields that MLflow adds."""
     content = {}
     for name, run in _runs(client, experiment).items():
         history = {
@@ -111,7 +111,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=["server", "store"])
 def tracker(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A tracking address: a server, or a local store."""
+    """A tracking URI: a server, or a local store."""
     pytest.importorskip("mlflow")
     if request.param == "server":
         return str(request.getfixturevalue("server"))
@@ -210,7 +210,7 @@ def test_a_study_goes_on_while_its_tracker_is_down(
         patched.setattr(callback._client, "create_run", away)
         study.optimize(_objective, n_trials=4, callbacks=[callback], failures_max=0)
         assert "MLflow does not take trial 3" in caplog.text and "log_study" in caplog.text
-    # An error at the first trial is raised, because the server's address is probably wrong.
+    # An error at the first trial is raised, because the address of the server is probably wrong.
         first = MLflowCallback(f"sqlite:///{tmp_path}/other.db")
         patched.setattr(first._client, "create_run", away)
         with pytest.raises(mlflow.exceptions.MlflowException, match="nobody answers"):
@@ -308,7 +308,7 @@ def test_mlflow_on_this_machine_is_not_proxied(monkeypatch: pytest.MonkeyPatch, 
     from fedbo.integrations.mlflow import _reach_directly
 
     monkeypatch.delenv("no_proxy", raising=False)
-    # Set first, so that the variable is restored after the test.
+    # Set the variable first, so that it is restored after the test.
     monkeypatch.setenv("NO_PROXY", before or "")
     if before is None:
         monkeypatch.delenv("NO_PROXY")

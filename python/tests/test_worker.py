@@ -51,7 +51,7 @@ def loss(trial: Any) -> float:
 
 
 class Served:
-    """A server that runs in a folder."""
+    """A running server in a folder."""
 
     def __init__(self, folder: Path, *words: str, listen: str = "127.0.0.1:0") -> None:
         command = [sys.executable, "-m", "fedbo", "serve", "study.toml", "--listen", listen, "--json", *words]
@@ -154,7 +154,7 @@ class _Mute(Exception):
 def test_no_text_of_an_exception_ends_a_worker(
     begin: Callable[..., Served], tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception, begins: str
 ) -> None:
-    """The test fails if a message that is not UTF-8, too long as JSON, or cannot be formatted ends the worker instead of the trial."""
+    """The test fails if a message that is not UTF-8, is too long as JSON or cannot be formatted ends the worker instead of the trial."""
     # Log records are passed between the processes of the tests, where a lone surrogate would be an error.
     caplog.set_level(logging.CRITICAL, logger="fedbo")
     served = begin(trials=1)
@@ -261,7 +261,7 @@ def test_a_lease_that_is_not_renewed_is_lost_to_another(begin: Callable[..., Ser
 def test_an_answer_that_is_lost_for_longer_than_the_lease_costs_one_trial_and_no_worker(
     begin: Callable[..., Served], tmp_path: Path
 ) -> None:
-    """The test fails if a worker ends because another worker has the trial of its nonce."""
+    """The test fails if a worker stops because another worker has the trial of its nonce."""
     served = begin(trials=2)
     cut_off, other = served.worker(name="cut-off", lease_s=1.0), served.worker(name="other")
     once, lost = cut_off._once, []
@@ -283,7 +283,7 @@ def test_an_answer_that_is_lost_for_longer_than_the_lease_costs_one_trial_and_no
 
 @pytest.mark.parametrize("n_hanging", [1, 1000])
 def test_renewals_that_hang_cost_neither_the_lease_nor_the_end(begin: Callable[..., Served], n_hanging: int) -> None:
-    """The test fails if a single renewal without an answer loses the trial, or if its thread outlives the trial."""
+    """The test fails if a single renewal without a response loses the trial, or if the renewal thread outlives the trial."""
     served = begin(trials=1)
     worker = served.worker(lease_s=2.4)
     once, hanging = worker._once, []
@@ -310,7 +310,7 @@ def test_renewals_that_hang_cost_neither_the_lease_nor_the_end(begin: Callable[.
 
 
 def test_a_server_that_hangs_is_given_up_after_the_patience() -> None:
-    """The test fails if a request without an answer takes longer than ``patience_s``, because Ctrl-C would take as long."""
+    """The test fails if a request without a response takes longer than ``patience_s``, because Ctrl-C would take equally long."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         worker = fedbo.Worker(f"http://127.0.0.1:{silent.getsockname()[1]}", "t" * 32, patience_s=1.0)
         began = time.monotonic()
@@ -360,7 +360,7 @@ def test_ctrl_c_gives_the_trial_back(begin: Callable[..., Served], start: Start)
     interrupt(script)
     _, errors = script.communicate(timeout=30)
     assert "KeyboardInterrupt" in errors
-    assert "interrupted: finished trials are told, and the running one is given back" in errors
+    assert "interrupted: finished trials are told, and the running one is released" in errors
     trials = served.worker().study()["trials"]
     assert (trials["waiting"], trials["running"]) == (1, 0)
 
@@ -396,7 +396,7 @@ def test_a_wrong_token_and_an_absent_server_are_errors(begin: Callable[..., Serv
         fedbo.Worker(served.url, "x" * 32).ask()
     assert unauthorized.value.code == "unauthorized"
     assert served.stop() == 0
-    with pytest.raises(fedbo.ServeError, match="does not answer") as absent:
+    with pytest.raises(fedbo.ServeError, match="does not respond") as absent:
         served.worker(patience_s=0.5).ask()
     assert absent.value.code == "unreachable"
     for url, token in (("db.example.org", "t"), ("http://127.0.0.1:1", " ")):
@@ -415,7 +415,7 @@ def test_a_token_that_no_header_can_carry_is_refused_and_not_said(token: str) ->
     "url", ["http://10.1.2.3:7436", "http://lab.example.org", "http://127.0.0.1.example.org", "http://127.0.0.1@lab.example.org:80"]
 )
 def test_a_token_goes_to_another_machine_by_https_alone(url: str) -> None:
-    with pytest.raises(fedbo.Error, match="over http everybody on the way can read the token; use https") as refused:
+    with pytest.raises(fedbo.Error, match="over http anybody on the network path can read the token; use https") as refused:
         fedbo.Worker(url, token="secret")
     assert "secret" not in str(refused.value)
     fedbo.Worker(url, token="secret", allow_plain_http=True)
@@ -487,10 +487,10 @@ def test_refusals_that_pass_and_answers_that_break_off_are_repeated_with_the_sam
             nonces.append(body["nonce"])
             n = len(nonces)
             if n == 1:
-                self.close_connection = True  # no answer at all
+                self.close_connection = True  # no response at all
                 return
             if n == 2:
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{")  # a truncated answer
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{")  # a truncated response
                 self.close_connection = True
                 return
             status, answer = {
@@ -559,6 +559,6 @@ def test_the_worker_of_the_documentation_runs_in_a_shell(begin: Callable[..., Se
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     assert [trial.value for trial in told(tmp_path)] == [(trial["x"] - 0.5) ** 2 for trial in told(tmp_path)]
-    # A name made of the process id could recur in a new container.
+    # A name derived from the process id could recur in a new container.
     nonces = re.findall(r'"nonce": "([^"]*)"', (tmp_path / "requests").read_text())
     assert len(set(nonces)) == 5 and all(re.fullmatch("[0-9a-f]{16}", nonce) for nonce in nonces)

@@ -1,4 +1,4 @@
-"""Pages in Markdown about the public names of a Python package, from its sources alone.
+"""Markdown pages about the public names of a Python package, generated only from its sources.
 
     python3 python_api.py PACKAGE-FOLDER OUTPUT-FOLDER
 
@@ -28,7 +28,7 @@ class Found:
 
 
 class Sources:
-    """The modules of a package, read when they are asked for."""
+    """The modules of a package, read on demand."""
 
     def __init__(self, package: Path) -> None:
         self._package = package.resolve()
@@ -62,7 +62,7 @@ class Sources:
         return [name for name in defined if not name.startswith("_")]
 
     def find(self, module: str, name: str) -> Found | None:
-        """The definition of a name, followed through imports within the package."""
+        """Return the definition of a name, following imports within the package."""
         body = self.tree(module).body
         for node, after in zip(body, [*body[1:], None]):
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
@@ -79,7 +79,7 @@ class Sources:
     def _imported(self, source: str, name: str) -> Found | None:
         base = self._package.parent.joinpath(*source.split("."), name)
         if base.is_dir() or base.with_suffix(".py").is_file():
-            return None  # a module: it has a page of its own
+            return None  # a module, which has its own page
         return self.find(source, name)
 
     def _absolute(self, module: str, node: ast.ImportFrom) -> str:
@@ -110,7 +110,7 @@ def _text(node: ast.stmt | None) -> str | None:
 
 
 def signature(name: str, node: Function, *, is_method: bool) -> str:
-    """A call as one reads it: on one line if it is short, otherwise a line a parameter."""
+    """Format a call: on one line if it is short, otherwise with one line per parameter."""
     arguments = ast.parse(ast.unparse(node)).body[0].args  # type: ignore[attr-defined]
     is_static = any(_is_name(each, "staticmethod") for each in node.decorator_list)
     if is_method and not is_static:
@@ -135,7 +135,7 @@ def _split(arguments: str) -> list[str]:
 
 
 def markdown(docstring: str) -> str:
-    """A docstring as Markdown: its roles, literals, examples and lists of parameters."""
+    """Convert a docstring to Markdown, including roles, literals, examples and parameter lists."""
     lines: list[str] = []
     in_example = False
     for line in docstring.splitlines():
@@ -149,7 +149,7 @@ def markdown(docstring: str) -> str:
     if in_example:
         lines.append("```")
     text = "\n".join(lines)
-    # A term on its own line and what it is, indented below it.
+    # A term on its own line, with its definition indented below.
     return re.sub(r"^(`[^\n]+`)\n((?: {4}[^\n]+\n?)+)", _term, text, flags=re.MULTILINE)
 
 
@@ -168,7 +168,7 @@ def _example(code: str) -> str:
 
 
 def describe(name: str, found: Found) -> list[str]:
-    """The part of a page about one name."""
+    """Return the part of a page about one name."""
     node = found.node
     if found.docstring is None:
         raise SystemExit(f"{name} is public and has no docstring")
@@ -231,7 +231,7 @@ def _method(owner: str, node: Function) -> list[str]:
 
 
 def page(sources: Sources, module: str) -> str:
-    """The page of a module."""
+    """Return the page of a module."""
     docstring = ast.get_docstring(sources.tree(module))
     if docstring is None:
         raise SystemExit(f"module {module} is public and has no docstring")

@@ -1,5 +1,5 @@
-//! Notes on settings of shared features and of clipping that cannot work well, based on the papers'
-//! theory; one line each.
+//! One-line notes on clipping norms and numbers of features that cannot work well according to the
+//! theory in the papers.
 
 use fedbo_federated::dp_fts_de::clipping::{clipped_share, default_max_norm};
 use fedbo_federation::N_FEATURES_MAX;
@@ -7,10 +7,12 @@ use fedbo_gp::FeatureError;
 
 use fedbo_console::text::digits;
 
-/// Share of clipped vectors above which a note is given: beyond it, the median vector is clipped.
+/// Fraction of clipped vectors above which a note is shown. Above one half, even the median vector
+/// is clipped.
 const CLIPPED_MAX: f64 = 0.5;
 
-/// Returns a note if the norm S clips most draws of `n_features` numbers. `key` names S.
+/// Returns a note if the norm S clips most samples of `n_features` weights. `key` is the name of
+/// the setting S.
 pub(crate) fn clipping(
     key: &str,
     max_norm: f64,
@@ -33,8 +35,8 @@ pub(crate) fn clipping(
     ))
 }
 
-/// Returns a note if there are too few features for their length scale; `None` if their error is
-/// below the kernel. `count` and `lengthscale` name the settings.
+/// Returns a note if there are too few features for their length scale, that is, if their error
+/// exceeds the kernel itself. `count` and `lengthscale` are the names of the settings.
 pub(crate) fn features(
     (count, lengthscale): (&str, &str),
     n_features: usize,
@@ -46,7 +48,7 @@ pub(crate) fn features(
     }
     #[expect(clippy::cast_precision_loss, reason = "numbers of features are far below 2^53")]
     let (found, most) = (n_features as f64, N_FEATURES_MAX as f64);
-    // The error falls as 1/√M.
+    // The error decreases as 1/√M.
     let enough = found * relative * relative;
     let more = if enough <= most {
         format!("take about {} or a larger {lengthscale}", digits(enough, 2))
@@ -71,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_norm_is_noted_where_most_draws_are_clipped() {
-        // The paper's values and the default give no note.
+        // Neither the paper's values nor the defaults cause a note.
         assert_eq!(clipping("max_norm", 11.0, 2, 50), None);
         assert_eq!(clipping("max_norm", default_max_norm(4, 1), 4, 1), None);
         let note = clipping("max_norm", 11.0, 4, 50).unwrap();

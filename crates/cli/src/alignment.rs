@@ -1,5 +1,5 @@
-//! Texts about the alignment of agents' vectors, and the number of hostile agents that a private
-//! federation withstands.
+//! Describes the alignment of agents' vectors, and the fraction of hostile agents that a private
+//! federation tolerates.
 
 use fedbo_federation::Alignment;
 use serde::Serialize;
@@ -36,16 +36,16 @@ pub(crate) fn sentence(found: &Alignment) -> String {
     text
 }
 
-/// The alignment as JSON.
+/// Alignment in JSON output.
 #[derive(Serialize)]
 pub(crate) struct AlignmentRecord {
-    /// Estimate, from 0 to 1.
+    /// Estimated alignment, from 0 to 1.
     rho: f64,
-    /// Largest estimate that noise alone may produce; smaller estimates are not significant.
+    /// Largest estimate that noise alone may produce. Smaller estimates are not significant.
     noise_alone: f64,
-    /// Share of hostile agents, among all, below which they cannot reverse the sums.
+    /// Fraction of hostile agents below which they cannot reverse the sums.
     breakdown: f64,
-    /// `breakdown` if hostile agents choose their slots, and thus a region.
+    /// `breakdown` if hostile agents can choose their slots and thereby their region.
     breakdown_of_region: f64,
 }
 

@@ -1,11 +1,11 @@
-//! Keeps memory with other parties' secrets out of files.
+//! Keeps other parties' secrets out of core dumps.
 
 /// Disables core dumps for this process and its children.
 ///
-/// Where the system supports it, other processes of the same user cannot read its memory either
-/// (INV-16, INV-26). It holds vectors, keys and noise. A setting that the system refuses is left
-/// unchanged with a warning, for instance if the limit is already lower or the kernel lacks the
-/// feature.
+/// The memory of this process contains vectors, keys and noise. Where the system supports it, other
+/// processes of the same user cannot read it either (INV-16, INV-26). If the system rejects a
+/// setting, for instance because the kernel lacks the feature, the setting stays unchanged and a
+/// warning is logged.
 pub(crate) fn turn_off() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let none = Rlimit { current: Some(0), maximum: Some(0) };
@@ -14,7 +14,7 @@ pub(crate) fn turn_off() {
     }
     #[cfg(target_os = "linux")]
     {
-        // A kernel that pipes core dumps to a program checks this flag and ignores the limit.
+        // A kernel that pipes core dumps to a program ignores the limit and checks only this flag.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
             tracing::warn!(

@@ -1,8 +1,8 @@
-//! The `fedbo` program: federated Bayesian optimization from the command line.
-//! It is a library so that the Python package can include it.
+//! The `fedbo` program: federated Bayesian optimization from the command line. The program is a
+//! library so that the Python package can embed it.
 //!
-//! This crate decides the program's interface: arguments, progress, exit codes and signals. Results
-//! go to standard output, everything else to standard error. All computation is in other crates.
+//! This crate defines the program's interface: arguments, progress, exit codes and signals. Results
+//! go to standard output, everything else to standard error. Other crates do all the computation.
 
 mod advice;
 mod alignment;
@@ -26,7 +26,7 @@ use fedbo_console::{self as console, Exit};
 use fedbo_documents::error_text;
 use fedbo_documents::exit::{self, ExitOf};
 
-/// Exit codes of games, if this program has them.
+/// Maps errors of games to exit codes. Empty in a build without games.
 #[cfg(feature = "games")]
 const GAMES: &[ExitOf] = &[fedbo_game_commands::exit_of];
 #[cfg(not(feature = "games"))]
@@ -56,8 +56,8 @@ struct Verbosity {
 
 /// Returns the full command line, used for parsing, completions and manual pages.
 fn command_line() -> clap::Command {
-    /// Parses negative numbers as values everywhere, so that the argument's own parser rejects them
-    /// rather than clap as an unknown option.
+    /// Accepts negative numbers as values in all subcommands. The value parser of the argument then
+    /// checks them; otherwise clap would reject them as unknown options.
     fn with_numbers(command: clap::Command) -> clap::Command {
         command.allow_negative_numbers(true).mut_subcommands(with_numbers)
     }
@@ -65,7 +65,7 @@ fn command_line() -> clap::Command {
 }
 
 fn run(command: &commands::Command) -> anyhow::Result<Exit> {
-    // `coordinator run` has its own log options.
+    // `coordinator run` and `helper run` have their own log options.
     let _logs = match command.logs_itself() {
         true => None,
         false => logs::install_verbose()?,
@@ -73,9 +73,10 @@ fn run(command: &commands::Command) -> anyhow::Result<Exit> {
     command.run()
 }
 
-/// Runs the program with `arguments` (the first is the program's name) and returns its exit status.
+/// Runs the program and returns its exit status. The first of the `arguments` is the program's
+/// name.
 ///
-/// Help, the version and mistakes in the arguments end the process directly.
+/// Exits the process directly for `--help`, `--version` and invalid arguments.
 pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = command_line().get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -83,14 +84,14 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     guarded(cli.verbosity.quiet, GAMES, || run(&cli.command))
 }
 
-/// Runs a command as a program: prints its error, survives a panic, and returns the exit status.
-/// `exits` lists the error types of the calling program.
+/// Runs a command and returns the exit status. Prints errors and catches panics. `exits` maps the
+/// calling program's own error types to exit codes.
 pub fn guarded(is_quiet: bool, exits: &[ExitOf], run: impl FnOnce() -> anyhow::Result<Exit>) -> u8 {
     if is_quiet {
         console::enable_quiet();
     }
-    // Panics inside objectives are caught and recorded as failed trials. A panic that reaches this
-    // point is a bug in this program.
+    // Panics in objectives are caught earlier and recorded as failed trials. A panic that reaches
+    // this point is a bug in this program.
     let panics = console::collect_panics();
     let exit = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(exit)) => exit,
@@ -112,15 +113,15 @@ pub fn guarded(is_quiet: bool, exits: &[ExitOf], run: impl FnOnce() -> anyhow::R
 /// Error of [`answer`], as text.
 #[derive(Debug)]
 pub struct Unanswered {
-    /// The fault and its remedy.
+    /// Description of the error and its remedy.
     pub message: String,
-    /// True if the input cannot be used.
+    /// True if the input is invalid.
     pub is_input: bool,
 }
 
-/// Returns the JSON document of a command that only computes one, without printing it.
+/// Runs a command without side effects and returns its JSON document instead of printing it.
 ///
-/// These are `privacy epsilon`, `noise`, `plan` and `statement`, `agent status` and `peer status`.
+/// Supports `privacy epsilon`, `noise`, `plan` and `statement`, `agent status` and `peer status`.
 /// The first argument is the program's name.
 ///
 /// # Errors
@@ -132,7 +133,7 @@ pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, U
     let cli = Cli::from_arg_matches(&matches).map_err(mistake)?;
     let answer = cli.command.answer().unwrap_or_else(|| {
         Err(console::BadInput(
-            "cannot return only a document: this command has other effects".to_owned(),
+            "only privacy epsilon, noise, plan and statement, agent status and peer status return a document".to_owned(),
         )
         .into())
     });
@@ -142,7 +143,8 @@ pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, U
     })
 }
 
-/// Returns the mistake in the arguments, without clap's advice for terminals.
+/// Returns the first line of an error message of clap, without the prefix `error: `. The usage
+/// hints on further lines are omitted.
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
@@ -154,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// Variables that the program reads and that hold no secrets: commands may see them (INV-26).
+    /// Variables that contain no secrets, so that commands may inherit them (INV-26).
     const PUBLIC: [&str; 3] = ["FEDBO_LOG", "FEDBO_COORDINATOR", "FEDBO_HELPER"];
 
     fn variables(command: &clap::Command, found: &mut Vec<std::ffi::OsString>) {

@@ -1,4 +1,4 @@
-//! Logs on standard error: of long-running programs, as text or JSON, and of any command with
+//! Logging to standard error: text or JSON for long-running services, and text for any command with
 //! `--verbose`.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use fedbo_console::BadInput;
 
-/// Format and filter of logs.
+/// Options for the format and the filter of the log.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct LogOptions {
     /// Format of the log on standard error
@@ -36,7 +36,7 @@ pub(crate) fn set_verbosity(n: u8) {
     VERBOSITY.store(n, Ordering::Relaxed);
 }
 
-/// Returns the log level according to `--quiet` and `--verbose`.
+/// Returns the log level set by `--quiet` and `--verbose`.
 fn level() -> &'static str {
     match (fedbo_console::is_quiet(), VERBOSITY.load(Ordering::Relaxed)) {
         (true, _) => "warn",
@@ -46,15 +46,15 @@ fn level() -> &'static str {
     }
 }
 
-/// Installs logs for a command without its own log options, if `--verbose` was given. Keep the
-/// return value until the end.
+/// Starts logging for a command without its own log options if `--verbose` was given. The returned
+/// guard must live until the command ends.
 pub(crate) fn install_verbose() -> Result<Option<Logs>, BadInput> {
     if VERBOSITY.load(Ordering::Relaxed) == 0 {
         return Ok(None);
     }
     let options = LogOptions {
         log_format: LogFormat::Text,
-        // A target matches all crates with this prefix.
+        // This matches the targets of all crates, since they start with `fedbo`.
         log: Some(format!("fedbo={}", level())),
     };
     options.install().map(Some)
@@ -91,7 +91,8 @@ enum LogFormat {
 }
 
 impl LogOptions {
-    /// Starts logging; call once. Keep the return value until the end.
+    /// Starts logging. Call this only once, and keep the returned guard alive until the process
+    /// exits.
     pub(crate) fn install(&self) -> Result<Logs, BadInput> {
         let log = match &self.log {
             Some(log) => log.as_str(),
@@ -117,12 +118,12 @@ impl LogOptions {
     }
 }
 
-/// Passes the events of a filter, and no spans: those are only for a trace collector.
+/// Accepts the events that pass `filter`, but no spans, which are only exported as traces.
 pub(crate) fn only_events<S>(filter: EnvFilter) -> impl Filter<S> {
     filter.and(filter_fn(|each| each.is_event()))
 }
 
-/// Kind of telemetry.
+/// An OpenTelemetry signal.
 #[derive(Clone, Copy)]
 pub(crate) enum Signal {
     Logs,
@@ -147,7 +148,8 @@ pub(crate) fn is_collected(signal: Signal) -> bool {
     is_named && !is_off
 }
 
-/// The process's log. Records are exported until this is dropped.
+/// Guard of the process's telemetry. Dropping it flushes and shuts down the OTLP exporters; without
+/// OTLP it has no effect.
 #[derive(Debug)]
 pub(crate) struct Logs {
     #[cfg(feature = "otlp")]
@@ -164,7 +166,8 @@ impl Logs {
         self.collector.layer(events)
     }
 
-    /// Recorder that exports a coordinator's metrics; `None` if the environment configures none.
+    /// Returns a recorder that exports a coordinator's metrics, or `None` if the environment does
+    /// not enable their export.
     pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
         self.collector.recorder()
     }
@@ -187,7 +190,7 @@ impl Logs {
         Identity::new()
     }
 
-    /// Recorder of a coordinator's metrics: always `None`.
+    /// Returns `None`, because this build cannot export metrics.
     pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
         None
     }

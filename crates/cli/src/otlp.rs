@@ -1,7 +1,7 @@
-//! Exports logs, metrics and traces by OTLP over HTTP, configured by the standard variables
-//! (`OTEL_EXPORTER_OTLP_ENDPOINT` and others).
+//! Exports logs, metrics and traces with OTLP over HTTP. The standard environment variables
+//! (`OTEL_EXPORTER_OTLP_ENDPOINT` and others) configure it.
 //!
-//! Everything exported is on the allow-list of docs/operations.md (INV-4).
+//! Only data on the allow-list in docs/operations.md is exported (INV-4).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +30,13 @@ use fedbo_console::BadInput;
 
 /// Timeout of a request to the collector.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum bytes of a response.
+/// Maximum size of a response body in bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// Name of the instrumentation scope.
 const SCOPE: &str = "fedbo";
 
-/// Exports logs, metrics and traces in batches, from its own threads. Dropping it flushes the rest.
+/// Exports logs, metrics and traces in batches on background threads. Dropping it flushes pending
+/// data.
 #[derive(Debug)]
 pub(crate) struct Collector {
     logs: Option<SdkLoggerProvider>,
@@ -45,8 +46,8 @@ pub(crate) struct Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // An unreachable collector delays the exit by some seconds. The three shutdowns run in
-        // parallel, so the delay occurs once, not per signal.
+        // An unreachable collector delays the exit by a few seconds. The three shutdowns run in
+        // parallel so that this delay occurs only once.
         let Self { logs, metrics, traces } = self;
         let (logs, metrics, traces) = (logs.take(), metrics.take(), traces.take());
         let ends: [Box<dyn FnOnce() + Send>; 3] = [
@@ -54,7 +55,7 @@ impl Drop for Collector {
             Box::new(move || drop(metrics.map(|metrics| metrics.shutdown()))),
             Box::new(move || drop(logs.map(|logs| logs.shutdown()))),
         ];
-        // If a thread cannot be started, its remaining data are not sent.
+        // If a thread cannot be started, pending data of its signal may be lost.
         let ends = ends.map(|end| std::thread::Builder::new().spawn(end).ok());
         for end in ends.into_iter().flatten() {
             let _ = end.join(); // an exporter that panicked has nothing more to send
@@ -63,7 +64,7 @@ impl Drop for Collector {
 }
 
 impl Collector {
-    /// Creates exporters for the signals that the environment asks for.
+    /// Creates exporters for the signals that the environment enables.
     pub(crate) fn new() -> Result<Self, BadInput> {
         let refused = |error: ExporterBuildError| {
             BadInput(format!("OTLP cannot be set up from OTEL_* variables: {error}"))
@@ -91,7 +92,8 @@ impl Collector {
         Ok(made)
     }
 
-    /// Layers that export the events passing a filter, and the service's spans.
+    /// Returns a layer that exports the service's spans and the events that pass the filter
+    /// `events`.
     pub(crate) fn layer<S>(&self, events: EnvFilter) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -101,7 +103,8 @@ impl Collector {
             OpenTelemetryTracingBridge::new(logs).with_filter(crate::logs::only_events(events))
         });
         let traces = self.traces.as_ref().map(|traces| {
-            // Attributes added by the library are disabled: source locations, threads, idle times.
+            // Disable the attributes that the library adds by default, such as source locations,
+            // threads and idle times.
             let layer = tracing_opentelemetry::layer()
                 .with_tracer(traces.tracer(SCOPE))
                 .with_location(false);
@@ -111,14 +114,15 @@ impl Collector {
         Layer::and_then(traces, logs)
     }
 
-    /// Recorder that exports a service's metrics; `None` if metrics are not exported.
+    /// Returns a recorder that exports a service's metrics, or `None` if metrics are not exported.
     pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
         let metrics = self.metrics.as_ref()?;
         Some(Arc::new(Instruments::new(&metrics.meter(SCOPE))))
     }
 }
 
-/// Names of this process. The library reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
+/// Returns the resource attributes of this process. The builder itself reads `OTEL_SERVICE_NAME`
+/// and `OTEL_RESOURCE_ATTRIBUTES`.
 fn resource() -> Resource {
     let mut resource = Resource::builder();
     if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
@@ -127,8 +131,8 @@ fn resource() -> Resource {
     resource.build()
 }
 
-/// Metrics of a coordinator. A collector that exports them to Prometheus gives them the names of
-/// `GET /metrics`.
+/// Metrics of a coordinator. A collector that forwards them to Prometheus gives them the same names
+/// as `GET /metrics`.
 #[derive(Debug)]
 struct Instruments {
     meter: Meter,
@@ -193,7 +197,7 @@ fn of_study(study: &str) -> KeyValue {
     KeyValue::new("study", study.to_owned())
 }
 
-/// Sends requests with the same HTTP client as agents.
+/// Sends exports with `ureq`, the HTTP client library that agents also use.
 #[derive(Clone, Debug)]
 struct Client(Arc<ureq::Agent>);
 
@@ -219,7 +223,7 @@ impl Client {
 
 #[async_trait::async_trait]
 impl HttpClient for Client {
-    /// Blocks. It is called from the batch exporter's thread, which has no other work.
+    /// Blocks the calling thread, which is the background thread of one exporter.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (head, body) = request.into_parts();
         let proxy = proxy_for(&head.uri.to_string(), &ProxySetting::Environment)?;

@@ -19,9 +19,9 @@ use fedbo_documents::promise::{NOT_PROMISED, promised};
 
 /// Maximum number of agents with their own line on the screen.
 const AGENT_LINES_MAX: usize = 16;
-/// Number of progress lines per arm if there is no terminal.
+/// Number of progress lines per arm without a terminal.
 const N_LINES: u64 = 10;
-/// Progress of a federation.
+/// Progress display of a federation.
 pub(crate) struct RunDisplay {
     mode: Mode,
     state: Mutex<RunState>,
@@ -30,7 +30,8 @@ pub(crate) struct RunDisplay {
 #[derive(Default)]
 struct RunState {
     arm: String,
-    /// True for one of several runs: then only the start of each run gets a line.
+    /// True for one of several runs. Lines are then printed only at the start of each run and after
+    /// a long silence.
     is_repeated: bool,
     agents: Vec<String>,
     rounds: u64,
@@ -43,7 +44,7 @@ struct RunState {
 }
 
 impl RunState {
-    /// Returns the best value so far and its agent.
+    /// Returns the best value so far and the agent that found it.
     fn leader(&self) -> Option<(f64, &str)> {
         let direction = self.direction?;
         let mut leader: Option<(f64, &str)> = None;
@@ -105,7 +106,7 @@ impl RunProgress for RunDisplay {
         ));
     }
 
-    /// Prints the limits of the promise before the promise, even in quiet mode.
+    /// Prints the limits of the privacy guarantee before the guarantee, even in quiet mode.
     fn charging(&self, plan: &PrivacyPlan, spent: &Statement) {
         console::note(&format!("not promised: {NOT_PROMISED}"));
         if let Some(claim) = plan.paid_claim() {
@@ -164,7 +165,7 @@ impl RunProgress for RunDisplay {
         if self.mode == Mode::Lines {
             let agents = if n_agents == 1 { "agent" } else { "agents" };
             let mut text = state.arm.clone();
-            // All of several runs have the size of the first.
+            // All runs have the same size as the first.
             if start.run.is_none_or(|(run, _)| run == 0) {
                 text += &format!(
                     ": {n_agents} {agents}, {} initial points and {} rounds each",
@@ -255,7 +256,7 @@ impl RunProgress for RunDisplay {
     }
 }
 
-/// Formats a value in few characters.
+/// Formats a value briefly.
 fn short(value: f64) -> String {
     let size = value.abs();
     if size > 0.0 && !(1e-3..1e6).contains(&size) {

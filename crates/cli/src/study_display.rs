@@ -1,4 +1,4 @@
-//! Display of a study's run: a few updating lines on a terminal, consecutive lines elsewhere.
+//! Progress display of a study's run: a live view on a terminal, plain lines elsewhere.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
@@ -24,16 +24,16 @@ const TICK: Duration = Duration::from_millis(200);
 const CURVE_WIDTH: usize = 40;
 /// Maximum width of the bar.
 const BAR_WIDTH: usize = 24;
-/// Number of latest times used for medians.
+/// Number of recent durations from which medians are computed.
 const N_TIMES: usize = 101;
-/// Number of failures that get their own line.
+/// Number of failures that get a separate line.
 const N_FAILURE_LINES: u64 = 10;
-/// Burst limit for lines about trials that are neither failures nor new bests; after that, one per
+/// Maximum burst of lines about ordinary trials. After a burst, the rate is limited to one line per
 /// second.
 const N_BURST: f64 = 20.0;
-/// Minimum time between two reads of trials told by other processes.
+/// Minimum interval between reads of trials from other processes.
 const REFRESH: Duration = Duration::from_secs(2);
-/// Maximum time between two messages about waiting.
+/// Minimum interval between messages about waiting.
 const WAITING: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ enum Mode {
     Nothing,
 }
 
-/// Observes a run and shows it on standard error.
+/// Shows the progress of a run on standard error.
 pub(crate) struct StudyDisplay<'a> {
     study: &'a Study,
     mode: Mode,
@@ -53,7 +53,7 @@ pub(crate) struct StudyDisplay<'a> {
 }
 
 impl<'a> StudyDisplay<'a> {
-    /// Starts to show a run of a study that already has `trials`.
+    /// Starts the display of a run. `trials` are the existing trials of the study.
     pub(crate) fn new(study: &'a Study, n_wanted: u64, trials: &[Trial]) -> Self {
         let mode = match (console::is_quiet(), std::io::stderr().is_terminal()) {
             (true, _) => Mode::Nothing,
@@ -80,7 +80,7 @@ impl<'a> StudyDisplay<'a> {
         }
     }
 
-    /// Trials that ended but could not be stored, in ascending order.
+    /// Returns the trials that ended but could not be stored, in ascending order.
     pub(crate) fn unstored(self) -> Vec<(u64, Told)> {
         let unstored = self.unstored.into_inner();
         let mut unstored = unstored.unwrap_or_else(PoisonError::into_inner);
@@ -88,25 +88,25 @@ impl<'a> StudyDisplay<'a> {
         unstored
     }
 
-    /// Locks the view. Never hold it while writing: drawing holds the screen lock and then takes
-    /// the view's lock.
+    /// Locks the view. Do not hold the guard while writing to the screen: drawing acquires the
+    /// screen lock first and the view's lock second.
     fn view(&self) -> MutexGuard<'_, View> {
         lock(&self.view)
     }
 
-    /// Reads the trials told by other processes, at most once per refresh interval.
+    /// Reads trials from other processes, at most once per refresh interval.
     fn refresh(&self) {
         if !self.view().refresh_is_due() {
             return;
         }
         let began = Instant::now();
-        // An unreadable storage is reported by the run itself.
+        // The run itself reports storage errors.
         let Ok(trials) = self.study.trials() else {
             return;
         };
         let mut view = self.view();
         view.count_new_trials(&trials);
-        // Refreshing takes at most a twentieth of the time.
+        // Spend at most about 5 % of the time on refreshing.
         view.next_refresh = Instant::now() + REFRESH.max(20 * began.elapsed());
     }
 }
@@ -115,7 +115,7 @@ fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates a bar that shows the view, redrawn at each tick.
+/// Creates a bar that redraws the view at each tick.
 fn live_bar(view: &Arc<Mutex<View>>) -> ProgressBar {
     let drawn = Arc::clone(view);
     let style = ProgressStyle::with_template("{view}")
@@ -203,26 +203,27 @@ impl Observer for StudyDisplay<'_> {
     }
 }
 
-/// State of the study and of this run.
+/// State of the study and the run.
 struct View {
     name: String,
     direction: Direction,
     n_wanted: u64,
-    /// `n_wanted` without trials beyond it.
+    /// Requested number of trials, without retries and enqueued points.
     n_asked_for: u64,
-    /// Trials already counted below: this process and others may tell concurrently.
+    /// Numbers of the trials that are counted below. Trials may be seen twice, because other
+    /// processes finish trials concurrently.
     counted: HashSet<u64>,
     n_complete: u64,
     n_failed: u64,
     n_stopped: u64,
-    /// Maximum epochs N, if trials are stopped early.
+    /// Maximum number of epochs N, if trials are stopped early.
     n_epochs: Option<u32>,
-    /// The definition, if trials have more than one number.
+    /// The definition, if trials have several outcomes.
     definition: Option<Definition>,
     best: Option<Best>,
     /// Nondominated feasible trials so far, if there are several objectives.
     front: Vec<Trial>,
-    /// Best value after each told trial, from the first value on.
+    /// Best value after each finished trial, starting with the first value.
     curve: Vec<f64>,
     began: Instant,
     n_told_here: u64,
@@ -235,7 +236,7 @@ struct View {
     spoke_of_waiting: Option<Instant>,
     next_refresh: Instant,
     n_failure_lines: u64,
-    /// Number of further lines that may be written at once.
+    /// Number of lines that may be written before the rate limit applies.
     allowance: f64,
     allowed_at: Instant,
 }
@@ -278,14 +279,14 @@ impl View {
         }
     }
 
-    /// Counts trials not yet counted, in the order in which they were told.
+    /// Counts finished trials that are not counted yet, in the order in which they finished.
     fn count_new_trials(&mut self, trials: &[Trial]) {
         let mut told: Vec<&Trial> = trials.iter().filter(|t| t.told().is_some()).collect();
         told.sort_by_key(|trial| trial.told_seq);
         for trial in told {
             self.count(trial);
         }
-        // Enqueued points and retries of failed trials are evaluated in addition to the wanted
+        // Retries of failed trials and enqueued points are evaluated in addition to the requested
         // number.
         let retries = trials.iter().filter(|trial| trial.retry_of().is_some());
         let n_all = self.n_asked_for.saturating_add(retries.count() as u64);
@@ -296,7 +297,7 @@ impl View {
         Instant::now() >= self.next_refresh
     }
 
-    /// Counts a finished trial once.
+    /// Counts a finished trial, unless it is already counted.
     fn count(&mut self, trial: &Trial) {
         if !self.counted.insert(trial.number) {
             return;
@@ -330,7 +331,7 @@ impl View {
         }
     }
 
-    /// Records a trial told by this run; returns true if it is among the best so far.
+    /// Records a trial finished by this run. Returns true if it is among the best so far.
     fn told(&mut self, trial: &Trial) -> bool {
         if let Some(at) = self.running.iter().position(|(n, _)| *n == trial.number) {
             let (_, began) = self.running.swap_remove(at);
@@ -343,8 +344,8 @@ impl View {
         is_best || self.front.iter().any(|each| each.number == trial.number)
     }
 
-    /// Returns the line about a trial that was just told, if it deserves one in the list of lines.
-    /// In the live view only failures do.
+    /// Returns the line about a trial that has just finished, or `None` if the rate limit
+    /// suppresses it. The live view has only lines about failures.
     fn line(&mut self, trial: &Trial, is_best: bool, now: Instant, live: bool) -> Option<String> {
         let number = trial.number;
         let failed = match trial.told() {
@@ -414,7 +415,7 @@ impl View {
         Some(line)
     }
 
-    /// Returns the live view, in lines of at most `width` characters.
+    /// Returns the lines of the live view, each with at most `width` characters.
     fn lines(&self, width: usize, now: Instant) -> Vec<String> {
         let mut lines = vec![self.bar(width, now)];
         match &self.best {
@@ -448,7 +449,8 @@ impl View {
         lines
     }
 
-    /// Formats `name  ━━━━╸   37/60, 2 failed  0:12, about 0:08 left`, as far as there is room.
+    /// Formats `name ━━━━╸ 37/60 trials, 2 failed 0:12, about 0:08 left`. A narrow terminal gets
+    /// only the counts and times.
     fn bar(&self, width: usize, now: Instant) -> String {
         let n_told = self.n_told();
         let mut counts = format!("{n_told}/{} trials", self.n_wanted);
@@ -483,7 +485,7 @@ impl View {
         (here >= 3.0 && left > 0.0).then_some(elapsed / here * left)
     }
 
-    /// Median times of a trial, as text.
+    /// Formats the median durations of an evaluation and an ask.
     fn times(&self) -> Option<String> {
         let evaluate = median(&self.evaluate_seconds)?;
         let mut times = format!("{} an evaluation", text::duration(evaluate));
@@ -523,7 +525,7 @@ impl View {
     }
 }
 
-/// Fills a bar of `n_cells` cells in proportion `done / all`, in steps of half a cell.
+/// Draws a bar of `n_cells` cells, filled to `done / all` in steps of half a cell.
 fn cells(done: u64, all: u64, n_cells: usize) -> String {
     let halves = 2 * n_cells as u64;
     let n_full = match done.min(all).checked_mul(halves) {
@@ -665,7 +667,7 @@ mod tests {
         assert!((25..=36).contains(&n_lines), "{n_lines}");
         let last = view.line(&trial(9_999, Told::Value(-1.0)), false, began, false);
         assert!(last.is_some(), "the last one always has its line");
-        // Slow trials each get a line, and a new best gets one at any time.
+        // Each slow trial gets a line, and a new best always gets one.
         let later = began + Duration::from_secs(60);
         for seconds in 0..60 {
             let told = trial(1, Told::Value(-2.0));

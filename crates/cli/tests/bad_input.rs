@@ -1,4 +1,4 @@
-//! User mistakes: the exit code is 2 (or 4), and the message names the place and the remedy.
+//! User mistakes: the exit code is 2 (or 4), and the message states the place and the remedy.
 
 use crate::common;
 use common::{PARABOLA, Sandbox, federation};
@@ -7,7 +7,7 @@ fn good() -> String {
     federation(2, "", &[("north", PARABOLA), ("south", PARABOLA)])
 }
 
-/// Runs the valid file with one text replaced by another.
+/// Runs the valid file with `from` replaced by `to`, which must fail.
 fn refused(from: &str, to: &str, parts: &[&str]) {
     let sandbox = Sandbox::new();
     let text = good();
@@ -25,7 +25,7 @@ fn the_file_that_the_others_are_made_from_is_good() {
     let ran = sandbox.fedbo(&["run", "f.toml"]);
     ran.expect(0, &["no differential privacy is applied", "results/test"]);
     assert!(ran.stdout.contains("0/8"), "{}", ran.stdout);
-    // Nothing is promised, so the word never appears in the output.
+    // Without a privacy guarantee, the output must not claim to be private.
     assert!(!(ran.stdout + &ran.stderr).contains("private"));
 }
 
@@ -287,14 +287,14 @@ fn results_are_not_overwritten_and_an_output_folder_that_cannot_be_is_code_4() {
     let after = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
     assert_eq!(before, after);
     sandbox.fedbo(&["run", "f.toml", "--overwrite"]).expect(0, &[]);
-    // The closest approximation of a full disk: the table cannot be written.
+    // Simulates a full disk: the table cannot be written.
     let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let mut command = sandbox.command(&["run", "f.toml", "--overwrite"]);
     let ran: common::Ran = command.stdout(full).output().expect("it starts").into();
     ran.expect(4, &["cannot write to standard output"]);
 }
 
-/// A choice inside a script would be executed with it (INV-24).
+/// A choice inside a script would be executed as code (INV-24).
 #[test]
 fn a_choice_within_a_script_is_refused() {
     let sandbox = Sandbox::new();

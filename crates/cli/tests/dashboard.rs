@@ -15,7 +15,7 @@ use std::time::Duration;
 use common::{LOSS, Sandbox, finished, interrupt, study, wait_until};
 use rustix::process::Signal;
 
-/// A running dashboard, with a browser's knowledge of it.
+/// A running dashboard and the state of a browser that uses it.
 struct Served {
     child: Option<Child>,
     /// `127.0.0.1:PORT`.
@@ -98,7 +98,7 @@ impl Served {
         Answer::read(self.ask(method, path, headers))
     }
 
-    /// The body of a page that this user may access.
+    /// Returns the body of a page that this user may access.
     fn get(&self, path: &str) -> String {
         let answer = self.request("GET", path, &[&self.cookie()]);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -109,7 +109,7 @@ impl Served {
         serde_json::from_str(&self.get(path)).expect("JSON")
     }
 
-    /// The events of a study: id and data.
+    /// Returns the ids and data of a study's events.
     fn events(
         &self,
         id: &str,
@@ -118,7 +118,7 @@ impl Served {
         self.events_at(&format!("/api/studies/{id}/events"), after)
     }
 
-    /// The events at a path: id and data.
+    /// Returns the ids and data of the events at a path.
     fn events_at(
         &self,
         path: &str,
@@ -127,7 +127,7 @@ impl Served {
         self.named_events_at(path, after).map(|(_, id, data)| (id, data))
     }
 
-    /// The events at a path: name, id and data.
+    /// Returns the names, ids and data of the events at a path.
     fn named_events_at(
         &self,
         path: &str,
@@ -146,7 +146,7 @@ impl Served {
         })
     }
 
-    /// Stops it by Ctrl-C.
+    /// Stops the dashboard with Ctrl-C.
     fn stop(mut self) {
         if let Some(child) = self.child.take() {
             interrupt(&child, Signal::INT);
@@ -176,7 +176,7 @@ impl Answer {
     }
 }
 
-/// The position in an event's id.
+/// Returns the position in an event's id.
 fn seq(id: &str) -> u64 {
     id.rsplit('-').next().and_then(|seq| seq.parse().ok()).expect("a number")
 }
@@ -360,7 +360,8 @@ fn trials_appear_as_they_are_told_and_none_twice_after_an_interruption() {
     }
     finished(tuning).expect(0, &[]);
     served.stop();
-    // Another server continues where the first one stopped: the browser sends its last event id.
+    // Another server continues where the first one stopped, because the browser sends its last
+    // event id.
     let served = Served::start(&sandbox, &["sqlite:study.db"]);
     while numbers.len() < 9 {
         let (id, news) = served.events("0-1", Some(&last)).next().expect("an event");
@@ -415,7 +416,7 @@ fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
     assert_eq!(read("mode").trim(), "600");
     let argument = read("argument");
     assert!(argument.contains("/session/") && !argument.contains("token"), "{argument}");
-    // The token in the file admits one browser only.
+    // The token in the file admits only one browser.
     let (address, path) = base.trim_start_matches("http://").split_once('/').expect("a path");
     for status in ["303", "401"] {
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -427,7 +428,7 @@ fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
         stream.read_to_string(&mut answer).expect("an answer");
         assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
     }
-    // The program that opens browsers has ended and is not a zombie.
+    // The program that opens browsers has exited and is not a zombie.
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     wait_until(|| std::fs::read_to_string(&children).is_ok_and(|children| children.is_empty()));
     interrupt(&child, Signal::INT);
@@ -467,7 +468,7 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
         let answer = served.request("GET", &format!("/api/runs/{id}"), &[&served.cookie()]);
         assert_eq!(answer.status, 404, "{id}: {}", answer.body);
     }
-    // New rows of the arm shown.
+    // New rows of the displayed arm.
     let mut events = served.events_at(&format!("{base}/events?arm=ts"), None);
     let (seen, news) = events.next().expect("the rows so far");
     assert_eq!((seq(&seen), &news["arms"]), (1, &serde_json::json!(["fts", "ts"])));
@@ -475,14 +476,14 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
     let more = row("ts", "<b>south</b>", 1, "message:north") + &row("fts", "north", 1, "own");
     let mut file =
         std::fs::File::options().append(true).open(results.join("results.csv")).expect("a file");
-    // A partly written line is not a row yet.
+    // A partially written line is not a row yet.
     file.write_all(&more.as_bytes()[..20]).expect("a file");
     std::thread::sleep(Duration::from_millis(700));
     file.write_all(&more.as_bytes()[20..]).expect("a file");
     let (seen, news) = events.next().expect("the rows that were added");
     assert_eq!((seq(&seen), news["n_all"].as_u64()), (2, Some(4)));
     assert_eq!(news["rows"][0][0], "<b>south</b>");
-    // A browser that reconnects gets the rows that follow; one that is up to date gets none.
+    // A browser that reconnects gets the missing rows. A browser that is up to date gets none.
     let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some("1"));
     assert_eq!(again.next().expect("the rest").1["rows"].as_array().map(Vec::len), Some(1));
     let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some(&seen));
@@ -508,7 +509,7 @@ fn a_page_in_a_file_has_everything_and_runs_nothing() {
     assert!(page.matches("data:image/svg+xml;base64,").count() >= 3);
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
     assert!(!page.contains("@font-face") && page.contains("--ground"), "it asks for no file");
-    // A run with names that would be markup.
+    // A run with names that contain markup.
     let results = sandbox.path("results/lines");
     std::fs::create_dir_all(&results).expect("a folder");
     let head = "experiment,arm,agent,run,iteration,source,x1,value,best,regret,ask_seconds,status";
@@ -518,13 +519,13 @@ fn a_page_in_a_file_has_everything_and_runs_nothing() {
     write("results/lines", "lines.html").expect(0, &[]);
     let page = std::fs::read_to_string(sandbox.path("lines.html")).expect("a page");
     assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script"), "{page}");
-    // Two at once, and a nonexistent folder.
+    // Two sources at once, and a nonexistent folder.
     write(".", "both.html").expect(2, &["one study or run; here are test, lines"]);
     write("good.toml", "none/good.html").expect(4, &["none/good.html"]);
     sandbox.fedbo(&["dashboard", "good.toml", "--html", "x.html", "--json"]).expect(2, &["--json"]);
 }
 
-/// The files of uPlot are those of the release named in its README.
+/// The files of uPlot are identical to the release named in its README.
 #[test]
 fn the_vendored_uplot_is_the_release() {
     use sha2::{Digest as _, Sha256};

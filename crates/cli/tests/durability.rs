@@ -1,5 +1,5 @@
-//! Durability of a study when programs are killed, disks refuse to write, and several programs work
-//! at once.
+//! Durability of a study when programs are killed, writes fail, and several programs work
+//! concurrently.
 
 use crate::common;
 use std::collections::BTreeMap;
@@ -10,13 +10,14 @@ use common::{
 };
 use rustix::process::Signal;
 
-/// Evaluates a trial, and notes its number and value in a separate file: the study must contain
-/// them regardless of failures of fedbo.
+/// Returns a script that evaluates a trial and logs its number and value to a separate file. The
+/// study must contain both even if fedbo fails.
 fn logged() -> String {
     format!("sleep 0.01; v=$({LOSS}); echo \"$FEDBO_TRIAL $v\" >> log; echo $v")
 }
 
-/// Values by trial as noted by the objective; a trial evaluated again must have the same value.
+/// Returns the values by trial as logged by the objective. A trial that is evaluated again must
+/// have the same value.
 fn log(sandbox: &Sandbox) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(sandbox.path("log")).unwrap_or_default();
     let mut values = BTreeMap::new();
@@ -28,16 +29,16 @@ fn log(sandbox: &Sandbox) -> BTreeMap<String, String> {
     values
 }
 
-/// The columns that determine a study's course, as text. Numbers round-trip exactly, so equal texts
-/// are equal bits.
+/// Returns the columns that determine a study's course, as text. Numbers round-trip exactly, so
+/// equal texts mean equal bits.
 fn course(rows: &[Exported]) -> Vec<String> {
     let columns = ["number", "source", "x", "n", "kind", "state", "value"];
     let line = |row: &Exported| columns.map(|name| row[name].as_str()).join(",");
     rows.iter().map(line).collect()
 }
 
-/// Checks that all `n_trials` exist, each told once with the value printed by its objective, and
-/// that the file is valid.
+/// Checks that there are `n_trials` trials, each told once with the value that its objective
+/// printed, and that the file is valid.
 fn check_whole(sandbox: &Sandbox, n_trials: usize) {
     let rows = sandbox.export("s.toml");
     assert_eq!(rows.len(), n_trials);
@@ -67,8 +68,8 @@ fn a_run_that_is_killed_twenty_times_loses_nothing_that_was_told() {
     for kill in 0..20 {
         let before = sandbox.told("s.toml").len();
         let mut child = sandbox.start(&["tune", "s.toml"]);
-        // Half of the kills come immediately, perhaps before anything was done. The others come
-        // after an evaluated trial, since a trial started too often would be given up.
+        // Half of the kills come immediately, possibly before any work is done. The others come
+        // after an evaluated trial, because a trial that is started too often fails.
         if kill % 2 == 0 {
             wait_until(|| log(&sandbox).len() > before);
         }
@@ -107,7 +108,7 @@ fn two_programs_with_four_jobs_each_share_a_study() {
     assert_eq!(told[0] + told[1], 400);
     assert!(told.iter().all(|n| *n > 0), "{told:?}");
     check_whole(&sandbox, 400);
-    // Each was evaluated exactly once.
+    // Each trial was evaluated exactly once.
     let text = std::fs::read_to_string(sandbox.path("log")).expect("a log");
     assert_eq!(text.lines().count(), 400);
 }
@@ -161,7 +162,7 @@ fn ctrl_c_gives_running_trials_back_and_the_same_line_goes_on() {
     wait_until(|| log(&sandbox).len() >= 4);
     sandbox.write("hold", "");
     std::thread::sleep(Duration::from_millis(150));
-    // Other processes can read meanwhile.
+    // Other processes can read concurrently.
     let trials = json(&sandbox.fedbo(&["trials", "s.toml", "--json"]));
     let states = trials["trials"].as_array().expect("a list").iter();
     let running: Vec<_> = states.filter(|trial| trial["state"] == "running").collect();
@@ -179,7 +180,7 @@ fn ctrl_c_gives_running_trials_back_and_the_same_line_goes_on() {
     ran.expect(
         130,
         &[
-            "stopping: running trials are given back",
+            "stopping: running trials are released",
             "interrupted after",
             "continue with: fedbo tune s.toml --jobs 2",
         ],
@@ -193,7 +194,7 @@ fn ctrl_c_gives_running_trials_back_and_the_same_line_goes_on() {
     let ran = sandbox.fedbo(&["tune", "s.toml", "--jobs", "2"]);
     ran.expect(0, &["of 12 trials told, 2 wait, 2 at once"]);
     check_whole(&sandbox, 12);
-    // Complete: nothing is evaluated.
+    // The study is complete, so nothing is evaluated.
     sandbox.write("hold", "");
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(0, &["complete in sqlite:study.db, there is nothing left to do"]);
@@ -215,7 +216,7 @@ fn a_second_ctrl_c_exits_at_once() {
     assert!(started.elapsed() < Duration::from_millis(300));
 }
 
-/// The limit is reached either at a proposal or at a telling.
+/// The limit is reached either by a proposal or by a result.
 #[test]
 fn a_file_that_may_not_grow_keeps_what_was_told() {
     let sandbox = Sandbox::new();
@@ -233,8 +234,8 @@ fn a_file_that_may_not_grow_keeps_what_was_told() {
     assert_eq!(course(&sandbox.export("s.toml"))[..told.len()], course(&told));
 }
 
-/// The limit is reached during an evaluation: the message has the value and the command to store
-/// it.
+/// The limit is reached during an evaluation. The message contains the value and the command to
+/// store it.
 #[test]
 fn a_value_that_could_not_be_stored_is_named_and_can_be_told_by_hand() {
     let sandbox = Sandbox::new();

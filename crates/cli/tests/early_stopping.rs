@@ -1,5 +1,5 @@
-//! Trials that report during training, from the command line: scripts that are stopped, by hand,
-//! interrupted, killed, shared.
+//! Trials that report during training, from the command line: stopped scripts, reports by hand,
+//! interruptions, kills, and concurrent runs.
 
 use crate::common;
 use crate::training;
@@ -48,7 +48,7 @@ for epoch in range(1, 11):
         sys.exit(7)
 "#;
 
-/// The same as a shell script that requests to be stopped by a signal.
+/// The same as a shell script that asks to be stopped by a signal.
 const SHELL: &str = r#"trap 'echo "$1 $e" >> saved.txt; exit 7' USR1
 echo '{"stop_by": "SIGUSR1"}'
 e=1
@@ -129,12 +129,12 @@ fn scripts_are_stopped_and_end_by_themselves() {
     for (of_python, of_shell) in courses[0].iter().zip(&courses[1]) {
         assert_eq!((&of_python[0], &of_python[2]), (&of_shell[0], &of_shell[2]));
     }
-    // The course does not depend on their speed.
+    // The course does not depend on the speed of the scripts.
     assert_eq!(courses[0], TRAINING.whole_course(14));
 }
 
 /// A script that continues is killed after the grace period, together with its children, and the
-/// user is told.
+/// user is notified.
 #[test]
 fn a_script_that_does_not_listen_is_killed() {
     let sandbox = Sandbox::new();
@@ -183,7 +183,7 @@ esac"#;
         ],
     );
     let left_out = ran.stderr.lines().filter(|line| line.contains("such reports are ignored"));
-    // One about the order, one about invalid epochs.
+    // One warning about the order, one about invalid epochs.
     assert_eq!(left_out.count(), 2, "{}", ran.stderr);
     let course = TRAINING.course(&sandbox);
     let word = |row: &Vec<String>| format!("{} {} {}", row[0], row[1], row[2]);
@@ -201,7 +201,7 @@ esac"#;
     );
 }
 
-/// A run without any valid report says so once, with the defect of the printed lines.
+/// A run without any valid report prints one warning, with the error in the printed lines.
 #[test]
 fn reports_that_are_none_are_named() {
     for (script, expected) in [
@@ -240,7 +240,7 @@ esac"#;
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(
         0,
-        &["trial 1 failed: its last report, 0.25 at epoch 3, is not that of the last epoch, 10, which would give its value"],
+        &["trial 1 failed: its last report, 0.25 at epoch 3, is not from the last epoch, 10, so it is not the value"],
     );
     let words: Vec<String> =
         TRAINING.course(&sandbox).iter().map(|row| format!("{} {}", row[0], row[1])).collect();
@@ -327,7 +327,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
     tell.expect(2, &["trial 3 has already ended with a stop at epoch 3"]);
     let course = TRAINING.course(&sandbox);
     assert_eq!(course[3][..3], ["stopped", "2.0", "3"].map(str::to_owned));
-    // A trial held by nobody cannot be reported; a study without a rule accepts no reports.
+    // Nobody can report for a trial that is not leased, or in a study without a rule.
     let ran = report("9", "1", "0.5");
     ran.expect(2, &["there is no trial 9"]);
     let trial = ask();
@@ -341,7 +341,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
         .expect(2, &["has no [early_stopping]"]);
 }
 
-/// Tables in the first version of the layout.
+/// Tables in version 1 of the layout.
 const VERSION_1: &str = "
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY,
@@ -380,8 +380,8 @@ CREATE INDEX trials_open ON trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON trials (study, told_seq) WHERE told_seq IS NOT NULL;
 ";
 
-/// A storage of the first version names the remedy; after the upgrade its study continues, and
-/// another study in it stops trials early.
+/// For a storage of version 1, the message states the remedy. After the upgrade, its study
+/// continues, and another study in it stops trials early.
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
 fn an_old_storage_is_upgraded_and_goes_on() {

@@ -1,5 +1,5 @@
-//! Rule "bo-bos" from the command line: stopped scripts and the reasons, by hand, interrupted and
-//! killed, and mistakes in the file.
+//! Rule "bo-bos" from the command line: stopped scripts and reasons, reports by hand, interruptions
+//! and kills, and mistakes in the file.
 
 use crate::common;
 use crate::training;
@@ -39,8 +39,8 @@ command = {argv}
     )
 }
 
-/// A loss that falls from 400, and far if the point is on a high hill with ripples; records in a
-/// file when it is stopped.
+/// A loss that falls from 400, and falls far if the point is on a high hill with ripples. Records
+/// in a file when it is stopped.
 const PYTHON: &str = r#"import json, math, select, sys, time
 *point, pause = map(float, sys.argv[1:])
 away = [x - 0.65 for x in point]
@@ -55,7 +55,7 @@ for epoch in range(1, 26):
         sys.exit(7)
 "#;
 
-/// A similar shell script that requests to be stopped by a signal.
+/// A similar shell script that asks to be stopped by a signal.
 const SHELL: &str = r#"trap 'echo "$1 $e" >> saved.txt; exit 7' USR1
 echo '{"stop_by": "SIGUSR1"}'
 e=1
@@ -86,7 +86,7 @@ fn scripts_are_stopped_and_it_is_said_why() {
                 "16 trials by gp-ucb, stopped early by bo-bos within 25 epochs",
                 " of 25: it would end better than ",
                 " with a probability of ",
-                ", too little for what its epochs cost",
+                ", too low for the cost of its epochs",
             ],
         );
         assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
@@ -112,7 +112,7 @@ fn scripts_are_stopped_and_it_is_said_why() {
         let name = format!("results/test/decision-regions-{number}.svg");
         let picture = std::fs::read_to_string(sandbox.path(&name)).expect("it was drawn");
         assert!(picture.contains("stopped"), "{picture}");
-        // In the unit of the values, which are between 100 and 400, and with their sign.
+        // The axis has the unit and the sign of the values, which are between 100 and 400.
         assert!(picture.contains("average value so far (smaller is better)"));
         let ticks = picture.lines().filter_map(|line| line.parse::<f64>().ok());
         let ticks: Vec<f64> = ticks.filter(|tick| *tick > 25.0).collect();
@@ -142,7 +142,7 @@ fn an_interrupted_study_ends_as_an_uninterrupted_one() {
     assert!(!stopped(&course).is_empty(), "{course:#?}");
 }
 
-/// By hand, each report by a separate process: the rule is solved again each time, with the same
+/// Each report by hand is a separate process. The rule is solved again each time, with the same
 /// result.
 #[test]
 fn a_person_reports_and_is_told_when_to_stop() {
@@ -163,7 +163,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
         let value = level.to_string();
         sandbox.fedbo(&["tell", "s.toml", &trial, &value]).expect(0, &[]);
     }
-    // The first epochs of 25 are four.
+    // With 25 epochs, the rule makes no decision in the first four.
     let trial = ask();
     let stops = (1..25).find_map(|epoch| {
         let ran = report(&trial, epoch, 30.0);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Timeout after which a process counts as stuck.
+/// Time after which a process is considered stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder with a federation.
@@ -90,7 +90,7 @@ pub(crate) struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -138,7 +138,7 @@ impl Process {
         }
     }
 
-    /// Waits for its end; returns its exit code, or `None` if a signal ended it.
+    /// Waits until the process exits. Returns its exit code, or `None` if a signal ended it.
     pub(crate) fn end(&mut self) -> Option<i32> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -171,7 +171,7 @@ impl Process {
 }
 
 impl World {
-    /// Writes the file of a federation. Each agent tunes a parabola by a command.
+    /// Writes the file of a federation. Each agent tunes a parabola with a command.
     pub(crate) fn new(setup: &Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let pace = setup
@@ -269,7 +269,7 @@ impl World {
         tokens.map(|token| token["token"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Command of a coordinator on `port`; 0 chooses a free one.
+    /// Returns the command of a coordinator on `port`; 0 chooses a free port.
     pub(crate) fn service(&self, data: &str, port: u16) -> Command {
         let listen = format!("127.0.0.1:{port}");
         let mut command =
@@ -379,7 +379,7 @@ impl World {
         columns(&text, ["x", "y", "value"])
     }
 
-    /// Returns the trials of each agent if the same file is run in one process.
+    /// Returns the trials of each agent when the same file is run in one process.
     pub(crate) fn in_process(&self) -> Vec<Vec<[f64; 3]>> {
         self.done(&["run", "federation.toml", "--out", "in-process"]);
         let text = std::fs::read_to_string(self.path("in-process/results.csv")).unwrap();
@@ -419,7 +419,7 @@ fn begin_helper(folder: &Path) -> (String, u16) {
     (card, port)
 }
 
-/// Objective of an agent: its own parabola, by a command that takes `seconds`.
+/// Returns the objective of an agent: its own parabola, as a command that takes `seconds`.
 fn command(agent: usize, seconds: f64) -> String {
     let sleep =
         if seconds > 0.0 { format!("system(\\\"sleep {seconds}\\\"); ") } else { String::new() };

@@ -1,4 +1,4 @@
-//! Commands that fail from the start, and studies that end early: by their time limit, or without
+//! Commands that fail from the start, and studies that end early because of a time limit or missing
 //! improvement.
 #![cfg(unix)]
 
@@ -31,7 +31,7 @@ fn n_of(rows: &[Exported], state: &str) -> usize {
     rows.iter().filter(|row| row["state"] == state).count()
 }
 
-/// From the first failure to the last value, in a file or in a database.
+/// Runs a study from the first failure to the last value, in a file or a database.
 fn a_command_is_mended(sandbox: &Sandbox, storage: &str) {
     let at = |text: String| text.replace("sqlite:study.db", storage);
     sandbox.write("s.toml", &at(study(12, "log-ei", &until_ok(LOSS))));
@@ -49,7 +49,7 @@ fn a_command_is_mended(sandbox: &Sandbox, storage: &str) {
     assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     assert_eq!(n_of(&sandbox.export("s.toml"), "failed"), 5);
 
-    // Every run gets the full number of attempts again.
+    // Every run has the full number of attempts again.
     let ran = sandbox.fedbo(&["tune", "s.toml", "--json", "--quiet"]);
     let closing = json(ran.expect(5, &[]));
     assert_eq!(closing["ended"], "failures");
@@ -81,9 +81,9 @@ fn a_command_is_mended(sandbox: &Sandbox, storage: &str) {
         assert_eq!(point(failed), point(retry));
     }
     let ran = sandbox.fedbo(&["trials", "s.toml"]);
-    assert!(ran.expect(0, &[]).stdout.contains("failed: exit; again as 13"), "{}", ran.stdout);
+    assert!(ran.expect(0, &[]).stdout.contains("failed: exit; retried as 13"), "{}", ran.stdout);
 
-    // The whole initial design was evaluated as if nothing had failed.
+    // The whole initial design was evaluated, as if nothing had failed.
     sandbox.write("whole.toml", &study(12, "log-ei", LOSS).replace("study.db", "whole.db"));
     sandbox.fedbo(&["tune", "whole.toml", "--quiet"]).expect(0, &[]);
     assert_eq!(course(&rows[10..16]), course(&sandbox.export("whole.toml")[..6]));

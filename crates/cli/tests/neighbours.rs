@@ -34,7 +34,7 @@ fn rows(text: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Arms, the table, the folder with the team's regret; results do not depend on the number of
+/// Arms, the table, and the folder with the team's regret. Results do not depend on the number of
 /// threads.
 #[test]
 fn a_team_runs_with_its_control_arms() {
@@ -68,7 +68,7 @@ fn a_team_runs_with_its_control_arms() {
     assert_ne!(of("distributed-ts")[5], of("ts")[5].replace("ts", "distributed-ts"));
 }
 
-/// Agents alone do not depend on the graph, and a graph without edges equals agents alone.
+/// Agents alone do not depend on the graph, and agents on a graph without edges equal agents alone.
 #[test]
 fn a_graph_without_edges_is_everybody_alone() {
     let sandbox = Sandbox::new();
@@ -83,7 +83,7 @@ fn a_graph_without_edges_is_everybody_alone() {
     assert_eq!(of("ts").len(), 24);
 }
 
-/// Asynchronous rounds in virtual time depend only on the seed, and differ from synchronous ones.
+/// Asynchronous rounds in virtual time depend only on the seed, and differ from synchronous rounds.
 #[test]
 fn an_asynchronous_team_is_reproducible() {
     let sandbox = Sandbox::new();

@@ -1,5 +1,5 @@
-//! Studies that learn from old ones, from the command line: the trials read, the dropped studies
-//! and the reasons, and the effects of changes.
+//! Studies that learn from old studies, from the command line: the trials that are read, the
+//! studies that are dropped and the reasons, and the effects of changes.
 
 use crate::common;
 use common::{Ran, Sandbox, json, wait_until};
@@ -30,7 +30,7 @@ command = ["sh", "-c", "awk -v x={{x}} -v y={{y}} 'BEGIN {{ printf \"%.17g\\n\",
 
 const LIKE: &str = "(x - 0.55)^2 + (y - 0.3)^2";
 const NEAR: &str = "(x - 0.45)^2 + 1.2 * (y - 0.35)^2 + 0.02";
-/// Best where the others are worst.
+/// Its best values are where the others have their worst.
 const UNLIKE: &str = "3 - (x - 0.5)^2 - (y - 0.3)^2";
 const NEW: &str = "(x - 0.5)^2 + (y - 0.33)^2 + 0.01";
 const THREE: &str =
@@ -53,7 +53,7 @@ fn tune(sandbox: &Sandbox, rest: &[&str]) -> Ran {
     sandbox.fedbo(&[&["tune", "new.toml"], rest].concat())
 }
 
-/// Points and values of the told trials.
+/// Returns the points and values of the finished trials.
 fn told(sandbox: &Sandbox) -> Vec<[String; 3]> {
     let rows = sandbox.told("new.toml").into_iter();
     rows.map(|row| ["x", "y", "value"].map(|name| row[name].clone())).collect()
@@ -102,15 +102,15 @@ fn a_misleading_old_study_is_dropped_and_named_with_the_reason() {
     let picture =
         std::fs::read_to_string(sandbox.path("pictures/transfer.svg")).expect("a picture");
     assert!(picture.contains("unlike: dropped"));
-    // A study without old studies has no such part.
+    // The output of a study without old studies has no such part.
     let best = json(&sandbox.fedbo(&["best", "like.toml", "--json"]));
     assert!(best["old_studies"].is_null());
     let ran = sandbox.fedbo(&["plot", "like.toml", "--out", "pictures"]);
     assert!(!ran.stdout.contains("transfer"), "{}", ran.stdout);
 }
 
-/// Two of three old studies are similar to the new one: one joint prior. Its weight is shown
-/// wherever those of single studies are.
+/// Two of three old studies are similar to the new one and form one joint prior. Its weight is
+/// shown wherever the weights of single studies are shown.
 #[test]
 fn a_shared_prior_of_old_studies_shows_its_trust_in_all_places() {
     let sandbox = with_old_studies();
@@ -142,20 +142,20 @@ fn a_shared_prior_of_old_studies_shows_its_trust_in_all_places() {
         assert!(each["weight"].is_null() && each["dropped"].is_null(), "{each}");
     }
     assert_eq!(&json(&tune(&sandbox, &["--json", "--quiet"]))["old_studies"], old);
-    // In the source of each trial that the others influenced.
+    // The source of each trial that the old studies influenced includes the joint share.
     let rows = sandbox.told("new.toml");
     let first: f64 = rows[0]["value"].parse().expect("a value");
     assert!(first < 0.1 && rows[0]["source"] == "shared:50%", "{rows:?}");
     assert!(rows[8]["source"].starts_with("shared:") && rows[8]["source"].ends_with('%'));
     let table = sandbox.fedbo(&["trials", "new.toml"]);
     assert!(table.stdout.contains("shared:50%"), "{}", table.stdout);
-    // In the picture: the joint share, and no share of a single study.
+    // The picture shows the joint share, but no share of a single study.
     sandbox.fedbo(&["plot", "new.toml", "--out", "pictures"]).expect(0, &[]);
     let picture = sandbox.path("pictures/transfer.svg");
     let picture = std::fs::read_to_string(picture).expect("a picture");
     assert!(picture.contains("share of all") && !picture.contains("part of each old study"));
     assert!(picture.contains("after 9 told: old studies have "));
-    // The same trials without the interruption; other options make another study.
+    // Without the interruption, the trials are the same. Other options define another study.
     let whole = with_old_studies();
     whole.write("new.toml", &study("new", "new.db", 9, &shared(""), NEW));
     tune(&whole, &["--quiet"]).expect(0, &[]);
@@ -192,7 +192,7 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
     );
     assert!(!ran.stderr.contains("old study like"), "{}", ran.stderr);
     for name in ["old.db", "old.db-wal", "old.db-shm"] {
-        let _ = std::fs::remove_file(sandbox.path(name)); // the last two may not exist
+        let _ = std::fs::remove_file(sandbox.path(name)); // the last two need not exist
     }
     let news = "old study unlike: [meta] studies: \"sqlite:old.db#unlike\" cannot be read: ";
     tune(&sandbox, &[]).expect(0, &["unlike (sqlite:old.db#unlike): 15 trials", news]);
@@ -213,7 +213,7 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
     sandbox.write("new.toml", &study("new", "new.db", 9, &format!("{THREE}\nrate = 0.5"), NEW));
     tune(&sandbox, &[])
         .expect(2, &["meta.rate is 0.5 in new.toml:", ", the stored study has 1.0;"]);
-    // For reading a study, its old studies need not exist, and a changed file gives a warning.
+    // To read a study, its old studies need not exist, and a changed file causes a warning.
     sandbox.fedbo(&["best", "new.toml"]).expect(0, &["warning: new.toml was changed"]);
 }
 
@@ -328,7 +328,7 @@ fn an_empty_file_is_where_a_study_may_begin() {
     sandbox.fedbo(&["tune", "twice.toml"]).expect(2, &["./old.db#like", "named twice"]);
 }
 
-/// The best points of old studies come first for every strategy, and an interruption changes
+/// With every strategy, the best points of old studies come first, and an interruption changes
 /// nothing.
 #[test]
 fn the_best_points_of_old_studies_can_be_tried_first() {

@@ -1,5 +1,4 @@
-//! Export of logs, metrics and traces to a collector. Without support in the build, the program
-//! says so.
+//! Export of logs, metrics and traces to a collector. A build without support prints a warning.
 #![cfg_attr(
     feature = "otlp",
     expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")
@@ -110,7 +109,7 @@ mod collector {
         pub(super) body: Vec<u8>,
     }
 
-    /// Starts the collector; returns its address and the receiver of requests.
+    /// Starts the collector. Returns its address and the receiver of its requests.
     pub(super) fn start() -> (String, Receiver<Arrived>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -151,8 +150,8 @@ mod collector {
         Some(Arrived { path, body })
     }
 
-    /// Fields of a span or a log record with a random identifier of 8 or 16 bytes, which may happen
-    /// to be valid text: `trace_id`, `span_id` and a span's `parent_span_id`.
+    /// Returns the fields of a span or a log record with a random identifier of 8 or 16 bytes,
+    /// which may happen to be valid text: `trace_id`, `span_id` and a span's `parent_span_id`.
     fn identifiers(path: &str) -> &'static [u64] {
         match path {
             "/v1/traces" => &[1, 2, 4],
@@ -161,14 +160,14 @@ mod collector {
         }
     }
 
-    /// The texts in a request: byte fields that are readable text and not protobuf messages
-    /// themselves. Identifiers of spans and log records are skipped.
+    /// Returns the texts in a request: byte fields that are readable text and not protobuf
+    /// messages. Skips identifiers of spans and log records.
     pub(super) fn texts(request: &Arrived) -> Vec<String> {
         fields(&request.body, identifiers(&request.path), &[]).unwrap_or_default()
     }
 
-    /// The texts of the fields below a path of field numbers; `None` if the bytes are not a
-    /// message.
+    /// Returns the texts of the fields below a path of field numbers, or `None` if the bytes are
+    /// not a message.
     fn fields(mut bytes: &[u8], identifiers: &[u64], path: &[u64]) -> Option<Vec<String>> {
         let mut found = Vec::new();
         while !bytes.is_empty() {

@@ -36,7 +36,7 @@ fn number(row: &Exported, column: &str) -> f64 {
     row[column].parse().expect("a number")
 }
 
-/// Numbers of the trials on the front, by its definition.
+/// Returns the numbers of the trials on the front, computed from the definition.
 fn front(rows: &[Exported]) -> Vec<u64> {
     let point = |row: &Exported| (number(row, "error"), number(row, "size"));
     let feasible: Vec<&Exported> = rows.iter().filter(|row| number(row, "ms") <= 50.0).collect();
@@ -164,7 +164,7 @@ fn the_best_trial_meets_the_constraints_and_else_the_nearest_is_named() {
     let least = rows.iter().map(|row| number(row, "ms") - 5.0).fold(f64::INFINITY, f64::min);
     assert_eq!(best["least_violation"]["violation"], least);
 
-    // With noise, the model states the probability that its choice is feasible.
+    // With noise, the output includes the probability that the model's choice is feasible.
     for (name, bound, said) in [
         ("u", "at_least = 35", "meets all constraints with a probability of "),
         ("v", "at_most = 5", "expects no trial to meet all constraints; trial "),
@@ -247,7 +247,7 @@ fn trials_by_hand_are_told_by_name() {
     assert!(listed.stdout.contains("infeasible"), "{}", listed.stdout);
 }
 
-/// A killed run keeps all told numbers, and continues as if it had not been killed.
+/// A killed run keeps all outcomes that were told, and continues as if it had not been killed.
 #[test]
 fn a_run_that_is_killed_keeps_all_numbers_and_goes_on() {
     let course = |rows: Vec<Exported>| -> Vec<[String; 5]> {
@@ -272,7 +272,8 @@ fn a_run_that_is_killed_keeps_all_numbers_and_goes_on() {
     assert_eq!(course(parts.export("s.toml")), course(whole.export("s.toml")));
 }
 
-/// The definition of a study without these tables has no keys for them, and its storage no table.
+/// The definition of a study without these tables has no keys for them, and its storage has no
+/// table for them.
 #[test]
 fn a_study_with_one_number_is_stored_as_ever() {
     let sandbox = Sandbox::new();

@@ -1,5 +1,5 @@
-//! Steps, and choices that are numbers or booleans, along their whole path: from a file to the
-//! objective, into storages and out of them, by hand and from old studies.
+//! Steps, and choices that are numbers or booleans, from a file to the objective, into storages and
+//! out of them, by hand and from old studies.
 
 use crate::common;
 use std::collections::BTreeSet;
@@ -22,7 +22,8 @@ type = "categorical"
 choices = [16, 0.5, true, "auto"]
 "#;
 
-/// Records the arguments and `FEDBO_PARAMS`; better the closer x is to 0.15 and n to 24.
+/// Records the arguments and `FEDBO_PARAMS`. The value is better the closer x is to 0.15 and n to
+/// 24.
 const KEEPS: &str = r#"echo "$1 $2 $3" >> args; echo "$FEDBO_PARAMS" >> params; awk -v x="$1" -v n="$2" 'BEGIN { printf "%.17g\n", (x - 0.15) ^ 2 + (n - 24) ^ 2 / 900 }'"#;
 
 fn study(trials: u64, more: &str) -> String {
@@ -32,7 +33,7 @@ fn study(trials: u64, more: &str) -> String {
     )
 }
 
-/// Returns true for a decimal of the grid as written.
+/// Returns true for a grid value with its exact decimal form.
 fn of_grid(x: &Value) -> bool {
     let known = ["0.0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.35", "0.4", "0.45", "0.5"];
     known.contains(&x.to_string().as_str())
@@ -58,14 +59,14 @@ fn they_reach_the_objective_and_every_storage_as_they_were_declared() {
         assert!(points.insert(line.to_owned()), "{line} twice");
     }
     assert_eq!((points.len(), sizes.len()), (24, 4));
-    // The arguments have the same text.
+    // The arguments have the same form.
     let args = std::fs::read_to_string(sandbox.path("args")).expect("it ran");
     for (args, line) in args.lines().zip(params.lines()) {
         let point: Value = serde_json::from_str(line).expect("JSON");
         let text = format!("{} {} {}", point["x"], point["n"], point["size"]);
         assert_eq!(args, text.replace('"', ""));
     }
-    // Exports keep the types where the format has types.
+    // Exports keep the types if the format has types.
     for row in sandbox.export("s.toml") {
         let size: Vec<&str> = row
             .iter()

@@ -11,8 +11,8 @@ use rustix::process::Signal;
 
 use peer_ring::{Graph, PeerRing};
 
-/// Seven peers in a star. Its centre is disconnected from one of them, and one is killed meanwhile:
-/// every observation arrives once, and results equal those of one process.
+/// There are seven peers in a star. Its centre is disconnected from one of them, and another one is
+/// killed meanwhile. Every observation arrives once, and results equal those of one process.
 #[test]
 fn star() {
     let circle = PeerRing::new(Graph::Star(7), 4, "");
@@ -50,7 +50,7 @@ fn ring_with_a_shared_prior() {
     circle.check_equal_to_one_process();
 }
 
-/// Without waiting for each other, all peers finish, and everything arrives once.
+/// Peers that do not wait for each other all finish, and everything arrives once.
 #[test]
 fn asynchronous() {
     let circle = PeerRing::new(Graph::Ring(4), 5, "pace = \"asynchronous\"\n");
@@ -84,7 +84,7 @@ fn killed_in_every_round() {
     circle.check_equal_to_one_process();
 }
 
-/// Over HTTPS, with the certificate authority from a file.
+/// The peers use HTTPS, with the certificate authority from a file.
 #[test]
 fn by_tls() {
     let circle = PeerRing::with_tls(Graph::Ring(2), 2);
@@ -95,8 +95,8 @@ fn by_tls() {
     circle.check_equal_to_one_process();
 }
 
-/// Addresses without names, given on the command line: the peer at each address is identified by
-/// its response.
+/// Addresses on the command line have no names. The peer at each address is identified by its
+/// response.
 #[test]
 fn neighbours_are_known_by_their_address_alone() {
     let circle = PeerRing::new(Graph::Star(3), 2, "");
@@ -157,7 +157,7 @@ fn what_cannot_begin_says_why() {
     assert_eq!(first.end(), Some(130));
 }
 
-/// Killed at random moments, repeatedly, including during startup.
+/// The peers are killed repeatedly at random moments, including during startup.
 #[test]
 #[ignore = "long: run by cargo xtask test --long"]
 fn killed_at_any_moment() {
@@ -168,7 +168,7 @@ fn killed_at_any_moment() {
         // From 0 to 400 ms, in irregular order.
         std::thread::sleep(std::time::Duration::from_millis(kill * 7919 % 401));
         peers[victim].signal(Signal::KILL);
-        let _ = peers[victim].end(); // it may have ended already
+        let _ = peers[victim].end(); // it may already have exited
         if kill % 4 == 0 {
             let mut early = federation_folder::Process::start(&mut circle.command(victim));
             std::thread::sleep(std::time::Duration::from_millis(kill * 31 % 53));
@@ -182,7 +182,7 @@ fn killed_at_any_moment() {
     circle.check_equal_to_one_process();
 }
 
-/// A peer that can no longer write reports it and ends. Once there is space again, it continues.
+/// A peer that can no longer write reports this and exits. Once there is space again, it continues.
 #[test]
 fn a_full_disk_loses_nothing() {
     let circle = PeerRing::new(Graph::Ring(2), 20, "");
@@ -211,8 +211,8 @@ fn patience_ends_and_nothing_is_lost() {
     circle.check_exactly_once();
 }
 
-/// A peer that leaves continues to share when it is run again; a signal ends it with its exit code,
-/// and neither loses data.
+/// A peer that leaves continues to share when it is run again. A signal ends it with the exit code
+/// for signals. Neither loses data.
 #[test]
 fn leaving_and_interrupting() {
     let circle = PeerRing::new(Graph::Ring(2), 2, "pace = \"asynchronous\"\n");

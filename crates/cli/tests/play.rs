@@ -1,5 +1,5 @@
 //! Games played by the real program: failing players and payoffs, kills, moves by hand, changed
-//! files, mistakes.
+//! files, and mistakes.
 #![cfg(unix)]
 
 mod by_hand;

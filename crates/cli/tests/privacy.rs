@@ -22,7 +22,7 @@ fn number(value: &Value, key: &str) -> f64 {
 
 const PAPERS: &str = "epsilon --sampling-rate 0.25 --noise-multiplier 1 --rounds 40";
 
-/// One line that always states the assumptions of the number; the anchors of the threat model.
+/// The line that always states the assumptions of the number, which the threat model relies on.
 #[test]
 fn an_epsilon_is_never_printed_alone() {
     let ran = privacy(&format!("{PAPERS} --delta 1e-5"));
@@ -151,7 +151,7 @@ fn a_plan_compares_rates_and_marks_the_best() {
         "{}",
         ran.stdout
     );
-    // Few agents and a small budget: stated plainly.
+    // With few agents and a small budget, the output states plainly that noise dominates.
     let ran = privacy(
         "plan --agents 20 --regions 4 --features 100 --rounds 40 --epsilon 0.5 --sampling-rate 0.5,1",
     );

@@ -85,7 +85,7 @@ fn a_statement_says_what_was_spent_and_on_what_the_figure_depends() {
     ] {
         assert_eq!(said[key], value, "{key} in {said}");
     }
-    // The stated number of further releases fits, and a thousandth more does not.
+    // The reported number of further releases fits the budget, and a thousandth more does not.
     let further = said["further_releases"].as_u64().expect("a number");
     let mut accountant = AccountantKind::Pld.accountant();
     let delta = charter("wine").budget.delta();
@@ -114,7 +114,7 @@ fn a_statement_says_what_was_spent_and_on_what_the_figure_depends() {
 #[test]
 fn a_statement_of_nothing_released_costs_nothing() {
     let sandbox = Sandbox::new();
-    // A name from an untrusted file cannot control the terminal.
+    // A name from an untrusted file must not control the terminal.
     ledger(&sandbox.path("a.db"), "x\u{202e}y", 0);
     let ran = sandbox.fedbo(&["privacy", "statement", "a.db"]);
     ran.expect(0, &[]);
@@ -148,9 +148,9 @@ fn verify_tells_a_sound_ledger_from_a_changed_and_an_older_one() {
     sandbox.fedbo(&["privacy", "verify", "ledger.db", "--head", &older]).expect(0, &[]);
     let ran = sandbox.fedbo(&["privacy", "verify", "older.db", "--head", &head]);
     ran.expect(2, &["older.db: 1 problem in 2 releases"]);
-    assert!(ran.stdout.contains("set back to an older state"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("rolled back to an older state"), "{}", ran.stdout);
 
-    // A run writes its head beside its ledger, which detects an older copy put in its place.
+    // A run writes the head beside its ledger. This detects an older copy of the ledger.
     sandbox.write("ledger.head", &format!("{head}\n"));
     for command in ["statement", "verify"] {
         sandbox.fedbo(&["privacy", command, "."]).expect(0, &[]);
@@ -159,8 +159,8 @@ fn verify_tells_a_sound_ledger_from_a_changed_and_an_older_one() {
     std::fs::copy(sandbox.path("older.db"), &path).expect("a writable file");
     let ran = sandbox.fedbo(&["privacy", "verify", "."]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    assert!(ran.stdout.contains("set back to an older state"), "{}", ran.stdout);
-    sandbox.fedbo(&["privacy", "statement", "."]).expect(2, &["set back to an older state"]);
+    assert!(ran.stdout.contains("rolled back to an older state"), "{}", ran.stdout);
+    sandbox.fedbo(&["privacy", "statement", "."]).expect(2, &["rolled back to an older state"]);
     sandbox.write("ledger.head", "3");
     for command in ["statement", "verify"] {
         sandbox
@@ -200,7 +200,7 @@ fn what_is_no_ledger_is_wrong_usage() {
         for (path, part) in [
             ("results", "results/ledger.db: there is no such ledger"),
             ("none.db", "none.db: there is no such ledger"),
-            ("notes.txt", "it is no privacy ledger"),
+            ("notes.txt", "it is not a valid privacy ledger"),
             ("empty.db", "it is empty, no charge was ever stored in it"),
         ] {
             sandbox.fedbo(&["privacy", command, path]).expect(2, &[part]);

@@ -61,12 +61,13 @@ impl Proxy {
         self.backends.lock().unwrap()[backend].port = Some(port);
     }
 
-    /// Closes all connections of a backend; while it is away, it gets no new ones.
+    /// Marks a backend as away or available, and closes its connections. A backend that is away
+    /// gets no new connections.
     pub(crate) fn set_away(&self, backend: usize, is_away: bool) {
         let backend = &mut self.backends.lock().unwrap()[backend];
         backend.is_away = is_away;
         for stream in backend.streams.drain(..) {
-            // It may have ended already.
+            // The connection may already be closed.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -87,6 +88,6 @@ fn pass(from: &TcpStream, to: &TcpStream) {
                 break;
             }
         }
-        let _ = to.shutdown(Shutdown::Write); // it may have ended already
+        let _ = to.shutdown(Shutdown::Write); // the connection may already be closed
     });
 }

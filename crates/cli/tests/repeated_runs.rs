@@ -1,4 +1,4 @@
-//! `fedbo run --runs N --seed S`: repetitions paired over arms, their results, and their
+//! `fedbo run --runs N --seed S`: repetitions paired across arms, their results, and their
 //! continuation.
 
 use crate::common;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{PARABOLA, Sandbox, federation, finished, interrupt, wait_until};
 
-/// Rows of an arm in a run.
+/// Returns the rows of an arm in a run.
 fn of<'a>(rows: &'a [String], arm: &str, run: u32) -> Vec<&'a str> {
     let is_its = |row: &&String| {
         let fields: Vec<&str> = row.split(',').collect();
@@ -137,12 +137,12 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
     }
 }
 
-/// Slow enough to be interrupted midway; a file `hold` makes a trial of `a` wait for the
+/// A script that is slow enough to be interrupted. A file `hold` makes a trial of `a` wait for the
 /// interruption.
 const SLOW: &str = r#"if [ -e hold ]; then sleep 60; fi; sleep 0.01; awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
 
-/// Interrupted in the second of three runs, continued, and then extended: the results equal an
-/// uninterrupted run's.
+/// The command is interrupted in the second of three runs, continued, and then extended. The
+/// results equal those without an interruption.
 #[test]
 fn an_interrupted_repetition_goes_on_in_the_middle() {
     let sandbox = Sandbox::new();
@@ -172,12 +172,13 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     let kept = sandbox.results("parts");
     assert!(kept.len() > 1 + of_a_run && kept.len() < expected.len());
     // The trial of the agent without `hold` ends before that of the other agent, which comes first
-    // in an uninterrupted run.
+    // without an interruption.
     let (last, whole) = kept.split_last().expect("rows");
     assert_eq!(whole, &expected[..whole.len()]);
     assert!(expected[whole.len()..whole.len() + 2].contains(last), "{last}");
 
-    // Another seed or none, fewer runs than exist, and single runs are different runs.
+    // With another seed or none, with fewer runs than exist, or as a single run, the command does
+    // not continue these results.
     let refused = |more: &[&str], part: &str| {
         let begin = ["run", "f.toml", "--out", "parts", "--arms", "fts,ts", "--resume"];
         let ran = sandbox.fedbo(&[&begin[..], more].concat());
@@ -198,7 +199,7 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     let resume = |runs| [command("parts", runs), vec!["--resume"]].concat();
     sandbox.fedbo(&resume("3")).expect(0, &[]);
     assert_eq!(sandbox.results("parts"), expected);
-    // A complete run has nothing left to do; more runs extend it.
+    // A complete run has nothing left to do. More runs extend it.
     sandbox.write("hold", "");
     sandbox.fedbo(&resume("3")).expect(0, &[]);
     std::fs::remove_file(sandbox.path("hold")).expect("it was there");
@@ -230,7 +231,7 @@ fn what_cannot_be_repeated_is_refused() {
     assert!(rows[1..].iter().all(|row| row.starts_with("test,ts,")));
 }
 
-/// Repeating a charged federation would spend its budget each time; its other arms, and a
+/// Repeating a charged federation would spend its budget each time. Its other arms, and a
 /// simulation, can be repeated.
 #[test]
 fn a_budget_is_not_spent_by_repetition() {

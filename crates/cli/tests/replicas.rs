@@ -1,5 +1,5 @@
-//! Coordinators that share a PostgreSQL database, as processes of the real program: paused and
-//! killed, as is their database.
+//! Coordinators that share a PostgreSQL database, as processes of the real program. They are paused
+//! and killed, and so is their database.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -32,7 +32,7 @@ fn plays_as_one_process_does(cluster: &Cluster) {
     }
 }
 
-/// Kills the database during rounds, some milliseconds after each of the given charges.
+/// Kills the database during rounds, a few milliseconds after each of the given charges.
 fn kill_the_database(setup: &Setup, times: [(u64, u64); 3]) {
     let mut cluster = Cluster::new(setup, 2);
     let mut agents = cluster.start_agents();
@@ -100,8 +100,8 @@ fn shards_that_are_killed_and_paused() {
     cluster.check(&mut agents, setup.rounds);
 }
 
-/// All die where a round is shut, chosen, summed, closed and charged: the round restarts, and is
-/// released once.
+/// All coordinators die at each step of a round: when it is shut, chosen, summed, closed and
+/// charged. The round restarts, and is released once.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn shards_that_die_at_each_step() {
@@ -129,8 +129,8 @@ fn database_of_shards_killed() {
     kill_the_database(&setup, [(1, 0), (2, 150), (4, 900)]);
 }
 
-/// The leader is paused during a round for longer than its lease, twice: the other one takes over,
-/// and the paused one cannot commit when it resumes.
+/// The leader is paused twice during a round, for longer than its lease. The other coordinator
+/// takes over, and the paused one cannot commit when it resumes.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_one_of_which_is_paused() {
@@ -154,7 +154,7 @@ fn two_coordinators_one_of_which_is_paused() {
     cluster.check(&mut agents, setup.rounds);
 }
 
-/// Killed at any point, also both at once, and restarted.
+/// Coordinators are killed at arbitrary points, once both together, and restarted.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_that_are_killed() {
@@ -182,7 +182,7 @@ fn database_killed() {
     kill_the_database(&charged(), [(1, 0), (2, 150), (4, 500)]);
 }
 
-/// A replica with another key would be another coordinator, so it is refused, as is a database that
+/// A replica with another key would be another coordinator, so it is refused. So is a database that
 /// may lose acknowledged data.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]

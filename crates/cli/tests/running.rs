@@ -85,7 +85,7 @@ fn equal_files_give_equal_results_whatever_the_number_of_threads() {
     assert_eq!(one, run("two", "2", &arms));
     assert_eq!(one, run("again", "2", &arms));
     assert_eq!(one.len(), 1 + 3 * 3 * 9);
-    // Arms share initial points and noise, and an arm alone gives the same results.
+    // Arms share initial points and noise, and an arm that runs alone gives the same results.
     let of = |arm: &str, iteration: &str| -> Vec<String> {
         let part = format!("b,{arm},");
         let rows = one.iter().filter_map(|row| row.strip_prefix(&part));
@@ -97,7 +97,7 @@ fn equal_files_give_equal_results_whatever_the_number_of_threads() {
     assert!(of("ts", ",message:").is_empty() && !of("fts", ",message:").is_empty());
     let alone = run("alone", "2", &["--arms", "ts"]);
     assert_eq!(&alone[1..], &one[28..55]);
-    // Known optima: regret is reported.
+    // The optima are known, so regret is reported.
     let summary = std::fs::read_to_string(sandbox.path("one/summary.json")).expect("a summary");
     assert!(summary.contains("\"metric\": \"regret\""));
 }
@@ -118,7 +118,7 @@ fn json_is_on_standard_output_alone() {
     assert_eq!(files["files"][2], serde_json::Value::Null);
 }
 
-/// The data of the tradeoff are in the summary: `plot` redraws it, but only if the summary asks for
+/// The summary contains the data of the tradeoff. `plot` redraws it, but only if the summary has
 /// it.
 #[test]
 fn a_tradeoff_is_drawn_again_from_the_summary() {
@@ -196,11 +196,12 @@ command = ["sh", "-c", "pwd >> seen; echo \"$FEDBO_PARAMS\" >> seen; echo \"{\\\
     assert!(seen.contains("/elsewhere\n{\"zeta\":") && seen.contains("\"alpha\":"), "{seen}");
 }
 
-/// Slow enough to be interrupted midway; a file `hold` makes a trial wait for the interruption.
+/// A script that is slow enough to be interrupted. A file `hold` makes a trial wait for the
+/// interruption.
 const SLOW: &str = r#"if [ -e hold ]; then sleep 60; fi; sleep 0.02; awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
 
-/// Interrupted in the first arm, again in the second, then completed: the results equal an
-/// uninterrupted run's.
+/// The run is interrupted in the first arm, again in the second, and then completed. The results
+/// equal those of an uninterrupted run.
 #[test]
 fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
     let sandbox = Sandbox::new();
@@ -214,7 +215,7 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
     sandbox.fedbo(&whole).expect(0, &[]);
     let expected = sandbox.results("whole");
     let path = sandbox.path("parts/results.csv");
-    // Count records rather than lines: the reason of a failure may have several lines.
+    // Count records rather than lines, because the reason for a failure may have several lines.
     let n_rows = |path: &std::path::Path| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().filter(|line| line.starts_with("test,")).count()
@@ -261,7 +262,7 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
     assert_eq!(sandbox.results("parts"), expected);
 }
 
-/// A replay interrupted before it has caught up leaves the old results unchanged.
+/// A replay that is interrupted before it has caught up leaves the old results unchanged.
 #[test]
 fn an_interrupted_replay_loses_nothing() {
     let sandbox = Sandbox::new();
@@ -308,12 +309,12 @@ fn a_run_that_is_extended_keeps_what_it_adds() {
     let staging = sandbox.path("results/test/.new-results");
     let n_lines = |path: &Path| std::fs::read_to_string(path).unwrap_or_default().lines().count();
     let before = std::fs::read_to_string(&path).expect("results");
-    // Two agents' third round of the first arm.
+    // The third round of two agents in the first arm.
     let n_kept = n_lines(&path) + 2;
     for signal in [rustix::process::Signal::KILL, rustix::process::Signal::INT] {
         let child = sandbox.start(&resume);
-        // The new file has two agents' two initial points and three rounds of the first arm, and
-        // then waits in the fourth.
+        // The new file has two initial points and three rounds of two agents in the first arm. The
+        // run then waits in the fourth round.
         wait_until(|| n_lines(&staging.join("results.csv")) == 1 + 2 * 5);
         wait_until(|| n_lines(&path) == n_kept);
         interrupt(&child, signal);
@@ -340,7 +341,7 @@ fn results_of_another_file_are_not_gone_on_from() {
     let sandbox = Sandbox::new();
     let text = federation(2, "", &[("a", PARABOLA), ("b", PARABOLA)]);
     sandbox.write("f.toml", &text);
-    // An empty place: there is nothing to continue, and nothing is started.
+    // The folder is empty, so there is nothing to continue, and nothing is started.
     let nothing = ["results/test holds nothing to resume", "leave out --resume", "--out DIR"];
     let resume = ["run", "f.toml", "--resume", "--arms", "fts,ts"];
     sandbox.fedbo(&resume).expect(2, &nothing);
@@ -409,7 +410,7 @@ fn results_of_another_file_are_not_gone_on_from() {
 #[test]
 fn a_second_signal_exits_at_once() {
     let sandbox = Sandbox::new();
-    // Neither script ends at SIGTERM, so the first signal takes the grace period of half a second.
+    // Neither script exits on SIGTERM, so the first signal takes the grace period of half a second.
     let stubborn = "trap '' TERM; sleep 3";
     sandbox.write("f.toml", &federation(1, "", &[("a", stubborn), ("b", stubborn)]));
     let child = sandbox.start(&["run", "f.toml"]);
@@ -481,7 +482,7 @@ fn agents_that_cannot_fit_into_memory_are_refused() {
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &["2000 agents", "GB of memory", "features.count"]);
 }
 
-/// Commands see the environment without fedbo's secrets, and no open files (INV-26), both in a
+/// Commands inherit the environment without fedbo's secrets, and no open files (INV-26), both in a
 /// study and in a federation.
 #[test]
 fn commands_get_no_secrets() {
@@ -530,8 +531,8 @@ fn commands_get_no_secrets() {
     }
 }
 
-/// Labels of the value are not settings: a run can be resumed with others, and pictures and table
-/// show them and the labels of arms. The results file contains only names of arms.
+/// Labels of the value are not settings: a run can be resumed with other labels. Pictures and the
+/// table show these and the labels of arms. The results file contains only the names of arms.
 #[test]
 fn pictures_and_table_show_plain_words_and_results_the_names_of_arms() {
     let sandbox = Sandbox::new();
@@ -571,7 +572,7 @@ fn pictures_and_table_show_plain_words_and_results_the_names_of_arms() {
     assert!(picture().contains("each alone (ts)") && picture().contains("grams (best so far)"));
 }
 
-/// The basic setting of FTS from a file: the trials of one agent are in a table or in a separate
+/// The basic setting of FTS from a file. The trials of one agent are in a table or in a separate
 /// study.
 #[test]
 fn an_agent_tells_trials_that_it_made_before() {
@@ -609,7 +610,7 @@ fn an_agent_tells_trials_that_it_made_before() {
             .contains(",message:south,")
     );
 
-    // The trials are settings of the run: changes are detected when it continues.
+    // The trials are part of the run's settings, so changes are detected when it continues.
     sandbox.write("south.csv", "x,value\n0.5,1.0\n");
     sandbox.fedbo(&["run", "f.toml", "--out", "table", "--resume"]).expect(
         2,

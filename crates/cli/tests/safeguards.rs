@@ -1,5 +1,5 @@
-//! Protection of a study against its own files, signals, closed pipes and untrusted texts; and the
-//! remedies named in messages.
+//! Protection of a study against its own files, signals, closed pipes and untrusted texts, and the
+//! remedies in messages.
 
 use crate::common;
 use std::process::Stdio;
@@ -60,7 +60,7 @@ fn a_folder_is_no_storage() {
     }
 }
 
-/// As started by `nohup`: otherwise closing the terminal would end the run.
+/// The program runs as under `nohup`. Otherwise, closing the terminal would end the run.
 #[test]
 fn a_signal_that_was_ignored_from_the_start_stays_so() {
     let sandbox = Sandbox::new();
@@ -159,8 +159,8 @@ fn a_command_that_is_gone_ends_the_run_and_nothing_counts_as_tried() {
     };
     put();
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(2, &["error: ", "the trial was given back, and the run ended"]);
-    let stored = "s.toml"; // readable although its command is missing
+    ran.expect(2, &["error: ", "the trial was released, and the run ended"]);
+    let stored = "s.toml"; // can be read although its command is missing
     assert_eq!(sandbox.told(stored).len(), 3);
     assert_eq!(sandbox.export(stored)[3]["state"], "waiting");
     put();

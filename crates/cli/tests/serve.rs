@@ -1,4 +1,4 @@
-//! `fedbo serve`: trials for workers over HTTP, and failures of workers, networks and processes.
+//! `fedbo serve`: trials for workers over HTTP, with failures of workers, networks and processes.
 
 use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-/// A running server, with a worker's knowledge of it.
+/// A running server, as a worker sees it.
 struct Served {
     child: Option<Child>,
     address: String,
@@ -103,7 +103,7 @@ impl Served {
         child.wait().expect("it ends");
     }
 
-    /// Stops it by a signal; returns its standard error.
+    /// Stops the server by a signal and returns its standard error.
     fn stop(mut self, signal: Signal) -> String {
         let child = self.child.take().expect("it runs");
         interrupt(&child, signal);
@@ -120,7 +120,7 @@ impl Drop for Served {
     }
 }
 
-/// Returns the standard error of a program that must succeed. Its standard output was already
+/// Returns the standard error of a program that must succeed. Its standard output has already been
 /// taken.
 fn finished_error(mut child: Child) -> String {
     let mut text = String::new();
@@ -131,7 +131,7 @@ fn finished_error(mut child: Child) -> String {
     text
 }
 
-/// Starts a server of a study of random points.
+/// Starts a server for a study of random points.
 fn random(trials: u64) -> (Sandbox, Served) {
     let sandbox = Sandbox::new();
     sandbox.write("study.toml", &study(trials, "random", LOSS));
@@ -143,7 +143,7 @@ fn number(trial: &Value) -> u64 {
     trial["number"].as_u64().unwrap_or_else(|| panic!("a trial: {trial}"))
 }
 
-/// The objective of [`LOSS`], with all the digits that it prints.
+/// Returns the value of [`LOSS`] for a trial, with all the digits that it prints.
 fn loss(trial: &Value) -> f64 {
     let at = |name: &str| trial["parameters"][name].clone();
     let (x, n) = (at("x").as_f64().expect("x"), at("n").as_f64().expect("n"));
@@ -223,8 +223,8 @@ fn answers_have_the_keys_of_the_description() {
     of("Problem", &served.request("GET", "/v1/nowhere", "").1);
 }
 
-/// The test fails if a worker gets other points, or if stored values have other bits, than in a run
-/// of the program.
+/// The test fails if a worker gets different points than a run of the program, or if stored values
+/// differ in any bit.
 #[test]
 fn one_worker_gets_the_trials_of_a_run_to_the_bit() {
     for strategy in ["log-ei", "sobol"] {
@@ -237,7 +237,7 @@ fn one_worker_gets_the_trials_of_a_run_to_the_bit() {
         let tuned = run.export("study.toml");
         for (n, row) in tuned.iter().enumerate() {
             let trial = served.ask("only", &format!("nonce-{n}"));
-            let bits = |x: Option<f64>| x.expect("a number").to_bits(); // a number may be written in two ways
+            let bits = |x: Option<f64>| x.expect("a number").to_bits(); // a number has several decimal forms
             let (ours, theirs) = (trial["parameters"]["x"].as_f64(), row["x"].parse().ok());
             assert_eq!(bits(ours), bits(theirs), "{strategy}, trial {n}");
             served.tell("only", n as u64, row["value"].parse().expect("a number"));
@@ -267,8 +267,8 @@ fn the_same_nonce_gets_the_same_trial_also_from_a_server_that_was_killed() {
     let spent = served.refused(409, "/v1/ask", &json!({ "worker": "w", "nonce": "a" }));
     assert_eq!(spent["code"], "nonce-used", "{spent}");
     served.kill();
-    // The nonce of a told trial is not stored, so a later server cannot recognize it, as stated in
-    // docs/serve.md.
+    // The nonce of a finished trial is not stored, so a later server cannot recognize it, as stated
+    // in docs/serve.md.
     let served = Served::start(&sandbox, &["study.toml"]);
     assert_eq!(served.tell("w", 0, 1.5), json!({ "told": "already" }));
     assert_eq!(number(&served.ask("w", "a")), 3);
@@ -314,7 +314,7 @@ fn a_worker_acts_on_its_own_trials_only() {
         let absent = served.refused(404, &format!("/v1/trials/9/{action}"), &body);
         assert_eq!(absent["code"], "no-trial");
     }
-    // A trial held by hand, and a waiting trial.
+    // A trial that was asked for manually, and a waiting trial.
     sandbox.fedbo(&["ask", "study.toml"]).expect(0, &[]);
     served.refused(409, "/v1/trials/1/tell", &json!({ "worker": "b", "value": 1.0 }));
     assert_eq!(
@@ -346,7 +346,7 @@ fn the_trial_of_a_worker_that_vanishes_is_given_to_another() {
     assert_eq!(late["code"], "not-held");
     let again = served.refused(409, "/v1/ask", &short("gone"));
     assert_eq!(again["code"], "nonce-used");
-    // A worker that renews keeps the trial beyond its lease.
+    // A worker that renews its lease keeps the trial.
     for _ in 0..3 {
         served.done("/v1/trials/0/renew", &json!({ "worker": "next", "lease_s": 2 }));
         std::thread::sleep(Duration::from_millis(700));
@@ -356,8 +356,8 @@ fn the_trial_of_a_worker_that_vanishes_is_given_to_another() {
     assert_eq!(served.done("/v1/ask", &short("third"))["status"], "full");
 }
 
-/// The test fails if a response is late: a waiting worker is answered when the last trial is told,
-/// not after its own waiting time.
+/// The test fails if a response is late. A waiting worker must get its response when the last trial
+/// is told, not after its own waiting time.
 #[test]
 fn who_waits_is_answered_when_the_last_trial_is_told_and_when_the_server_ends() {
     let (_sandbox, served) = random(1);
@@ -383,8 +383,8 @@ fn who_waits_is_answered_when_the_last_trial_is_told_and_when_the_server_ends() 
     finished_error(child);
 }
 
-/// The test fails if the server's shutdown waits for a blocked storage call: another program's lock
-/// takes 30 s.
+/// The test fails if the server's shutdown waits for a blocked storage call, which takes 30 s
+/// because of another program's lock.
 #[test]
 fn the_end_of_the_server_waits_for_no_storage_that_is_locked() {
     let (sandbox, mut served) = random(2);
@@ -395,7 +395,7 @@ fn the_end_of_the_server_waits_for_no_storage_that_is_locked() {
     let head = format!("POST /v1/ask HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}");
     let mut stream = TcpStream::connect(&served.address).expect("it listens");
     write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n{body}").expect("it reads");
-    std::thread::sleep(Duration::from_millis(500)); // it waits for the lock
+    std::thread::sleep(Duration::from_millis(500)); // until it waits for the lock
     drop(stream);
     let began = Instant::now();
     let child = served.child.take().expect("it runs");
@@ -455,7 +455,7 @@ fn reports_are_judged_and_a_stop_is_said_again() {
         let body = json!({ "worker": "w", "epoch": epoch, "value": value });
         served.done(&format!("/v1/trials/{number}/report"), &body)
     };
-    // Each trial is better than the earlier ones, so none is stopped.
+    // Each trial is better than all earlier ones, so none is stopped.
     let better = BTreeMap::from([(0, 1.0), (1, 0.9), (2, 0.8), (3, 0.7)]);
     for number in 0..4 {
         assert_eq!(served.ask("w", &format!("{number}"))["epochs"], 9);
@@ -616,8 +616,8 @@ fn the_memory_of_the_server_is_a_storage_too() {
     assert_eq!(sandbox.names(), ["study.toml"]);
 }
 
-/// Bodies that a broken or hostile client may send. None takes a trial or ends the server, and each
-/// refusal names the fault.
+/// Bodies that a broken or hostile client may send. None of them takes a trial or ends the server,
+/// and each refusal reports the error.
 #[test]
 fn hostile_bodies_are_refused_by_name() {
     let (_sandbox, served) = random(5);
@@ -728,7 +728,7 @@ fn a_certificate_makes_it_https() {
     let trial: Value = serde_json::from_str(&trial).expect("JSON");
     assert_eq!(trial["status"], json!("trial"));
     ask(RootCerts::new_with_certs(&[])).expect_err("the certificate's authority is unknown");
-    // Plain HTTP is not accepted there.
+    // The server does not accept plain HTTP there.
     let mut stream = TcpStream::connect(&served.address).expect("it listens");
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").expect("it reads");
     let mut answer = Vec::new();
@@ -736,7 +736,7 @@ fn a_certificate_makes_it_https() {
     assert!(!answer.starts_with(b"HTTP/"), "{}", String::from_utf8_lossy(&answer));
 }
 
-/// A study in PostgreSQL is served like one in a file, also after a kill, and concurrently with
+/// A study in PostgreSQL is served like one in a file, even after a kill, and concurrently with
 /// other programs.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
@@ -758,7 +758,7 @@ fn a_study_in_a_database_is_served_to_workers() {
     served.stop(Signal::TERM);
 }
 
-/// Trials of a study with constraints or several objectives are told all numbers by name.
+/// All outcomes of a trial are told by name in a study with constraints or several objectives.
 #[test]
 fn all_numbers_are_told_by_name() {
     let sandbox = Sandbox::new();

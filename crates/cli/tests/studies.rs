@@ -1,4 +1,4 @@
-//! Studies from the command line: run, asked and told by hand, listed, exported, drawn.
+//! Studies from the command line: runs, trials by hand, lists, exports, pictures.
 
 use crate::common;
 use common::{LOSS, Sandbox, json, study};
@@ -26,7 +26,7 @@ fn a_study_runs_says_what_it_does_and_prints_its_best() {
         ran.stdout
     );
     assert_eq!(sandbox.names(), ["s.toml", "study.db"]);
-    // More trials continue the study; the same number does nothing.
+    // With more trials, the study continues. With the same number, nothing happens.
     let ran = sandbox.fedbo(&["tune", "s.toml", "--trials", "17", "--json", "--quiet"]);
     assert!(ran.expect(0, &[]).stderr.is_empty(), "{}", ran.stderr);
     let closing = json(&ran);
@@ -44,7 +44,7 @@ fn a_study_runs_says_what_it_does_and_prints_its_best() {
     assert_eq!(best["value"].as_f64().map(f64::to_bits), Some(least.to_bits()));
     assert!(best["parameters"]["kind"].is_string());
 
-    // The storage alone gives the same output.
+    // With only the storage, the output is the same.
     for command in ["trials", "best", "export"] {
         let of_file = sandbox.fedbo(&[command, "s.toml"]);
         let of_storage = sandbox.fedbo(&[command, "sqlite:study.db"]);
@@ -142,7 +142,7 @@ fn a_study_without_one_value_is_code_5() {
     sandbox.fedbo(&["plot", "s.toml"]).expect(0, &[]);
 }
 
-/// Like a shell script: ask, evaluate, tell, until nothing is left.
+/// Works like a shell script: ask, evaluate, tell, until no trials are left.
 #[test]
 fn a_loop_of_ask_and_tell_completes_a_study_without_a_command() {
     let sandbox = Sandbox::new();
@@ -246,13 +246,13 @@ fn trials_are_asked_for_told_given_back_and_enqueued_by_hand() {
     assert!(ran.stdout.starts_with("3 x=-0.25 n=4 kind=b\n4 x="), "{}", ran.stdout);
     sandbox.fedbo(&["ask", "s.toml"]).expect(
         2,
-        &["held by hand and not told yet: 3, 4, 5 (fedbo tell s.toml TRIAL VALUE, or fedbo release s.toml TRIAL)"],
+        &["asked for manually and not told yet: 3, 4, 5 (fedbo tell s.toml TRIAL VALUE, or fedbo release s.toml TRIAL)"],
     );
-    // A run leaves trials held by hand alone and reports them.
+    // A run does not touch trials that were asked for manually, and reports them.
     sandbox.fedbo(&["release", "s.toml", "4"]).expect(0, &[]);
     sandbox.fedbo(&["tune", "s.toml"]).expect(
         0,
-        &["3 of 6 trials told (1 failed), 1 waits", "held by hand and not told yet: 3, 5;"],
+        &["3 of 6 trials told (1 failed), 1 waits", "asked for manually and not told yet: 3, 5;"],
     );
     assert_eq!(sandbox.export("s.toml")[4]["state"], "complete");
     assert_eq!(sandbox.export("s.toml")[3]["source"], "enqueued");
@@ -275,7 +275,7 @@ fn a_storage_may_hold_several_studies() {
     sandbox
         .fedbo(&["trials", at, "--study", "three"])
         .expect(2, &["there is no study \"three\" in this storage; it has \"one\", \"two\""]);
-    // A storage does not contain the number of wanted trials.
+    // A storage does not contain the requested number of trials.
     sandbox.fedbo(&["ask", at, "--study", "one"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["storage", "verify", at, "--json"]);
     let report = json(ran.expect(0, &[]));
@@ -383,13 +383,14 @@ fn a_damaged_storage_is_named_and_never_written() {
     for arguments in
         [&["trials", "s.toml"][..], &["tune", "s.toml"], &["storage", "verify", "study.db"]]
     {
-        sandbox.fedbo(arguments).expect(2, &["study.db: it is no storage of studies"]);
+        sandbox.fedbo(arguments).expect(2, &["study.db: it is not a valid storage of studies"]);
     }
     let after = std::fs::read_to_string(sandbox.path("study.db"));
     assert_eq!(after.expect("still text"), "words");
 }
 
-/// A study stored before its strategy had today's options continues unchanged, with the same file.
+/// A study that was stored before its strategy had its current options continues unchanged, with
+/// the same file.
 #[test]
 fn a_study_that_was_stored_without_later_options_goes_on() {
     let sandbox = Sandbox::new();

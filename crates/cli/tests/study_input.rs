@@ -1,10 +1,10 @@
-//! User mistakes about a study: the exit code is 2, the message names the place and the remedy, and
-//! nothing is created or changed.
+//! User mistakes about a study: the exit code is 2, the message states the place and the remedy,
+//! and nothing is created or changed.
 
 use crate::common;
 use common::{LOSS, Sandbox, study};
 
-/// Runs the valid file with one text replaced by another.
+/// Runs the valid file with `from` replaced by `to`, which must fail.
 fn refused(from: &str, to: &str, parts: &[&str]) {
     refused_by(&["tune", "ask", "trials"], from, to, parts);
 }
@@ -178,7 +178,7 @@ fn a_changed_definition_is_refused_and_old_trials_stay_readable() {
     }
     // A measured value is not lost because of the change.
     sandbox.fedbo(&["tell", "s.toml", "3", "0.5"]).expect(0, &["warning: "]);
-    // More trials, other jobs and another command do not make another study.
+    // More trials, other jobs and another command do not define another study.
     let more = text.replace("trials = 3", "trials = 5\njobs = 2");
     sandbox.write("s.toml", &more.replace("printf", "printf "));
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["4 of 5 trials told"]);
@@ -224,7 +224,7 @@ fn arguments_are_checked() {
     enqueue(&["x", "n=1", "kind=a"], &["\"x\": expected NAME=VALUE"]);
 }
 
-/// A choice inside a script would be executed with it (INV-24); a number would not.
+/// A choice inside a script would be executed as code (INV-24). A number would not.
 #[test]
 fn a_choice_within_a_script_is_refused_with_the_way_out() {
     refused_to_run(

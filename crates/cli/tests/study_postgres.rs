@@ -1,5 +1,5 @@
-//! Studies in a PostgreSQL database from the command line: the same as in a file, even if the
-//! server fails meanwhile, and without passwords in the output.
+//! Studies in a PostgreSQL database from the command line. They equal studies in a file, even if
+//! the server fails meanwhile, and no passwords are in the output.
 #![cfg(unix)]
 
 use crate::common;
@@ -42,7 +42,7 @@ fn a_database_holds_the_same_study_as_a_file_and_no_password_is_printed() {
     assert_eq!(columns("db.toml"), columns("file.toml"));
     assert_eq!(columns(&url), columns("db.toml"));
 
-    // By hand, by its file and by its storage, with the password from elsewhere.
+    // Open the study by its file and by its storage, with the password from elsewhere.
     let ran = sandbox.fedbo(&["tune", "db.toml"]);
     assert!(silent(&ran).stderr.contains(&masked), "{}", ran.stderr);
     for arguments in [
@@ -100,8 +100,8 @@ fn a_run_goes_on_when_the_server_is_killed_and_restarted() {
     assert!(told.iter().all(|row| row["attempts"] == "1"), "{told:?}");
 }
 
-/// A database of the first layout names the remedy; after the upgrade it keeps its trials, and
-/// stops those of another study early.
+/// For a database of the first layout, the message states the remedy. After the upgrade, it keeps
+/// its trials, and another study in it stops trials early.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn an_old_database_is_upgraded_and_takes_reports() {

@@ -43,7 +43,7 @@ fn a_terminal_shows_how_far_the_study_is() {
     ] {
         assert!(screen.contains(part), "{part:?} in {screen:?}");
     }
-    // Consecutive lines are used only without a terminal.
+    // Plain lines are used only without a terminal.
     assert!(!screen.contains("[1/10]"), "{screen:?}");
     assert!(stdout.starts_with("best value "), "{stdout}");
     assert!(!stdout.contains('\u{1b}'), "{stdout:?}");
@@ -53,20 +53,21 @@ fn a_terminal_shows_how_far_the_study_is() {
 fn a_narrow_terminal_shows_less() {
     let (screen, _) = watched(30);
     assert!(screen.contains("  best   ") && screen.contains('…'), "{screen:?}");
-    // The display is cleared at the end: only lines remain.
+    // The display is cleared at the end, and only lines remain.
     let (_, end) = screen.rsplit_once("\u{1b}[2K").expect("a cleared line");
     assert!(!end.contains("  now    "), "{screen:?}");
 }
 
-/// Runs a command on a terminal with these variables set; returns its standard output and standard error together.
+/// Runs a command on a terminal with these variables set. Returns its standard output and standard
+/// error together.
 fn on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let (ours, theirs) = terminal(100);
     let errors = theirs.try_clone().expect("another handle").into();
     shown_on(ours, theirs, errors, sandbox, arguments, variables)
 }
 
-/// Runs a command with a terminal as its standard output; returns that output. Standard error is
-/// omitted, since a slow machine shows spinners there.
+/// Runs a command with a terminal as its standard output, and returns this output. Standard error
+/// is omitted, because a slow machine shows spinners there.
 fn output_on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let (ours, theirs) = terminal(100);
     shown_on(ours, theirs, Stdio::null(), sandbox, arguments, variables)
@@ -94,7 +95,7 @@ fn shown_on(
     reader.join().expect("it reads")
 }
 
-/// Sets a terminal with colours, and no variables about their use.
+/// Sets a terminal with colours, and removes variables that control them.
 fn plain(command: &mut std::process::Command) {
     command.env("TERM", "xterm-256color");
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
@@ -102,7 +103,7 @@ fn plain(command: &mut std::process::Command) {
     }
 }
 
-/// Runs a command with pipes; returns its standard output and its standard error.
+/// Runs a command with pipes. Returns its standard output and standard error.
 fn in_pipes(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> (String, String) {
     let mut command = sandbox.command(arguments);
     plain(&mut command);

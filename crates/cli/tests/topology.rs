@@ -1,4 +1,4 @@
-//! `fedbo topology show|advise`: the numbers, the pictures, and every unusable input.
+//! `fedbo topology show|advise`: the numbers, the pictures, and every kind of invalid input.
 
 use crate::common;
 use common::{Ran, Sandbox};
@@ -90,7 +90,8 @@ fn the_advised_edge_raises_the_largest_clique() {
     let arguments =
         ["advise", "ring.csv", "--noise-std", "3", "--points", "200", "--rounds", "300"];
     let advised = json(&sandbox, &arguments);
-    // A chord of five gives a triangle; all five chords are equivalent, so the first is named.
+    // Any chord of the 5-cycle gives a triangle. All five chords are equivalent, so the first one
+    // is reported.
     assert_eq!(advised["edge"]["from"], "a");
     assert_eq!(advised["edge"]["to"], "c");
     assert_eq!(
@@ -127,7 +128,7 @@ fn the_advised_edge_raises_the_largest_clique() {
         "largest clique of ring: 2 (a, b)",
         "after 300 rounds; prior matern-5/2",
         "one agent alone",
-        "join a and c: this raises the largest clique from 2 to 3",
+        "join a and c: this enlarges the largest clique from 2 to 3",
         "4 other edges do too",
     ] {
         assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
@@ -135,8 +136,8 @@ fn the_advised_edge_raises_the_largest_clique() {
     assert!(ran.stderr.is_empty(), "{}", ran.stderr);
 }
 
-/// No missing edge, or no single edge that helps: the message names the edges needed. Also a bound
-/// that is no better than that of fewer agents.
+/// There is no missing edge, or no single edge helps, and the message lists the edges that are
+/// needed. Also covers a bound that is not better than the bound of fewer agents.
 #[test]
 fn where_no_edge_helps_it_says_what_would() {
     let sandbox = Sandbox::new();
@@ -147,7 +148,7 @@ fn where_no_edge_helps_it_says_what_would() {
     sandbox.write("apart.csv", "from,to\na,b\nb,c\na,c\nd,e\n");
     let arguments = ["advise", "apart.csv", "--points", "100"];
     let ran = topology(&sandbox, &arguments);
-    let words = "no single edge raises the largest clique; 3 edges would let d join it: a and d, b and d, c and d";
+    let words = "no single edge enlarges the largest clique; 3 edges would let d join it: a and d, b and d, c and d";
     assert!(ran.stdout.contains(words), "{}", ran.stdout);
     let document = json(&sandbox, &arguments);
     assert_eq!(document["edge"], Value::Null);

@@ -1,4 +1,4 @@
-//! Runs the commands of the tutorials of federations over a network exactly as written.
+//! Runs the commands of the tutorials on federations over a network exactly as written.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use crate::common;
@@ -17,7 +17,8 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/netw
 const ADDRESS: &str = "127.0.0.2";
 const N_LABS: usize = 8;
 
-/// Commands of a terminal, in the page's order: the content of the fences "```sh TERMINAL".
+/// Returns the commands of a terminal: the content of the fences "```sh TERMINAL" in the page's
+/// order.
 fn commands(page: &str, terminal: &str) -> String {
     let mut text = String::new();
     let mut inside = false;
@@ -53,14 +54,14 @@ impl Terminal {
         Self(Some(child.unwrap()))
     }
 
-    /// Waits for the end of its commands.
+    /// Waits until the terminal's commands have ended.
     fn close(mut self) -> Ran {
         finished(self.0.take().unwrap())
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(child) = &self.0 {
-            // It may have ended already.
+            // The process may already have exited.
             let _ = kill_process_group(Pid::from_child(child), signal);
         }
     }
@@ -83,7 +84,7 @@ fn the_tutorial_does_what_it_says() {
             std::fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
         }
     }
-    // The same with shorter rounds, on a free port.
+    // Use shorter rounds and a free port.
     let file = folder.join("federation.toml");
     let federation = std::fs::read_to_string(&file).unwrap();
     let quick = federation.replace("round_s = 2.0", "round_s = 0.5");
@@ -106,7 +107,7 @@ fn the_tutorial_does_what_it_says() {
     labs.expect(0, &[warning]);
     assert!(began.elapsed() < Duration::from_secs(60), "half a minute, the page says");
 
-    // All labs have run to the end of the study and know their spending.
+    // All labs have run to the end of the study and can show their spending.
     for lab in 1..=N_LABS {
         let log = std::fs::read_to_string(folder.join(format!("lab-{lab}.log"))).unwrap();
         let last = log.lines().last().unwrap();
@@ -130,7 +131,7 @@ fn the_tutorial_does_what_it_says() {
         assert!(labs.stdout.contains(shown), "{shown}: {}", labs.stdout);
     }
 
-    // The operator's view while the service runs. Its last round ends after the labs' last trials.
+    // The operator's view while the service runs. The last round ends after the labs' last trials.
     let data = folder.join("coordinator");
     wait_until(|| {
         let show = ["coordinator", "study", "show", "tutorial", "--json"];
@@ -147,8 +148,8 @@ fn the_tutorial_does_what_it_says() {
         assert!(operator.stdout.contains(shown), "{shown}: {}", operator.stdout);
     }
     assert_eq!(operator.stdout.matches("  enrolled  lab-").count(), N_LABS);
-    // One sentence without technical terms: each lab sees it when it enrols and in its status, the
-    // operator in the statement.
+    // There is one sentence without technical terms. Each lab sees it when it enrols and in its
+    // status, the operator in the statement.
     let sentence = "in plain words: each party keeps its data and results; the coordinator's operator can read the summary of its model";
     assert_eq!(labs.stdout.matches(sentence).count(), N_LABS + 1, "{}", labs.stdout);
     assert_eq!(operator.stdout.matches(sentence).count(), 1, "{}", operator.stdout);
@@ -162,13 +163,13 @@ fn the_tutorial_does_what_it_says() {
     }
     assert!(service.stderr.contains(&format!("https://{ADDRESS}:{port}")));
     assert!(TcpStream::connect((ADDRESS, port)).is_err());
-    // Its terminal has shown no token.
+    // The operator's terminal has shown no token.
     let tokens = std::fs::read_to_string(folder.join("tokens.txt")).unwrap();
     assert_eq!(tokens.lines().count(), N_LABS);
     assert!(!service.stdout.contains("fbt2_") && !service.stderr.contains("fbt2_"));
 }
 
-/// The second tutorial: both servers on one machine.
+/// Runs the second tutorial, with both servers on one machine.
 #[test]
 fn the_tutorial_of_two_servers_does_what_it_says() {
     let folder = Sandbox::new();
@@ -227,7 +228,7 @@ fn terminals(page: &str) -> Vec<&str> {
     terminals
 }
 
-/// Every fence with commands is run here, except those for another machine.
+/// Every fence with commands is run by these tests, except those for another machine.
 #[test]
 fn no_command_of_the_pages_is_left_out() {
     let all = ["coordinator", "helper", "helping", "join", "labs", "ledgers", "service"];
@@ -240,7 +241,7 @@ fn no_command_of_the_pages_is_left_out() {
     assert_eq!(terminals, known);
 }
 
-/// A free port of the coordinator's address.
+/// Returns a free port at the coordinator's address.
 fn free_port() -> u16 {
     let listener = TcpListener::bind((ADDRESS, 0)).unwrap();
     listener.local_addr().unwrap().port()

@@ -7,24 +7,24 @@ use indicatif::ProgressStyle;
 
 use crate::output::is_quiet;
 
-/// Maximum time between two lines of progress without a terminal.
+/// Maximum time between two lines of progress if there is no terminal.
 pub const SILENCE: Duration = Duration::from_secs(30);
-/// Time between two redraws while nothing ends.
+/// Time between two redraws while no trial ends.
 pub const TICK: Duration = Duration::from_millis(250);
 
-/// Form of progress display.
+/// Form of the progress display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Progress bars.
     Bars,
-    /// A line from time to time.
+    /// Occasional lines.
     Lines,
     /// No progress.
     Nothing,
 }
 
 impl Mode {
-    /// Chooses the mode from `--quiet` and standard error.
+    /// Chooses the mode depending on `--quiet` and standard error.
     #[must_use]
     pub fn choose() -> Self {
         match (is_quiet(), std::io::stderr().is_terminal()) {
@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// Returns the style of a progress bar with an `indicatif` template.
+/// Returns the style of a progress bar for an `indicatif` template.
 #[must_use]
 pub fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template)

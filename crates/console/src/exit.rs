@@ -1,4 +1,4 @@
-//! Exit codes. Also documented in docs/exit-codes.md.
+//! Exit codes. They are also documented in docs/exit-codes.md.
 
 use fedbo_error_class::{Class, Classified};
 
@@ -18,27 +18,27 @@ Exit codes:
 /// Outcome of the program, as its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Done = 0,
-    /// A bug in this program.
+    /// Bug in this program.
     Internal = 1,
-    /// Wrong usage, or an input that cannot be used.
+    /// Incorrect usage, or unusable input.
     Input = 2,
     /// A privacy budget is spent.
     BudgetSpent = 3,
-    /// Results cannot be written.
+    /// Results could not be written.
     Output = 4,
-    /// Every trial failed, or too many in a row.
+    /// Every trial failed, or too many trials failed in a row.
     NoTrial = 5,
-    /// A coordinator or neighbour cannot be reached, refuses, or is not to be trusted.
+    /// A coordinator or neighbour is unreachable, refuses a request, or cannot be trusted.
     Coordinator = 6,
-    /// A player of a game, or its payoffs, failed.
+    /// A player or the payoffs of a game failed.
     Game = 7,
     /// Interrupted by a signal.
     Interrupted = 130,
 }
 
-/// An unusable input, with its own message.
+/// An unusable input, described by a message.
 #[derive(Debug)]
 pub struct BadInput(pub String);
 

@@ -1,4 +1,4 @@
-//! Ctrl-C and termination: the first signal asks the run to stop, the second ends the program.
+//! Ctrl-C and termination: the first signal requests a stop, the second terminates the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +9,15 @@ use signal_hook::iterator::Signals;
 use crate::exit::Exit;
 use crate::output::note;
 
-/// Message of a run that abandons the trials in progress.
+/// Message for runs that abandon their running trials.
 pub const ABANDONS: &str =
     "stopping: running trials are abandoned, finished ones kept (once more to exit at once)";
 
-/// Returns a flag that a signal sets. The first signal also prints `stopping`. Call once.
+/// Returns a flag that is set by a signal. The first signal also prints `stopping`. Call this only
+/// once.
 ///
-/// A signal that was ignored at program start stays ignored: this is how `nohup` lets a run outlive
-/// its terminal.
+/// Signals that were ignored when the program started stay ignored. This lets a run outlive its
+/// terminal under `nohup`.
 pub fn stop_flag(stopping: &'static str) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let ignored = ignored();
@@ -38,7 +39,7 @@ pub fn stop_flag(stopping: &'static str) -> Arc<AtomicBool> {
     stop
 }
 
-/// Set of signals: bit `n - 1` is signal `n`.
+/// A set of signals: bit `n - 1` is signal `n`.
 struct SignalSet(u64);
 
 impl SignalSet {
@@ -48,7 +49,7 @@ impl SignalSet {
     }
 }
 
-/// Signals that this process ignores, as reported by Linux; empty on other systems.
+/// Returns the signals that this process ignores, as reported by Linux; empty on other systems.
 fn ignored() -> SignalSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_by(&status)

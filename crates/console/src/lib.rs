@@ -1,8 +1,8 @@
 //! Output of commands: results, notes, tables, texts, progress and exit codes.
 //!
-//! Results go to standard output, everything else to standard error. Colours are used on terminals
-//! only, unless `CLICOLOR_FORCE` enables them elsewhere; `NO_COLOR` and `CLICOLOR=0` turn them off.
-//! The crate defines no commands.
+//! Results are written to standard output, everything else to standard error. Colours are used only
+//! on terminals unless `CLICOLOR_FORCE` is set; `NO_COLOR` and `CLICOLOR=0` disable them. This
+//! crate defines no commands.
 
 mod bars;
 mod exit;

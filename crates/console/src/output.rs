@@ -1,7 +1,8 @@
-//! Standard output for results, standard error for everything else. Write errors never panic.
+//! Results are written to standard output, everything else to standard error. Write errors never
+//! panic.
 //!
-//! Colours are used on terminals only, unless `CLICOLOR_FORCE` enables them elsewhere; `NO_COLOR`
-//! and `CLICOLOR=0` turn them off.
+//! Colours are used only on terminals unless `CLICOLOR_FORCE` is set; `NO_COLOR` and `CLICOLOR=0`
+//! disable them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,16 +18,16 @@ use fedbo_error_class::{Class, Classified};
 
 use crate::text::shown_lines;
 
-/// Progress bars on the screen. Notes are written above them.
+/// The progress bars on the screen. Notes are written above them.
 pub static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Style of the error label of a note.
+/// Style of a note's error label.
 const ERROR: Style = AnsiColor::Red.on_default().bold();
-/// Style of the warning label of a note.
+/// Style of a note's warning label.
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-/// Style of a table's header.
+/// Style of a table header.
 const HEAD: Style = Style::new().bold();
-/// Style of a table's best row.
+/// Style of the best row in a table.
 const BEST: Style = AnsiColor::Green.on_default().bold();
 
 /// True if only results, warnings and errors are shown.
@@ -56,7 +57,7 @@ fn painted(text: &str, style: Style) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Standard output could not be written, for a reason other than a closed pipe.
+/// Standard output could not be written for a reason other than a closed pipe.
 #[derive(Debug)]
 pub struct OutputClosed(std::io::Error);
 
@@ -79,7 +80,7 @@ pub fn result(text: &str) -> Result<(), OutputClosed> {
     write(&shown_lines(text)).map(|_| ())
 }
 
-/// Writes a table with a line beneath its header; on a terminal, the best row (from 0) is
+/// Writes a table with a line below its header. On a terminal, the row with index `best` is
 /// highlighted.
 pub fn table(text: &str, best: Option<usize>) -> Result<(), OutputClosed> {
     let text = shown_lines(text);
@@ -89,7 +90,7 @@ pub fn table(text: &str, best: Option<usize>) -> Result<(), OutputClosed> {
     }
 }
 
-/// Highlights the header and the best row of a table. Other text may precede and follow it.
+/// Highlights the header and the best row of a table. Other text can precede and follow the table.
 fn emphasized(text: &str, best: Option<usize>) -> String {
     let is_rule = |line: &str| !line.trim().is_empty() && line.trim().chars().all(|c| c == '─');
     let lines: Vec<&str> = text.lines().collect();
@@ -110,8 +111,8 @@ fn emphasized(text: &str, best: Option<usize>) -> String {
     out
 }
 
-/// Writes a result for programs: unchanged unless standard output is a terminal. Returns false if
-/// the reader has closed the pipe.
+/// Writes a result intended for programs, which is unchanged unless standard output is a terminal.
+/// Returns false if the reader has closed the pipe.
 pub fn data(text: &str) -> Result<bool, OutputClosed> {
     if std::io::stdout().is_terminal() {
         return write(&shown_lines(text));
@@ -134,7 +135,7 @@ fn write(text: &str) -> Result<bool, OutputClosed> {
 
 /// Writes a line to standard error, above the progress bars. Write errors are ignored.
 ///
-/// For warnings, errors and essential information; for the rest use [`remark`].
+/// Use this for warnings, errors and essential information, and [`remark`] for everything else.
 pub fn note(text: &str) {
     let text = shown_lines(text);
     let text = match stderr_is_coloured() {
@@ -146,14 +147,14 @@ pub fn note(text: &str) {
     });
 }
 
-/// Writes a note that `--quiet` suppresses.
+/// Writes a note that is suppressed by `--quiet`.
 pub fn remark(text: &str) {
     if !is_quiet() {
         note(text);
     }
 }
 
-/// Colours the label at the start of a note, if it has one.
+/// Colours the label at the start of a note, if present.
 fn labelled(text: &str) -> String {
     for (label, style) in [("error:", ERROR), ("internal error", ERROR), ("warning:", WARNING)] {
         if let Some(rest) = text.strip_prefix(label) {
@@ -163,12 +164,12 @@ fn labelled(text: &str) -> String {
     text.to_owned()
 }
 
-/// Width of the terminal on standard output in columns; `None` if it is not a terminal.
+/// Returns the width in columns of the terminal on standard output; `None` if it is not a terminal.
 pub fn width() -> Option<u16> {
     columns(std::io::stdout())
 }
 
-/// Width of the terminal on standard error in columns; `None` if it is not a terminal.
+/// Returns the width in columns of the terminal on standard error; `None` if it is not a terminal.
 pub fn stderr_width() -> Option<u16> {
     columns(std::io::stderr())
 }
@@ -181,7 +182,7 @@ fn columns(out: impl IsTerminal + std::os::fd::AsFd) -> Option<u16> {
     (size.ws_col > 0).then_some(size.ws_col)
 }
 
-/// Panic messages, collected silently.
+/// Panic messages that were collected instead of printed.
 #[derive(Clone, Default)]
 pub struct Panics(Arc<Mutex<Option<String>>>);
 
@@ -192,8 +193,8 @@ impl Panics {
     }
 }
 
-/// Keeps panics from writing to standard error: a panic in an objective is recorded and shown as a
-/// failed trial.
+/// Prevents panics from being printed to standard error: a panic in an objective is recorded and
+/// displayed as a failed trial.
 pub fn collect_panics() -> Panics {
     let panics = Panics::default();
     let kept = panics.clone();

@@ -4,7 +4,7 @@ use fedbo_objective::Direction;
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws the best values so far, in chronological order, in at most `width` characters.
+/// Plots the best values so far, in chronological order, in at most `width` characters.
 ///
 /// Heights show the distance to the last and best value, capped at four times the median of the
 /// nonzero distances, so that a very bad first guess does not flatten the rest.
@@ -25,7 +25,7 @@ pub fn sparkline(best: &[f64], direction: Direction, width: usize) -> String {
     };
     let top = BLOCKS.len() - 1;
     let block = |gap: f64| {
-        // The difference of two huge values may be infinite.
+        // The difference of two huge values can be infinite.
         let share = if gap >= cap { 1.0 } else { gap / cap };
         #[expect(
             clippy::cast_possible_truncation,

@@ -1,37 +1,37 @@
-//! Tables for the terminal that omit columns if they do not fit.
+//! Tables for the terminal, which omit columns that do not fit.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
 use crate::text::shown;
 
-/// A column: header, cells, and its priority for being omitted.
+/// A column: its header, its cells, and its priority when columns are omitted.
 pub struct Column {
-    /// Header of the column.
+    /// The header.
     pub head: String,
-    /// Cells from top to bottom.
+    /// The cells, from top to bottom.
     pub cells: Vec<String>,
-    /// True to align the cells on the right.
+    /// True to right-align the cells.
     pub is_number: bool,
-    /// Columns with larger numbers are omitted first, the last one among equals; columns with 0 are
-    /// always shown.
+    /// Columns with higher values are omitted first, starting with the last of several equal ones.
+    /// Columns with 0 are always shown.
     pub spare: u32,
 }
 
 impl Column {
-    /// Creates a column of numbers, aligned on the right.
+    /// Creates a right-aligned column of numbers.
     #[must_use]
     pub fn numbers(head: &str, cells: Vec<String>, spare: u32) -> Self {
         Self { head: head.to_owned(), cells, is_number: true, spare }
     }
 
-    /// Creates a column of words, aligned on the left.
+    /// Creates a left-aligned column of words.
     #[must_use]
     pub fn words(head: &str, cells: Vec<String>, spare: u32) -> Self {
         Self { is_number: false, ..Self::numbers(head, cells, spare) }
     }
 }
 
-/// Draws a table with a line beneath its header.
+/// Draws a table with a line below its header.
 pub fn draw(columns: &[Column]) -> String {
     let mut table = Table::new();
     table.set_header(columns.iter().map(|column| shown(&column.head)));
@@ -54,7 +54,7 @@ pub fn draw(columns: &[Column]) -> String {
     table.trim_fmt()
 }
 
-/// Draws a table within `width` terminal columns, if given; also returns the headers of the omitted
+/// Draws a table within `width` terminal columns, if given. Also returns the headers of the omitted
 /// columns.
 pub fn fit(mut columns: Vec<Column>, width: Option<u16>) -> (String, Vec<String>) {
     let Some(width) = width else {

@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use fedbo_space::{Point, Value};
 
-/// Escapes untrusted text for one line of a terminal: control characters become `\u001b`, which
-/// JSON and TOML read back as the same character.
+/// Escapes untrusted text for a single line on a terminal: control characters become `\u001b`,
+/// which JSON and TOML decode to the same character.
 pub fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, is_control_like)
 }
 
-/// Escapes untrusted text of several lines.
+/// Escapes untrusted text that can span several lines.
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_control_like(c) && !matches!(c, '\n' | '\t'))
 }
@@ -39,8 +39,8 @@ fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Replaces passwords in addresses of a message by `***`: `scheme://user:password@host`, also with
-/// a single slash.
+/// Replaces passwords in addresses within a message with `***`: `scheme://user:password@host`, also
+/// with a single slash.
 pub fn without_passwords(text: &str) -> String {
     text.split_inclusive(char::is_whitespace).map(masked).collect()
 }
@@ -55,13 +55,13 @@ fn masked(word: &str) -> Cow<'_, str> {
     hidden().map_or(Cow::Borrowed(word), Cow::Owned)
 }
 
-/// Parses a whole number, for an argument.
+/// Parses a whole number given as an argument.
 pub fn whole<N: FromStr>(text: &str) -> Result<N, String> {
     let expected = |_| "expected a whole number of at least 0".to_owned();
     text.parse().map_err(expected)
 }
 
-/// Parses a finite number above 0, for an option.
+/// Parses a finite number above 0 given as an option.
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_normal() && value > 0.0 => Ok(value),
@@ -103,7 +103,7 @@ pub fn value(value: &Value) -> String {
     }
 }
 
-/// Formats a point in few characters: `rate=0.01 kind=rbf`.
+/// Formats a point concisely: `rate=0.01 kind=rbf`.
 pub fn point(point: &Point) -> String {
     let entries = point.iter();
     let entries = entries.map(|(name, each)| format!("{}={}", shown(name), value(each)));
@@ -127,7 +127,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// Formats `1 trial`, `2 trials`.
+/// Formats a count with its noun: `1 trial`, `2 trials`.
 pub fn counted(n: u64, what: &str) -> String {
     match n {
         1 => format!("1 {what}"),
@@ -135,7 +135,7 @@ pub fn counted(n: u64, what: &str) -> String {
     }
 }
 
-/// Formats trial numbers as `3, 7, 9`; numbers beyond the eighth are only counted.
+/// Formats trial numbers as `3, 7, 9`. Numbers after the eighth are only counted.
 pub fn numbers(numbers: &[u64]) -> String {
     const MAX: usize = 8;
     let mut texts: Vec<String> = numbers.iter().take(MAX).map(u64::to_string).collect();
@@ -145,7 +145,7 @@ pub fn numbers(numbers: &[u64]) -> String {
     texts.join(", ")
 }
 
-/// Formats a duration in few characters: `4 ms`, `1.3 s`, `2:05`, `1:02:05`.
+/// Formats a duration concisely: `4 ms`, `1.3 s`, `2:05`, `1:02:05`.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "?".to_owned();
@@ -186,9 +186,9 @@ pub fn timestamp(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// Returns year, month and day of the Gregorian date `days` after 1970-01-01.
+/// Returns the year, month and day of the Gregorian date `days` days after 1970-01-01.
 ///
-/// Years start in March, so that the leap day is the last day of a year and the lengths of months
+/// Years start in March, so the leap day is the last day of a year, and the lengths of months
 /// repeat every five months.
 fn civil(days: i64) -> (i64, i64, i64) {
     let from_march_0 = days + 719_468; // days since 0000-03-01
@@ -205,7 +205,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_month)
 }
 
-/// Joins a text to one line and truncates it.
+/// Joins a text into one line and truncates it.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     const CHARS: usize = 300;

@@ -1,4 +1,4 @@
-//! Studies of a coordinator in lists.
+//! A coordinator's studies, as listed by commands and pages.
 
 use fedbo_coordinator::Home;
 use fedbo_coordinator::store::{SlotRecord, StudyRecord};
@@ -8,17 +8,17 @@ use serde::Serialize;
 /// A study in the list.
 #[derive(Serialize)]
 pub struct ListedStudy {
-    /// Name of the study.
+    /// The study's name.
     pub study: String,
-    /// Its state, as one word.
+    /// The study's state, as one word.
     pub state: &'static str,
     /// Number of finished rounds.
     pub round: u64,
-    /// Number of all rounds.
+    /// Total number of rounds.
     pub rounds: u64,
     /// Number of slots for agents.
     pub agents: usize,
-    /// Number of slots with an agent.
+    /// Number of slots that are taken by an agent.
     pub enrolled: usize,
 }
 

@@ -1,8 +1,9 @@
-//! The text of an error.
+//! Formatting of errors.
 
 /// Formats an error and its causes.
 ///
-/// A cause is skipped if its text is already included. A line quoted from a file follows below.
+/// A cause is skipped if its text is already included. An excerpt of a file follows on separate
+/// lines.
 #[must_use]
 pub fn error_text(error: &anyhow::Error) -> String {
     let mut words = String::new();

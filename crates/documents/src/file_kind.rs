@@ -1,4 +1,4 @@
-//! Kinds of files that users write, recognized by their first table, and the command for each.
+//! Kinds of user-written files, identified by their first table, and the command for each kind.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,25 +8,25 @@ use fedbo_config::{TomlFile, nearest};
 use fedbo_console::BadInput;
 use fedbo_console::text::quoted;
 
-/// Kind of a user's file.
+/// A kind of user-written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// One party's objective: study.toml.
     Study,
-    /// The parties of a federation and how they cooperate: federation.toml.
+    /// The parties of a federation and their cooperation: federation.toml.
     Federation,
     /// A repeated game: game.toml.
     Game,
-    /// One party of a federation with a coordinator: agent.toml.
+    /// A party in a federation with a coordinator: agent.toml.
     Agent,
-    /// One party of a federation of neighbours: peer.toml.
+    /// A party in a federation of neighbours: peer.toml.
     Peer,
 }
 
 impl FileKind {
     const ALL: [Self; 5] = [Self::Study, Self::Federation, Self::Game, Self::Agent, Self::Peer];
 
-    /// The table found in files of this kind and in no others.
+    /// Returns the table that only files of this kind have.
     fn table(self) -> &'static str {
         match self {
             Self::Study => "study",
@@ -48,8 +48,8 @@ impl FileKind {
         }
     }
 
-    /// Returns the kind of a file; `None` if it is unknown, or if the file is not regular (a pipe
-    /// cannot be read twice).
+    /// Returns the kind of a file; `None` if it is unknown or if the file is not a regular file (a
+    /// pipe cannot be read twice).
     pub fn of(path: &Path) -> Option<Self> {
         if !path.is_file() {
             return None;
@@ -58,11 +58,11 @@ impl FileKind {
         Self::ALL.into_iter().find(|kind| !file.keys_in_order(&[kind.table()]).is_empty())
     }
 
-    /// Checks that a file may be of this kind.
+    /// Checks that a file can be of this kind.
     ///
     /// # Errors
-    /// If it is known to be something else; the message names the right command. Mistakes inside
-    /// the file are found by its parser.
+    /// Fails if it is known to be something else. The message contains the right command. Mistakes
+    /// inside the file are reported by its parser.
     pub fn check(self, path: &Path) -> Result<(), BadInput> {
         let (shown, whose) = (path.display(), self.whose());
         if path.is_dir() {
@@ -94,7 +94,7 @@ impl FileKind {
         }
     }
 
-    /// Returns advice for a file of this kind where `expected` was needed.
+    /// Returns advice for a file of this kind that was given instead of `expected`.
     fn way(self, expected: Self, word: &str) -> String {
         match (self, expected) {
             (Self::Study, _) => format!("tune it with: fedbo tune {word}"),
@@ -111,7 +111,7 @@ impl FileKind {
         }
     }
 
-    /// Lists the files of this kind in a folder, in parentheses for a message.
+    /// Lists the files of this kind in a folder, in parentheses, for a message.
     fn known_in(self, folder: &Path) -> String {
         const MAX: usize = 4;
         let names = self.names_in(folder);
@@ -125,8 +125,8 @@ impl FileKind {
         }
     }
 
-    /// Returns the path, quoted for a shell, of the file of this kind in the same folder with the
-    /// most similar name.
+    /// Returns the path, quoted for a shell, of the file of this kind with the most similar name in
+    /// the same folder.
     fn nearest(self, path: &Path) -> Option<String> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let names = self.names_in(folder);
@@ -135,8 +135,8 @@ impl FileKind {
         Some(quoted(&folder.join(near).display().to_string()))
     }
 
-    /// Names of the files of this kind in a folder, sorted; empty if the folder has very many
-    /// entries.
+    /// Returns the sorted names of the files of this kind in a folder; empty if the folder has too
+    /// many entries.
     fn names_in(self, folder: &Path) -> Vec<String> {
         const ENTRIES_MAX: usize = 256;
         let folder = match folder.as_os_str().is_empty() {
@@ -161,7 +161,7 @@ impl FileKind {
     }
 }
 
-/// Returns true if a file is an SQLite database, recognized by its magic header.
+/// Returns true if a file is an SQLite database, identified by its magic header.
 pub fn is_database(path: &Path) -> bool {
     if !path.is_file() {
         return false; // bytes read from a pipe would be lost

@@ -1,35 +1,35 @@
-//! Results of a game's players.
+//! Results of the players of a game.
 
 use fedbo_report::study::PlottedValue;
 use fedbo_space::{Kind, Value};
 use serde::Serialize;
 
-/// Prefix of the source of an action that replaced a player's own.
+/// Prefix of the source of an action that replaced a player's own action.
 pub const STAND_IN: &str = "stand-in: ";
 
-/// Results of a player.
+/// A player's results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlayerResult {
-    /// Name of the player.
+    /// The player's name.
     pub player: String,
-    /// Rule by which it chooses its actions.
+    /// The rule by which the player chooses its actions.
     pub plays: String,
-    /// Mean payoff of the rounds after the initial random ones.
+    /// Mean payoff of the rounds after the initial random rounds.
     pub mean: Option<f64>,
     /// Mean payoff of the initial random rounds.
     pub mean_of_initial: Option<f64>,
-    /// Mean payoff of the last tenth of the rounds after the initial ones.
+    /// Mean payoff of the last tenth of the rounds after the initial rounds.
     pub mean_of_last_tenth: Option<f64>,
     /// Largest payoff.
     pub best: Option<f64>,
     /// Number of lost payoffs.
     pub n_lost: usize,
-    /// Number of actions substituted for the player's own.
+    /// Number of actions that replaced the player's own.
     pub n_stand_ins: usize,
 }
 
 impl PlayerResult {
-    /// Summarizes the payoffs of a player. The first `n_initial` are of random rounds.
+    /// Summarizes a player's payoffs. The first `n_initial` payoffs are from random rounds.
     pub fn of(
         player: &str,
         plays: String,
@@ -52,7 +52,7 @@ impl PlayerResult {
     }
 }
 
-/// Mean of the payoffs that were not lost; `None` if there are none.
+/// Returns the mean of the payoffs that were not lost; `None` if there are none.
 #[must_use]
 pub fn mean_of(payoffs: &[Option<f64>]) -> Option<f64> {
     let (mut sum, mut n) = (0.0, 0.0);
@@ -65,12 +65,12 @@ pub fn mean_of(payoffs: &[Option<f64>]) -> Option<f64> {
 
 /// Converts a value for a picture.
 pub fn plotted(value: Option<&Value>, kind: &Kind) -> PlottedValue {
-    match (value, kind) {
-        (Some(value), Kind::Categorical { .. }) => {
+    match value {
+        Some(value) if kind.numbers().is_none() => {
             let index = kind.index_of(value).and_then(|k| usize::try_from(k).ok());
             PlottedValue::Choice(index.unwrap_or(usize::MAX))
         }
-        (value, _) => {
+        _ => {
             let number = value.and_then(Value::as_f64);
             PlottedValue::Number(number.unwrap_or(f64::NAN))
         }

@@ -1,4 +1,4 @@
-//! A graph of neighbours, from a list of edges or a federation, and its properties as JSON.
+//! A graph of neighbours, from a list of edges or from a federation, and its properties as JSON.
 
 use std::path::Path;
 
@@ -12,12 +12,13 @@ use serde::Serialize;
 use crate::file_kind::FileKind;
 use fedbo_console::BadInput;
 
-/// Maximum product of agents and edges for computing the diameter: takes seconds.
+/// Maximum product of agents and edges for computing the diameter. The computation takes seconds at
+/// this size.
 const DIAMETER_WORK_MAX: u64 = 1_000_000_000;
 
 /// A graph with named agents.
 pub struct GraphSource {
-    /// Name of the graph and of its results folder.
+    /// Name of the graph and its results folder.
     pub name: String,
     /// Description of the kind of graph.
     pub words: String,
@@ -25,7 +26,7 @@ pub struct GraphSource {
     pub names: Vec<String>,
     /// The edges.
     pub graph: Graph,
-    /// The federation of the graph, if any.
+    /// The federation that the graph belongs to, if any.
     pub federation: Option<Federation>,
 }
 
@@ -33,19 +34,19 @@ impl GraphSource {
     /// Reads a list of edges (`.csv`) or the graph of a federation.
     ///
     /// # Errors
-    /// If the file cannot be read, or describes no graph.
+    /// Fails if the file cannot be read or does not describe a graph.
     pub fn read(file: &Path, problems: &dyn Problems) -> anyhow::Result<Self> {
         let is_list = file.extension().is_some_and(|ending| ending == "csv");
         if is_list { Ok(edge_list(file)?) } else { federation(file, problems) }
     }
 
-    /// Name of an agent.
+    /// Returns the name of an agent.
     #[must_use]
     pub fn agent(&self, agent: u32) -> &str {
         &self.names[agent as usize]
     }
 
-    /// Names of a clique's agents.
+    /// Returns the names of a clique's agents.
     #[must_use]
     pub fn members(&self, clique: &Clique) -> Vec<&str> {
         let members = clique.members().iter();
@@ -93,12 +94,12 @@ fn federation(path: &Path, problems: &dyn Problems) -> anyhow::Result<GraphSourc
     })
 }
 
-/// The document that `fedbo topology show --json` prints.
+/// The document printed by `fedbo topology show --json`.
 #[derive(Serialize)]
 pub struct GraphDocument<'a> {
     /// Name of the graph.
     pub name: &'a str,
-    /// Kind of the graph.
+    /// Description of the kind of graph.
     pub graph: &'a str,
     /// Number of agents.
     pub agents: u32,
@@ -110,18 +111,19 @@ pub struct GraphDocument<'a> {
     pub degree_max: usize,
     /// Number of connected components.
     pub components: usize,
-    /// Null if the graph is not connected, or too large.
+    /// Diameter; null if the graph is not connected or is too large.
     pub diameter: Option<u32>,
-    /// Null for a single agent, or too many.
+    /// Algebraic connectivity; null for a single agent or for too many agents.
     pub algebraic_connectivity: Option<f64>,
-    /// Largest clique that the search found.
+    /// The largest clique found by the search.
     pub largest_clique: CliqueRecord<'a>,
     /// Paths of the pictures.
     pub files: Vec<String>,
 }
 
 impl<'a> GraphDocument<'a> {
-    /// Returns the properties of a graph with its largest clique; `files` are its pictures.
+    /// Returns the properties of a graph with its largest clique. `files` are the paths of its
+    /// pictures.
     pub fn of(source: &'a GraphSource, clique: &Clique, files: Vec<String>) -> Self {
         let graph = &source.graph;
         let degrees = || graph.agents().map(|agent| graph.degree(agent));
@@ -146,11 +148,11 @@ impl<'a> GraphDocument<'a> {
 pub struct CliqueRecord<'a> {
     /// Number of agents.
     pub size: usize,
-    /// True if no larger one exists.
+    /// True if there is no larger clique.
     pub exact: bool,
     /// Upper bound on the size of all cliques.
     pub upper_bound: usize,
-    /// Names of its agents.
+    /// Names of the clique's agents.
     pub members: Vec<&'a str>,
 }
 

@@ -1,18 +1,18 @@
-//! Picture of a graph: positions and labels of its agents.
+//! The picture of a graph: positions and labels of its agents.
 
 use fedbo_report::{GraphAgent, GraphPicture};
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 use fedbo_topology::{Clique, Graph, circle, layout};
 
 use crate::graph::GraphSource;
 use fedbo_console::text::counted;
 
-/// From this number of agents, positions are computed from graph distances instead of a circle.
+/// Number of agents from which positions are computed from graph distances instead of a circle.
 const N_CIRCLE_MAX: u32 = 30;
 const N_AGENTS_MAX: u32 = 1_000;
 const N_EDGES_MAX: usize = 20_000;
 
-/// Reason why a graph is too large to draw; `None` if it is not.
+/// Returns an explanation if a graph is too large to draw.
 pub fn too_large(graph: &Graph) -> Option<String> {
     (graph.n_agents() > N_AGENTS_MAX || graph.n_edges() > N_EDGES_MAX).then(|| {
         format!(
@@ -53,19 +53,20 @@ pub fn of(source: &GraphSource, clique: &Clique) -> GraphPicture {
     }
 }
 
-/// Returns the position of each agent, and for agents on a circle the direction from its centre.
+/// Returns the position of each agent and, for agents on a circle, the direction from the circle's
+/// centre.
 fn places(graph: &Graph) -> Vec<([f64; 2], Option<[f64; 2]>)> {
     if graph.n_agents() < N_CIRCLE_MAX {
         let outward = around(graph).into_iter();
         return outward.map(|place| (place.unwrap_or([0.0; 2]), place)).collect();
     }
-    let mut stream = Seed::new(0).stream(Purpose::Topology, 1, 0);
+    let mut stream = Seed::new(0).stream(fedbo_topology::TOPOLOGY, 1, 0);
     let places = upright(graph, layout(graph, &mut stream)).into_iter();
     places.map(|place| (place, None)).collect()
 }
 
-/// Places agents on a circle, the first at the top. The centre of a star, which is joined to all
-/// others, is placed in the middle.
+/// Places agents on a circle, with the first agent at the top. If the graph is a star, its centre,
+/// which is joined to all other agents, is placed in the middle.
 fn around(graph: &Graph) -> Vec<Option<[f64; 2]>> {
     let n_agents = graph.n_agents();
     let is_hub = |agent: &u32| graph.degree(*agent) + 1 == n_agents as usize;
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     fn graph(spec: &GraphSpec, n_agents: u32) -> Graph {
-        let mut unused = Seed::new(0).stream(Purpose::Topology, 0, 0);
+        let mut unused = Seed::new(0).stream(fedbo_topology::TOPOLOGY, 0, 0);
         spec.build(n_agents, &mut unused).expect("a graph")
     }
 
@@ -137,7 +138,7 @@ mod tests {
     }
 
     /// Neighbours in a large grid are placed side by side or one above the other, and the first
-    /// agent is at the upper left.
+    /// agent is in the upper left.
     #[test]
     fn a_grid_stands_upright() {
         let graph = graph(&GraphSpec::Grid { columns: Some(6) }, 36);

@@ -1,18 +1,18 @@
-//! The outcome of a ledger's verification as JSON.
+//! The result of a ledger's verification as JSON.
 
 use fedbo_ledger::{Head, Report};
 use serde::Serialize;
 
 use crate::ledger_source::LedgerSource;
 
-/// The document that `fedbo privacy verify --json` prints.
+/// The document printed by `fedbo privacy verify --json`.
 #[derive(Serialize)]
 pub struct CheckDocument {
     is_sound: bool,
     study: Option<String>,
     entries: u64,
     head: Option<String>,
-    /// Head used for the comparison.
+    /// The head used for the comparison.
     compared_with: Option<String>,
     problems: Vec<ProblemRecord>,
 }
@@ -27,10 +27,10 @@ impl CheckDocument {
     /// Verifies a ledger against the head noted beside it, if there is one.
     ///
     /// # Errors
-    /// If there is no ledger, or it cannot be read.
+    /// Fails if there is no ledger, or if it cannot be read.
     pub fn checked(source: &LedgerSource) -> anyhow::Result<Self> {
         let known = source.noted_head()?.map(|(head, _)| head);
-        // Read before the ledger, so that releases during this call are left out.
+        // Read before the ledger, so that releases during this call are excluded.
         let round = source.released_before()?;
         let report = source.verify(known.as_ref())?;
         let mut document = Self::of(report, known);
@@ -44,7 +44,7 @@ impl CheckDocument {
         Ok(document)
     }
 
-    /// Creates the document of a report, and the head that it was compared with.
+    /// Creates the document of a report and the head that the ledger was compared with.
     #[must_use]
     pub fn of(report: Report, known: Option<Head>) -> Self {
         let problems = report.problems.into_iter();

@@ -17,13 +17,13 @@ use fedbo_console::BadInput;
 pub enum LedgerSource {
     /// A file.
     File(PathBuf),
-    /// The ledger of the named study in a database, with the database's address.
+    /// The named study's ledger in a database, with the database's address.
     Database(PostgresAddress, Ledgers, String),
-    /// The ledger of a coordinator's study, with the coordinator in this process.
+    /// The ledger of a study with a coordinator in this process.
     Coordinator(Arc<Home>, String),
 }
 
-/// Storage of a ledger.
+/// The storage of a ledger.
 enum At<'a> {
     File(PathBuf),
     Database(&'a Ledgers, &'a str),
@@ -48,10 +48,10 @@ impl LedgerSource {
         }
     }
 
-    /// Verifies all entries, and that `known` is one of the ledger's heads.
+    /// Verifies all entries and checks that `known` is one of the ledger's heads.
     ///
     /// # Errors
-    /// If there is no ledger, or it cannot be read.
+    /// Fails if there is no ledger, or if it cannot be read.
     pub fn verify(&self, known: Option<&Head>) -> Result<Report, LedgerError> {
         match self.at() {
             At::File(file) => fedbo_ledger::verify(&file, known),
@@ -59,11 +59,12 @@ impl LedgerSource {
         }
     }
 
-    /// Returns the charter, the entries and their total cost. For a coordinator's study this includes
-    /// releases that have not left yet: see [`released_before`](Self::released_before).
+    /// Returns the charter, the entries and their total cost. For a coordinator's study, this
+    /// includes releases that have not been sent yet: see
+    /// [`released_before`](Self::released_before).
     ///
     /// # Errors
-    /// If there is no ledger, or it cannot be read.
+    /// Fails if there is no ledger, or if it cannot be read.
     pub fn history(&self) -> Result<History, LedgerError> {
         match self.at() {
             At::File(file) => fedbo_ledger::history(&file),
@@ -71,11 +72,11 @@ impl LedgerSource {
         }
     }
 
-    /// Returns the statement and the releases themselves.
+    /// Returns the statement and the releases.
     ///
     /// # Errors
-    /// If there is no ledger, it cannot be read, or it is that of a coordinator in this process, where
-    /// it holds releases before they leave (INV-9).
+    /// Fails if there is no ledger or if it cannot be read. Also fails for a coordinator in this
+    /// process, since its ledger contains releases before they are sent (INV-9).
     pub fn releases(&self) -> anyhow::Result<(fedbo_ledger::Statement, Releases)> {
         if let Self::Coordinator(..) = self {
             let message = format!("{self}: its releases are not read while it may be running");
@@ -87,11 +88,11 @@ impl LedgerSource {
         })
     }
 
-    /// Returns the round before which all releases have left, for a study that may be running;
+    /// Returns the round before which all releases have been sent, for a study that may be running;
     /// `None` if there is no limit.
     ///
-    /// Later releases are durable but leave only at their set time, and must not be shown earlier
-    /// (INV-9).
+    /// Later releases are durable, but are sent only at their scheduled time and must not be shown
+    /// before (INV-9).
     pub fn released_before(&self) -> anyhow::Result<Option<u64>> {
         match self {
             Self::Coordinator(home, name) => Ok(Some(home.store().study(name)?.round)),
@@ -142,7 +143,7 @@ impl fmt::Display for LedgerSource {
     }
 }
 
-/// Returns the ledger's file: `path` itself, or the one in a results folder.
+/// Returns the path of the ledger: `path` itself, or the ledger in a results folder.
 fn ledger_file(path: &Path) -> PathBuf {
     match path.is_dir() {
         true => path.join(LEDGER_FILE),
@@ -150,7 +151,7 @@ fn ledger_file(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns the ledger's head at its last release, if a run noted it beside the ledger.
+/// Returns the head of the ledger at its last release, if a run noted it beside the ledger.
 fn noted_head(ledger: &Path) -> anyhow::Result<Option<Head>> {
     if ledger.file_name() != Some(LEDGER_FILE.as_ref()) {
         return Ok(None);

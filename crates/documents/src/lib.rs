@@ -1,8 +1,9 @@
-//! Documents of the product: studies, trials, ledgers, graphs and runs as commands and pages show them.
+//! Documents of the product: studies, trials, ledgers, graphs and runs, as shown by commands and
+//! pages.
 //!
-//! The program `fedbo`, the dashboard and the Python package show the same content. Each module builds
-//! one document, as JSON, as a table or as a picture, or reads the place that it is built from. The
-//! crate defines no commands and no pages.
+//! The program `fedbo`, the dashboard and the Python package show the same content. Each module
+//! creates one document as JSON, as a table or as a picture, or reads the source of a document.
+//! This crate defines no commands and no pages.
 
 mod coordinator_studies;
 mod error_text;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use fedbo_console::text::{self, counted};
 
-/// Describes the trials read from each old study, one line each.
+/// Describes the trials read from each old study, one per line.
 pub fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     let n = meta.studies.len() as u64;
     let what = match n {
@@ -25,7 +25,7 @@ pub fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     for study in &meta.studies {
         let name = text::shown(&study.name);
         let place = match study.source.as_deref() {
-            // For studies of equal names the source is already part of the name.
+            // For studies with equal names, the source is already part of the name.
             Some(source) if !study.name.ends_with(&format!("({source})")) => {
                 format!(" ({})", text::shown(source))
             }
@@ -45,10 +45,10 @@ pub fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     lines
 }
 
-/// Describes the federation's releases that the study starts with.
+/// Describes the federation releases that the study starts from.
 pub fn archived(archive: &ReleaseArchive) -> String {
     format!(
-        "begins with {} of federation {}: {} of their content is signal, the rest noise",
+        "starts with {} of federation {}: {} of their content is signal, the rest noise",
         counted(archive.n_releases, "release"),
         text::shown(&archive.federation),
         percent(archive.function.signal_share)
@@ -60,7 +60,7 @@ fn left_out(study: &OldStudy) -> String {
     text::shown(&each.collect::<Vec<_>>().join(", ")).into_owned()
 }
 
-/// Describes the weight of each old study in the next query, and the reasons for dropped ones.
+/// Describes the weight of each old study in the next query, and the reasons for dropping studies.
 pub fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     let mut sorted: Vec<&OldStudyTrust> = step.studies.iter().collect();
     sorted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -82,8 +82,8 @@ pub fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
         (false, false) => format!("old studies: {}", each.collect::<Vec<_>>().join(", ")),
     };
     lines += &match step.studies.as_slice() {
-        // The only old study cannot be dropped: instead its share falls, and the distance explains
-        // it.
+        // A single old study cannot be dropped. Its share decreases instead, and the distance
+        // explains the decrease.
         [OldStudyTrust { distance: Some(distance), .. }] => format!(
             "; it has {share} of the weight in the next query, and its values differ from this study's by up to {} on average",
             length(meta, *distance)
@@ -112,7 +112,7 @@ pub fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     lines
 }
 
-/// Explains why a study was dropped, compared with the most trusted one.
+/// Explains why a study was dropped, in comparison with the most trusted one.
 fn drop_reason(
     meta: &MetaSpec,
     dropped: &OldStudyTrust,
@@ -136,7 +136,7 @@ fn drop_reason(
     }
 }
 
-/// A distance with its unit, with three significant digits.
+/// Formats a distance with its unit, with three significant digits.
 fn length(meta: &MetaSpec, distance: f64) -> String {
     let rounded = format!("{distance:.2e}").parse().unwrap_or(distance);
     let unit = match meta.settings.scale {
@@ -153,11 +153,11 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Record of the old studies, as JSON.
+/// A JSON record of the old studies.
 #[derive(Serialize)]
 pub struct OldStudiesRecord<'a> {
     scale: MetaScale,
-    /// Joint share of the next query; if negative, the share of the negated functions.
+    /// Combined share in the next query; if negative, the share of the negated functions.
     share: f64,
     studies: Vec<OldStudyRecord<'a>>,
 }
@@ -170,14 +170,14 @@ struct OldStudyRecord<'a> {
     left_out: &'a [LeftOut],
     assumptions: &'a [String],
     best: Option<f64>,
-    /// `None`, as is `dropped`, if the strategy weighs all old studies as one.
+    /// `None` if the strategy weights all old studies as one. The same applies to `dropped`.
     weight: Option<f64>,
     distance: Option<f64>,
     dropped: Option<bool>,
 }
 
 impl<'a> OldStudiesRecord<'a> {
-    /// Creates the record of the studies that a step used.
+    /// Creates the record of the studies used in a step.
     #[must_use]
     pub fn new(meta: &'a MetaSpec, step: &'a TransferStep, direction: Direction) -> Self {
         let trusts = step.studies.iter().map(Some).chain(std::iter::repeat(None));
@@ -229,7 +229,7 @@ mod tests {
         );
         step.studies[1].distance = None;
         assert!(trust(&meta, &step).ends_with("it ranks this study's trials worse than others do"));
-        // A single one is never dropped, and its distance is shown.
+        // A single study is never dropped, and its distance is shown.
         let mut alone = step.clone();
         alone.studies.truncate(1);
         assert_eq!(
@@ -243,7 +243,7 @@ mod tests {
             trust(&meta, &together),
             "old studies: their shared prior has less than 1 % of the weight in the next query"
         );
-        // A small distance does not explain the drop.
+        // A small distance does not explain why a study was dropped.
         step.studies[1].distance = Some(0.3);
         assert!(trust(&meta, &step).ends_with("earlier they seemed to differ by more"));
     }

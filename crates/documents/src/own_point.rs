@@ -1,4 +1,4 @@
-//! A point entered by a user, parameter by parameter: on the command line or in a page.
+//! A user-supplied point, given parameter by parameter on the command line or in a page.
 
 use fedbo_space::{Parameter, Point, Space};
 
@@ -7,8 +7,8 @@ use fedbo_console::BadInput;
 /// Parses a point of a space from names and values.
 ///
 /// # Errors
-/// If a name is unknown or repeated, a value is invalid for its parameter, or a parameter has no
-/// value.
+/// Fails if a name is unknown or repeated, a value is invalid for its parameter, or a parameter has
+/// no value.
 pub fn parse(space: &Space, entries: &[(&str, &str)]) -> anyhow::Result<Point> {
     let mut values = Vec::with_capacity(entries.len());
     for (index, (name, text)) in entries.iter().enumerate() {

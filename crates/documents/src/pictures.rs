@@ -1,4 +1,4 @@
-//! Pictures of a study: written by `fedbo plot` and shown by Python.
+//! Pictures of a study, written by `fedbo plot` and shown in Python.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::game_results::plotted as plotted_value;
 /// A picture of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StudyPicture {
-    /// The value of each trial, and the best so far.
+    /// The value of each trial, and the best value so far.
     History,
     /// The values against each parameter.
     Slices,
     /// The importance of each parameter.
     Importance,
-    /// The objectives of a study with several, pairwise against each other.
+    /// The objectives of a study with multiple objectives, in pairs.
     Pareto,
     /// The values reported during training, epoch by epoch.
     LearningCurves,
@@ -30,37 +30,37 @@ pub enum StudyPicture {
     Transfer,
 }
 
-/// Reason why a study has no picture.
+/// Error returned if a study has no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
     /// No trial is finished.
     #[error("study {study:?} has no finished trial to draw yet")]
     NoTrial {
-        /// The study.
+        /// Name of the study.
         study: String,
     },
     /// No trial has reported a value, or the study stores no reports.
     #[error("study {study:?} has no learning curves: {why}")]
     NoCurves {
-        /// The study.
+        /// Name of the study.
         study: String,
         /// The reason.
         why: &'static str,
     },
-    /// The picture does not fit the number of objectives, one or several.
+    /// The picture does not support the study's number of objectives, one or several.
     #[error("study {study:?} has {n_objectives}: its pictures are {pictures}")]
     OtherObjectives {
-        /// The study.
+        /// Name of the study.
         study: String,
         /// Its objectives, as text.
         n_objectives: &'static str,
-        /// The pictures available for it.
+        /// The pictures available for the study.
         pictures: String,
     },
-    /// The study learns from no old ones.
+    /// The study does not learn from old studies.
     #[error("study {study:?} learns from no old studies, so nothing is transferred to it")]
     NoTransfer {
-        /// The study.
+        /// Name of the study.
         study: String,
     },
     /// The study cannot be read, or its model cannot be fitted.
@@ -71,10 +71,10 @@ pub enum PictureError {
     Report(#[from] ReportError),
 }
 
-/// Draws a picture of a study, the same as `fedbo plot` writes.
+/// Draws a picture of a study, identical to the output of `fedbo plot`.
 ///
 /// # Errors
-/// If there is nothing to draw yet, or the study cannot be read.
+/// Fails if there is nothing to draw yet, or if the study cannot be read.
 pub fn draw(study: &Study, picture: StudyPicture) -> Result<Picture, PictureError> {
     let trials = study.trials()?;
     let name = || study.definition().name.clone();
@@ -121,7 +121,8 @@ pub fn draw(study: &Study, picture: StudyPicture) -> Result<Picture, PictureErro
     plot.picture(word).ok_or_else(|| PictureError::NoTransfer { study: name() })
 }
 
-/// The learning curves of the trials; `None` if the study stops no trials early, or none has reported a value.
+/// Returns the learning curves of the trials; `None` if the study does not stop trials early or no
+/// trial has reported a value.
 pub fn learning_curves(study: &Study, trials: &[Trial]) -> Option<LearningCurvesPicture> {
     let spec = study.definition().early_stopping?;
     let reported = trials.iter().filter(|trial| !trial.reports.is_empty());
@@ -148,7 +149,8 @@ pub fn learning_curves(study: &Study, trials: &[Trial]) -> Option<LearningCurves
     })
 }
 
-/// Returns true if a trial ran to its end. Values of trials stopped early are not final.
+/// Returns true if a trial ran to its end. The values of trials that were stopped early are not
+/// final.
 pub fn is_drawn(trial: &Trial) -> bool {
     matches!(trial.told(), Some(Told::Value(_) | Told::Numbers(_) | Told::Failed { .. }))
 }
@@ -202,7 +204,7 @@ pub fn study_plot(
     }
 }
 
-/// The weight of each old study in every query of a study.
+/// Returns the weight of each old study in every query of a study.
 fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
     let last = steps.last().map_or(&[][..], |step| &step.studies);
     let studies = last.iter().enumerate().map(|(index, trust)| PlottedOldStudy {

@@ -24,7 +24,7 @@ pub fn not_promised(scale: Option<&ReleaseScale>) -> &'static str {
     }
 }
 
-/// Describes the guarantee of the releases covered by a claim.
+/// Describes the guarantee of the releases that a claim covers.
 pub fn promised(claim: &Claim) -> String {
     format!("the releases together are differentially private for each agent: {claim}")
 }
@@ -61,7 +61,8 @@ pub fn mode(claim: &Claim) -> &'static str {
 mod tests {
     use super::*;
 
-    /// The process of a run sees all vectors, as does a coordinator; of two servers, neither does.
+    /// The process of a run sees all vectors, as does a coordinator. With two servers, neither of
+    /// them does.
     #[test]
     fn limits_name_the_server_that_sees_vectors() {
         let scale = |is_over_network, n_noises| ReleaseScale {

@@ -1,5 +1,5 @@
-//! A search space as shown to people and programs before they agree to it: every parameter with all
-//! its properties.
+//! A search space as displayed to users and programs before they agree to it: every parameter with
+//! all its properties.
 
 use fedbo_space::{ParameterSpec, Space};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct ShownParameter {
     spec: ParameterSpec,
 }
 
-/// All parameters, in order.
+/// Returns all parameters, in order.
 pub fn parameters(space: &Space) -> Vec<ShownParameter> {
     let parameters = space.parameters().iter();
     parameters
@@ -29,7 +29,7 @@ pub fn parameters(space: &Space) -> Vec<ShownParameter> {
         .collect()
 }
 
-/// All parameters, one per line, with control sequences escaped (INV-24).
+/// Returns all parameters, one per line, with control sequences escaped (INV-24).
 pub fn lines(space: &Space) -> String {
     let mut text = "the study's parameters, which your command will be given:".to_owned();
     for parameter in parameters(space) {
@@ -37,7 +37,7 @@ pub fn lines(space: &Space) -> String {
         let described = serde_json::to_value(&parameter.spec).unwrap_or_default();
         if let Value::Object(mut entries) = described {
             entries.remove("type");
-            // Known keys in the order of a file, then any others.
+            // Known keys in file order, then any others.
             let first = KEYS.map(|key| (key.to_owned(), entries.remove(key).unwrap_or_default()));
             for (key, value) in first.into_iter().chain(entries) {
                 if !value.is_null() && value != Value::Bool(false) {

@@ -6,11 +6,11 @@ use fedbo_privacy::accounting::{Noise, PrivacyEvent, Sampling};
 use fedbo_wire::Digest;
 use serde::Serialize;
 
-/// The document that `fedbo privacy statement --json` prints.
+/// The document printed by `fedbo privacy statement --json`.
 #[derive(Serialize)]
 pub struct StatementDocument {
     study: String,
-    /// Protection so far, in one sentence without technical terms.
+    /// The protection so far, in one sentence without technical terms.
     in_plain_words: String,
     epsilon: f64,
     delta: f64,
@@ -18,7 +18,7 @@ pub struct StatementDocument {
     accountant: &'static str,
     mode: String,
     releases: u64,
-    /// Maximum releases that an agent can take part in, if fewer than all.
+    /// Maximum number of releases in which an agent can take part, if fewer than all.
     #[serde(skip_serializing_if = "Option::is_none")]
     participations: Option<u64>,
     budget_epsilon: f64,
@@ -54,7 +54,7 @@ enum NoiseRecord {
     },
     DiscreteGaussian {
         noise_multiplier: f64,
-        /// A string, since it may exceed the range of JSON numbers.
+        /// A string, since it can exceed the range of JSON numbers.
         variance: String,
         bound: u64,
         n_coordinates: u64,
@@ -116,7 +116,7 @@ impl StatementDocument {
     }
 }
 
-/// Noise multiplier z: standard deviation of the noise divided by the sensitivity.
+/// Returns the noise multiplier z: the standard deviation of the noise divided by the sensitivity.
 #[must_use]
 pub fn noise_multiplier(event: &PrivacyEvent) -> f64 {
     match event.noise {

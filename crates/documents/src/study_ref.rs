@@ -1,4 +1,4 @@
-//! The study that a command operates on: STUDY on the command line.
+//! The study that a command operates on: the STUDY argument.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -14,10 +14,10 @@ use fedbo_console as console;
 use fedbo_console::BadInput;
 use fedbo_console::text::quoted;
 
-/// Returns a stored study's name if it is usable as a folder name.
+/// Returns a stored study's name if it can be used as a folder name.
 ///
 /// # Errors
-/// If it is not: the name comes from the storage's author and could escape the folder.
+/// Fails if it cannot: the name was chosen by the storage's author and could escape the folder.
 pub fn folder_of(name: &str) -> Result<&str, BadInput> {
     match fedbo_config::is_folder_name(name) {
         true => Ok(name),
@@ -27,7 +27,7 @@ pub fn folder_of(name: &str) -> Result<&str, BadInput> {
     }
 }
 
-/// A study given by its file or its storage.
+/// A study given by its file or by its storage.
 #[derive(clap::Args, Clone, Debug)]
 pub struct StudyRef {
     /// Study: its file, for instance study.toml, or its storage, as sqlite:FILE or
@@ -39,48 +39,48 @@ pub struct StudyRef {
     name: Option<String>,
 }
 
-/// An open study and how it was specified.
+/// An open study, and how it was specified.
 pub struct OpenStudy {
     /// The study.
     pub study: Study,
-    /// Its file, if it was given by its file.
+    /// The study file, if given.
     pub file: Option<StudyFile>,
-    /// Its storage, for display.
+    /// The storage, for display.
     pub storage: String,
-    /// STUDY, quoted for a shell.
+    /// The STUDY argument, quoted for a shell.
     pub word: String,
-    /// Files that no output may overwrite.
+    /// Files that must not be overwritten by output.
     pub own: OwnFiles,
 }
 
 impl OpenStudy {
-    /// Number of wanted trials; `None` without the study's file.
+    /// Returns the target number of trials; `None` without a study file.
     pub fn n_trials(&self) -> Option<u64> {
         self.file.as_ref().map(|file| file.n_trials)
     }
 
-    /// Name of the study.
+    /// Returns the name of the study.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.study.definition().name
     }
 
-    /// Refuses an output path that is a file of the study.
+    /// Checks that an output path is not a file of the study.
     pub fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
         self.own.check_is_separate(out)
     }
 }
 
-/// Files of a study, including the auxiliary files of SQLite.
+/// A study's files, including the auxiliary files of SQLite.
 pub struct OwnFiles(Vec<PathBuf>);
 
 impl OwnFiles {
-    /// Files of a storage.
+    /// Returns the files of a storage.
     pub fn of(address: &Address) -> Self {
         Self(files_of(address))
     }
 
-    /// Refuses an output path that is a file of the study.
+    /// Checks that an output path is not a file of the study.
     pub fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
         let aside = with_ending(out, ".part"); // the output is written here before it is renamed
         for own in &self.0 {
@@ -95,30 +95,30 @@ impl OwnFiles {
     }
 }
 
-/// Target of STUDY: a study's file or a storage.
+/// Target of STUDY: a study file or a storage.
 enum Place {
     File(Box<StudyFile>),
     Storage(Address),
 }
 
 impl StudyRef {
-    /// Creates the reference as if given on the command line.
+    /// Creates a reference as if it was given on the command line.
     pub fn new(place: &str, name: Option<&str>) -> Self {
         Self { place: place.to_owned(), name: name.map(str::to_owned) }
     }
 
-    /// Returns the study's file, read and checked.
+    /// Reads and validates the study file.
     pub fn file(&self) -> anyhow::Result<StudyFile> {
         match self.place(StudyFile::load)? {
             Place::File(file) => Ok(*file),
             Place::Storage(_) => {
-                let message = "fedbo tune needs the study's file, which names the command to run; a storage does not hold it";
+                let message = "fedbo tune needs the study's file, which contains the command to run; a storage does not contain it";
                 Err(BadInput(message.to_owned()).into())
             }
         }
     }
 
-    /// The file or folder path that STUDY may be; `None` if it is a storage's address.
+    /// Returns STUDY as the path of a file or folder; `None` if it is the address of a storage.
     pub fn as_path(&self) -> Option<&Path> {
         match self.place.parse::<Address>() {
             Ok(_) => None,
@@ -126,7 +126,7 @@ impl StudyRef {
         }
     }
 
-    /// STUDY quoted for a shell, without a password.
+    /// Returns STUDY quoted for a shell, without a password.
     pub fn word(&self) -> String {
         let place = match self.place.parse::<Address>() {
             Ok(address @ Address::Postgres(_)) => address.to_string(),
@@ -138,7 +138,7 @@ impl StudyRef {
         }
     }
 
-    /// Opens the stored study; creates nothing. Warns if the file differs from the stored
+    /// Opens the stored study without creating anything. Warns if the file differs from the stored
     /// definition, which takes precedence.
     pub fn stored(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
@@ -148,7 +148,7 @@ impl StudyRef {
                 let absent = || {
                     let (name, word) = (&file.definition.name, self.word());
                     BadInput(format!(
-                        "study {name:?} has no trials yet in {}; begin it with: fedbo tune {word} (or fedbo ask {word})",
+                        "study {name:?} has no trials yet in {}; start it with: fedbo tune {word} (or fedbo ask {word})",
                         file.storage
                     ))
                 };
@@ -172,8 +172,8 @@ impl StudyRef {
         }
     }
 
-    /// Opens the stored study. If STUDY is a file, the study is created if absent, and otherwise
-    /// must agree with the file.
+    /// Opens the stored study. If STUDY is a file, the study is created if it does not exist;
+    /// otherwise it must match the file.
     pub fn stored_or_new(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
             Place::Storage(address) => self.in_storage(&address),
@@ -184,19 +184,19 @@ impl StudyRef {
         }
     }
 
-    /// Opens the study of a file, which sets the number of trials. It may be kept in this process's
-    /// memory.
+    /// Opens the study of a file, which sets the number of trials. The storage can be the memory of
+    /// this process.
     pub fn to_serve(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
             Place::File(file) => self.create(*file),
             Place::Storage(_) => {
-                let message = "fedbo serve needs the study's file, which says how many trials it is to have; a storage does not hold it";
+                let message = "fedbo serve needs the study's file, which sets the number of trials; a storage does not contain it";
                 Err(BadInput(message.to_owned()).into())
             }
         }
     }
 
-    /// The space declared by STUDY's file; `None` if STUDY is a storage.
+    /// Returns the space declared in STUDY's file; `None` if STUDY is a storage.
     pub fn space_of_file(&self) -> anyhow::Result<Option<Space>> {
         Ok(match self.place(StudyFile::load_without_command)? {
             Place::File(file) => Some(file.space),
@@ -204,7 +204,8 @@ impl StudyRef {
         })
     }
 
-    /// Opens a file's study; creates it in its storage (possibly memory) if absent.
+    /// Opens the study of a file. Creates the study in its storage (possibly in memory) if it does
+    /// not exist.
     pub fn create(&self, file: StudyFile) -> anyhow::Result<OpenStudy> {
         let study = file.open().map_err(|error| match error {
             StudyError::Meta(error) => {
@@ -219,14 +220,14 @@ impl StudyRef {
     fn in_storage(&self, address: &Address) -> anyhow::Result<OpenStudy> {
         let storage = match fedbo_storage::open(address, Mode::Existing) {
             Err(error @ StorageError::Absent { .. }) => {
-                let way = "a study begins with its file: fedbo tune FILE";
+                let way = "create a study from its file: fedbo tune FILE";
                 return Err(BadInput(format!("{error}; {way}")).into());
             }
             opened => opened?,
         };
         let study = match Study::load(storage, self.name.as_deref()) {
             Err(error @ StudyError::WhichStudy { .. }) => {
-                let way = "name one with --study NAME, or begin one with fedbo tune FILE";
+                let way = "name one with --study NAME, or create one with fedbo tune FILE";
                 return Err(BadInput(format!("{error}; {way}")).into());
             }
             loaded => loaded?,
@@ -257,7 +258,7 @@ impl StudyRef {
     fn place(&self, load: impl Fn(&Path) -> Result<StudyFile, FileError>) -> anyhow::Result<Place> {
         match self.place.parse::<Address>() {
             Ok(Address::Memory) => {
-                let message = "memory: holds no study after the program that ran it; name a study's file, or its storage";
+                let message = "memory: holds no study after the program exits; name a study's file, or its storage";
                 Err(BadInput(message.to_owned()).into())
             }
             Ok(address) => Ok(Place::Storage(address)),
@@ -281,9 +282,10 @@ impl StudyRef {
         }
     }
 
-    /// Message for a text that is neither an address nor resembles the path of a study's file.
+    /// Returns the message for a text that is neither an address nor similar to the path of a study
+    /// file.
     fn not_a_file(&self, path: &Path, error: &StorageError) -> Option<String> {
-        // The error holds our address, without its password.
+        // The error contains the address without its password.
         let StorageError::Address { address: place, hint } = error else {
             return None;
         };
@@ -300,8 +302,8 @@ impl StudyRef {
     }
 }
 
-/// Files of a storage, including SQLite's auxiliary ones, also beside the target of a symbolic
-/// link.
+/// Returns the files of a storage, including the auxiliary files of SQLite, also those beside the
+/// target of a symbolic link.
 fn files_of(address: &Address) -> Vec<PathBuf> {
     let Address::Sqlite(path) = address else {
         return Vec::new();
@@ -321,7 +323,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(text)
 }
 
-/// Returns true if both paths are the same file, or would be if they existed.
+/// Returns true if both paths refer to the same file, or would if they existed.
 fn is_same(one: &Path, other: &Path) -> bool {
     if let (Ok(one), Ok(other)) = (one.metadata(), other.metadata()) {
         return (one.dev(), one.ino()) == (other.dev(), other.ino());
@@ -329,7 +331,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     place_of(one) == place_of(other)
 }
 
-/// Path with the links of its folder resolved, if the folder exists.
+/// Returns the path with symbolic links in its folder resolved, if the folder exists.
 fn place_of(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
@@ -338,7 +340,7 @@ fn place_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns the line that a file needs to store its trials durably.
+/// Returns the line that a study file needs for storing its trials durably.
 pub fn persistence_hint(file: &StudyFile) -> String {
     let address = format!("sqlite:{}.db", file.definition.name);
     // A JSON string is a valid TOML string.

@@ -1,4 +1,4 @@
-//! A trial in the formats for programs: JSON objects and CSV rows.
+//! A trial in formats for programs: JSON objects and CSV rows.
 
 use fedbo_space::cell::escaped;
 use fedbo_space::{Direction, Point, Space};
@@ -12,7 +12,8 @@ use fedbo_console::text::{number, quoted, timestamp};
 /// Prefix of the token of a holder that asked over HTTP.
 pub const HTTP_HOLDER_PREFIX: &str = "serve:";
 
-/// Returns a thin worker's name from its token; `None` if the token is not a thin worker's.
+/// Returns the name of a thin worker, given its token; `None` if the token does not belong to a
+/// thin worker.
 #[must_use]
 pub fn name_of(id: &str) -> Option<&str> {
     Some(id.strip_prefix(HTTP_HOLDER_PREFIX)?.split_once(':')?.0)
@@ -27,13 +28,14 @@ pub struct TrialRecord<'a> {
     number: u64,
     state: &'static str,
     source: &'a str,
-    /// Number of the failed trial that this one retries.
+    /// Number of the failed trial that this trial retries.
     retry_of: Option<u64>,
     value: Option<f64>,
     /// All numbers by name, if a trial has more than one.
     #[serde(skip_serializing_if = "Map::is_empty")]
     outcomes: Map<String, serde_json::Value>,
-    /// True if all constraints are met; `None` if trials have a single value, or this one has none.
+    /// True if all constraints are satisfied; `None` if trials have a single value or this trial
+    /// has no value.
     #[serde(skip_serializing_if = "Option::is_none")]
     feasible: Option<bool>,
     failure: Option<FailureRecord<'a>>,
@@ -48,7 +50,7 @@ pub struct TrialRecord<'a> {
     evaluate_seconds: Option<f64>,
     /// Latest epoch reported during training.
     trained_epochs: Option<u32>,
-    /// Reason for an early stop.
+    /// Reason for the early stop.
     stopped_because: Option<&'a str>,
     /// Values reported during training, with their epochs.
     #[serde(skip_serializing_if = "<[Report]>::is_empty")]
@@ -62,7 +64,7 @@ struct FailureRecord<'a> {
 }
 
 impl<'a> TrialRecord<'a> {
-    /// Creates the record of a trial of a study with this definition.
+    /// Creates the record of a trial in a study with this definition.
     pub fn new(definition: &Definition, trial: &'a Trial) -> Self {
         let has_more = definition.outcomes_table().is_some() && trial.value().is_some();
         Self {
@@ -96,7 +98,7 @@ impl<'a> TrialRecord<'a> {
     }
 }
 
-/// Numbers of a trial by name; empty if the study's trials have a single value.
+/// Returns a trial's numbers by name; empty if the study's trials have a single value.
 pub fn outcomes(definition: &Definition, numbers: &[f64]) -> Map<String, serde_json::Value> {
     if definition.outcomes_table().is_none() {
         return Map::new();
@@ -105,8 +107,8 @@ pub fn outcomes(definition: &Definition, numbers: &[f64]) -> Map<String, serde_j
     names.zip(numbers.iter().map(|number| (*number).into())).collect()
 }
 
-/// Formats a trial's numbers, each but the value with its name: `0.5, latency_ms 40`, or `error
-/// 0.1, size_mb 12`.
+/// Formats a trial's numbers, each except the value with its name: `0.5, latency_ms 40`, or
+/// `error 0.1, size_mb 12`.
 pub fn numbers_in_words(definition: &Definition, numbers: &[f64]) -> String {
     let names = definition.number_names().into_iter();
     let each = names.zip(numbers).map(|(name, value)| match name {
@@ -116,7 +118,8 @@ pub fn numbers_in_words(definition: &Definition, numbers: &[f64]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Usage of `fedbo tell` for a trial's numbers: `VALUE`, `VALUE --outcome latency_ms=NUMBER`.
+/// Returns the arguments that `fedbo tell` requires for a trial's numbers: `VALUE`, or
+/// `VALUE --outcome latency_ms=NUMBER`.
 pub fn tell_usage(definition: &Definition) -> String {
     let each = definition.number_names().into_iter().map(|name| match name {
         "value" => "VALUE".to_owned(),
@@ -125,7 +128,7 @@ pub fn tell_usage(definition: &Definition) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// A trial's numbers as exact arguments of `fedbo tell`.
+/// Formats a trial's numbers as exact arguments of `fedbo tell`.
 pub fn tell_arguments(definition: &Definition, numbers: &[f64]) -> String {
     let names = definition.number_names().into_iter();
     let each = names.zip(numbers).map(|(name, value)| match name {
@@ -135,7 +138,8 @@ pub fn tell_arguments(definition: &Definition, numbers: &[f64]) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// Value of a trial; for a trial stopped early its last value, which is not final.
+/// Returns the value of a trial. For a trial stopped early, returns its last value, which is not
+/// final.
 pub fn last_value(trial: &Trial) -> Option<f64> {
     match trial.told() {
         Some(Told::Stopped { value, .. }) => Some(*value),
@@ -143,7 +147,7 @@ pub fn last_value(trial: &Trial) -> Option<f64> {
     }
 }
 
-/// Holder of a running trial: `by hand`, `process 4711` or `worker node-7`.
+/// Returns the holder of a running trial: `by hand`, `process 4711` or `worker node-7`.
 pub fn holder(trial: &Trial) -> Option<String> {
     match &trial.state {
         TrialState::Running(holding) => Some(match &holding.worker.process {
@@ -158,10 +162,10 @@ pub fn holder(trial: &Trial) -> Option<String> {
     }
 }
 
-/// Failed trials that are retried.
+/// Failed trials that are being retried.
 #[derive(Serialize)]
 pub struct Retried {
-    /// The waiting trials, in the order of the failed ones.
+    /// The waiting trials, in the order of the failed trials.
     trials: Vec<RetriedTrial>,
 }
 
@@ -184,7 +188,7 @@ impl Retried {
     }
 }
 
-/// A stop of a study, with its time in UTC.
+/// A study's stop, with its time in UTC.
 #[derive(Serialize)]
 pub struct StopRecord {
     stopped_at: String,
@@ -202,15 +206,15 @@ impl From<&Stop> for StopRecord {
 pub struct StopDocument {
     #[serde(flatten)]
     stop: StopRecord,
-    /// Numbers of trials still being evaluated or held by hand.
+    /// Numbers of trials that are still being evaluated or are leased manually.
     running: Vec<u64>,
 }
 
 impl StopDocument {
-    /// Stops a study; `by` names the program used.
+    /// Stops a study. `by` names the program that stops it.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn stop(study: &Study, by: &str) -> Result<Self, StudyError> {
         let stop = study.stop(by)?;
         let open = study.open_trials()?;
@@ -221,7 +225,7 @@ impl StopDocument {
         })
     }
 
-    /// Numbers of the trials still being evaluated.
+    /// Returns the numbers of the trials that are still being evaluated.
     pub fn running(&self) -> &[u64] {
         &self.running
     }
@@ -254,7 +258,7 @@ impl<'a> TrialsDocument<'a> {
     }
 }
 
-/// All trials as CSV, one line each. Numbers round-trip exactly; texts are written by
+/// Formats all trials as CSV, one per line. Numbers round-trip exactly. Texts are formatted by
 /// `fedbo_space::cell`.
 pub fn csv(
     definition: &Definition,

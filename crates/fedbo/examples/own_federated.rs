@@ -1,7 +1,7 @@
 //! A custom federated algorithm: `cargo run --package fedbo --example own_federated`.
 //!
-//! Agents send functions as in federated Thompson sampling. Every third query of an agent, on
-//! average, maximizes the mean of all functions that it has received.
+//! Agents send functions, as in federated Thompson sampling. On average, every third query of an
+//! agent maximizes the mean of all functions that it has received.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use fedbo::strategy::{
     ThompsonSettings, UcbMultiplier,
 };
 
-/// Registry entry of the algorithm.
+/// The algorithm's registry entry.
 const MEAN_OF_MESSAGES: Algorithm = Algorithm {
     name: "mean-of-messages",
     summary: "agents query where the mean of all messages is largest",
@@ -38,7 +38,7 @@ const MEAN_OF_MESSAGES: Algorithm = Algorithm {
     },
 };
 
-/// Options of the agents' own Thompson sampling.
+/// The options of the agents' own Thompson sampling.
 struct Options(ThompsonSettings);
 
 impl Relayed for Options {
@@ -66,7 +66,7 @@ struct Agent {
     is_alone: bool,
     map: Arc<FeatureMap>,
     message: MessageSettings,
-    /// The newest weights of each sender.
+    /// The latest weights from each sender.
     messages: BTreeMap<u32, Vec<f64>>,
 }
 

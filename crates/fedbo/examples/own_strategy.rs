@@ -1,7 +1,7 @@
 //! A custom strategy in one file: `cargo run --package fedbo --example own_strategy`.
 //!
-//! Logarithm of the probability of improvement (Kushner 1964), with the surrogate and the maximizer
-//! of fedbo.
+//! Logarithm of the probability of improvement (Kushner 1964), with fedbo's surrogate and
+//! maximizer.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
 use fedbo::prelude::*;

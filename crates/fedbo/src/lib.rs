@@ -1,8 +1,9 @@
-//! Bayesian optimization of functions that are expensive to evaluate: the one crate to depend on.
+//! Bayesian optimization of functions that are expensive to evaluate. This is the only crate that
+//! you need to depend on.
 //!
-//! A [`Study`] proposes points, is told their values, and finds the best point within few
+//! A [`Study`] proposes points, receives their values, and finds the best point within few
 //! evaluations. It survives crashes ([`storage`]) and can be shared by many threads and processes.
-//! A seed makes its runs reproducible.
+//! Runs with the same seed are reproducible.
 //!
 //! ```
 //! use fedbo::prelude::*;
@@ -22,17 +23,17 @@
 //! # Ok::<(), StudyError>(())
 //! ```
 //!
-//! | to do | look at |
+//! | task | see |
 //! | --- | --- |
 //! | tune a closure | [`Study::optimize`] |
-//! | ask for points, evaluate them elsewhere, and tell their values | [`Study::ask`], [`Study::tell`] |
-//! | keep a study in a file or a database | [`storage::open`], [`Study::open`] |
-//! | evaluate on several threads, with limits of time and failures | [`Study::run`], [`RunOptions`] |
-//! | stop trainings early | [`Study::optimize_training`] |
-//! | hold limits, or reach several goals at once | [`Definition::at_most`], [`Definition::objective`], [`Study::optimize_numbers`] |
+//! | ask for points, evaluate them elsewhere, and tell the values | [`Study::ask`], [`Study::tell`] |
+//! | store a study in a file or a database | [`storage::open`], [`Study::open`] |
+//! | evaluate on several threads, with limits on time and failures | [`Study::run`], [`RunOptions`] |
+//! | stop training runs early | [`Study::optimize_training`] |
+//! | set constraints, or optimize several objectives at once | [`Definition::at_most`], [`Definition::objective`], [`Study::optimize_numbers`] |
 //! | learn from earlier studies | [`Definition::learn_from`] |
 //! | use your own strategy or acquisition function | [`strategy`], [`Study::with_strategy`] |
-//! | let several parties tune together, in one process | the feature `federated`, `federated::Federation` |
+//! | let several parties tune together in one process | the feature `federated`, `federated::Federation` |
 
 pub use fedbo_study::{
     AskOutcome, Constraint, Definition, EarlyStoppingSpec, Ended, Insight, NamedObjective,
@@ -43,7 +44,7 @@ pub use fedbo_study::{
 /// Strategies: rules that propose the next query, and their components.
 ///
 /// A custom rule implements [`Strategy`](strategy::Strategy). A rule with a Gaussian process passes
-/// its observations to a [`Proposer`](strategy::Proposer) and asks it for the maximum of an
+/// its observations to a [`Proposer`](strategy::Proposer), which maximizes an
 /// [`Acquisition`](strategy::Acquisition):
 ///
 /// ```
@@ -92,7 +93,8 @@ pub mod strategy {
     pub use fedbo_streams::{Seed, Stream};
 }
 
-/// Federations in one process: several parties, each with its own objective. Feature `federated`.
+/// Federations in one process: several parties, each with its own objective. Requires the feature
+/// `federated`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -133,7 +135,7 @@ pub mod strategy {
 pub mod federated {
     pub use fedbo_federated::{
         ALGORITHMS, AgentSetup, Algorithm, Alone, Arm, Exchange, Neighbours, Read, Reading,
-        Relayed, Released, Role, Settings, distributed_ts, dp_fts_de, fts,
+        Relayed, Released, Role, Settings,
     };
     pub use fedbo_federation::{Federation, ObservationsRefused, UnknownAgent};
     pub use fedbo_gp::{FeatureMap, WeightSpaceSample};
@@ -146,11 +148,11 @@ pub mod federated {
 /// Search spaces: parameters, points, and the unit cube that strategies work in.
 pub mod space {
     pub use fedbo_space::{
-        Direction, Kind, Parameter, ParameterSpec, Point, Space, SpaceError, Value,
+        Direction, Kind, Numbers, Parameter, ParameterSpec, Point, Space, SpaceError, Value,
     };
 }
 
-/// Storages of studies: process memory, SQLite files and PostgreSQL databases.
+/// Storage of studies: process memory, SQLite files and PostgreSQL databases.
 ///
 /// ```
 /// use fedbo::prelude::*;
@@ -161,7 +163,7 @@ pub mod space {
 /// let address = format!("sqlite:{}", folder.join("study.db").display()).parse()?;
 /// let definition = Definition::new("kept").parameter("x", ParameterSpec::float(0.0, 1.0));
 /// for n_trials in [3, 6] {
-///     // The second time it goes on with what is stored.
+///     // The second iteration resumes the stored study.
 ///     let study = Study::open(storage::open(&address, Mode::Create)?, &definition)?;
 ///     study.optimize(n_trials, |point| Ok(point.number("x")))?;
 ///     assert_eq!(study.trials()?.len() as u64, n_trials);
@@ -183,7 +185,7 @@ pub mod objective {
     };
 }
 
-/// The examples of docs/extending.md.
+/// The examples in docs/extending.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/extending.md")]
 mod extending {}

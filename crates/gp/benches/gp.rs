@@ -1,6 +1,7 @@
-//! Micro benchmarks of the surrogates: one operation, three sizes, fixed data.
+//! Micro benchmarks of the surrogates: one operation each, three sizes, fixed data.
 //!
-//! `cargo xtask bench micro`. Names read operation/model/size; `n` counts observations, `m` features.
+//! `cargo xtask bench micro`. Names have the form operation/model/size; `n` counts observations,
+//! `m` features.
 #![allow(missing_docs, reason = "criterion's macros make functions without documentation")]
 
 use std::hint::black_box;
@@ -16,7 +17,7 @@ use fedbo_streams::{Purpose, Seed, Stream};
 const NOISE_VARIANCE: f64 = 0.01;
 
 fn stream(index: u64) -> Stream {
-    Seed::new(1).stream(Purpose::Test, index, 0)
+    Seed::new(1).stream(Purpose::TEST, index, 0)
 }
 
 /// Uniform inputs and a smooth output with noise of standard deviation 0.1.
@@ -62,7 +63,7 @@ fn evidence_and_gradient(c: &mut Criterion) {
     }
 }
 
-/// Evaluates 256 points at a time; reports time per point.
+/// Evaluates 256 points at a time. Reports the time per point.
 fn pathwise_values(c: &mut Criterion) {
     let mut group = c.benchmark_group("pathwise_values/se_3d");
     let points = sobol(3, 256, 1);
@@ -77,8 +78,8 @@ fn pathwise_values(c: &mut Criterion) {
     }
 }
 
-/// Evaluates 256 points at a time. Throughput counts features, each with an angle, a cosine and two
-/// sums.
+/// Evaluates 256 points at a time. The throughput counts features, each with an angle, a cosine and
+/// two sums.
 fn message_values(c: &mut Criterion) {
     let mut group = c.benchmark_group("message_values/se_2d");
     let points = sobol(2, 256, 1);
@@ -94,7 +95,7 @@ fn message_values(c: &mut Criterion) {
     }
 }
 
-/// The baseline of the vectorised cosine: the standard library's cosine in a plain loop over the
+/// The baseline for the vectorised cosine: the standard library's cosine in a plain loop over the
 /// same number of angles.
 fn standard_cosines(c: &mut Criterion) {
     let mut group = c.benchmark_group("standard_cosines");

@@ -1,7 +1,8 @@
-//! The accuracy with which few features approximate a kernel: random and quasi-random frequencies.
+//! Compares how accurately few random and few quasi-random frequencies approximate a kernel.
 //!
-//! `cargo run --release -p fedbo-gp --example features` prints the root mean square of φ(x)·φ(x') − k(x, x') over pairs of
-//! points at most two length scales apart and over all pairs, for 20 maps of each kind.
+//! `cargo run --release -p fedbo-gp --example features` prints the root mean square of φ(x)·φ(x') −
+//! k(x, x') for 20 maps of each kind, over pairs of points at most two length scales apart and over
+//! all pairs.
 #![expect(clippy::print_stdout, reason = "an example that prints a table")]
 
 use fedbo_gp::{
@@ -47,7 +48,7 @@ fn errors(
     let points = sobol(dim, 120, 3);
     let (mut near, mut all) = ((0.0, 0_u32), (0.0, 0_u32));
     for draw in 0..20 {
-        let mut stream = Seed::new(11).stream(Purpose::SharedFeatures, draw, 0);
+        let mut stream = Seed::new(11).stream(Purpose::SHARED_FEATURES, draw, 0);
         let map = FeatureMap::draw(&description, &mut stream)?;
         let features: Vec<Vec<f64>> = points.rows().map(|x| map.features(x)).collect();
         for (i, x) in points.rows().enumerate() {

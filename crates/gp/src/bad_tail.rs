@@ -7,41 +7,42 @@
 /// y ↦ y for y ≥ t,   t − r u/(1 + u) below, with u = (t − y)/r
 /// ```
 ///
-/// t is the worst ordinary output and r its distance from the best output. The map is
-/// non-decreasing, has slope 1 at t, and its values stay above t − r. A penalty of any size
-/// therefore has at most the leverage of an output twice as far from the best as the worst ordinary
-/// one.
+/// t is the worst ordinary output, and r is its distance from the best output. The map is
+/// non-decreasing and has slope 1 at t, and its values stay above t − r. A penalty of any size
+/// therefore has at most the leverage of an output that is twice as far from the best as the worst
+/// ordinary one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BadTail {
     knee: f64,
     reach: f64,
 }
 
-/// The next output after the ordinary ones is a penalty if it is this many times as far from the
-/// best.
+/// An output beyond the ordinary ones is a penalty if it is more than this many times as far from
+/// the best as the previous output.
 const JUMP: f64 = 12.0;
-/// The same factor for a cluster: the next output and all beyond it are several and nearly equal,
-/// as for crashes that are reported with one number.
+/// The same factor for a cluster: several nearly equal outputs beyond the ordinary ones, as for
+/// crashes that are reported with the same number.
 const JUMP_OF_CLUSTER: f64 = 5.0;
-/// Minimum distance of a cluster's first output from the best, as a share of the worst output's
+/// Minimum distance of a cluster's first output from the best, as a fraction of the worst output's
 /// distance.
 const CLUSTER: f64 = 0.9;
-/// Minimum number of different outputs for penalties: with fewer, too little is known of the
-/// ordinary ones.
+/// Minimum number of different outputs at which penalties are detected. With fewer, too little is
+/// known about the ordinary ones.
 const N_MIN: usize = 4;
-/// The share of different outputs, the best ones, that are always ordinary.
+/// The fraction of different outputs, starting from the best, that are always ordinary.
 const ORDINARY: f64 = 0.4;
 
 impl BadTail {
     /// The identity.
     pub(crate) const NONE: Self = Self { knee: f64::NEG_INFINITY, reach: 0.0 };
 
-    /// The map for these finite outputs.
+    /// Returns the map for these finite outputs.
     ///
-    /// The best 40 % of the different outputs are ordinary. Further outputs in order are ordinary
-    /// until one is more than twelve times as far from the best as the one before it, or five times
-    /// if it and those beyond it are several and within a tenth of each other. Equal outputs count
-    /// once, so that one penalty for many crashes is one output.
+    /// The best 40 % of the different outputs are ordinary. Going down from the best, further
+    /// outputs are ordinary until one is more than twelve times as far from the best as the
+    /// previous one. The factor is five if that output and those beyond it form a cluster: several
+    /// outputs within a tenth of each other. Equal outputs count once, so one penalty for many
+    /// crashes is a single output.
     pub(crate) fn of(y: &[f64]) -> Self {
         let mut sorted = y.to_vec();
         sorted.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -51,7 +52,7 @@ impl BadTail {
         if n < N_MIN {
             return Self::NONE;
         }
-        // Half of the gap, because the whole gap may overflow.
+        // Half of the gap, because the whole gap can overflow.
         let gap = |index: usize| 0.5 * sorted[0] - 0.5 * sorted[index];
         #[expect(
             clippy::cast_precision_loss,
@@ -84,8 +85,8 @@ impl BadTail {
         }
     }
 
-    /// The output that maps to this value; the most negative number if the value is below the range
-    /// of the map.
+    /// Returns the output that maps to this value, or the most negative number if the value is
+    /// below the range of the map.
     pub(crate) fn invert(self, value: f64) -> f64 {
         if value >= self.knee {
             return value;
@@ -115,7 +116,7 @@ mod tests {
                 let tail = BadTail::of(&outputs);
                 assert_eq!(tail, BadTail { knee: -1.0, reach: 1.0 });
                 assert!(ordinary.iter().all(|y| tail.apply(*y).to_bits() == y.to_bits()));
-                // u = p − 1, so −1 − (p − 1)/p.
+                // u = p − 1, so the value is −1 − (p − 1)/p.
                 let expected = -2.0 + 1.0 / penalty;
                 assert!((tail.apply(-penalty) - expected).abs() < 1e-12, "{penalty}");
                 let back = tail.invert(tail.apply(-penalty));
@@ -124,8 +125,8 @@ mod tests {
         }
     }
 
-    /// Penalties for crashes with partly predicted values, for example of stopped trainings,
-    /// count as one number.
+    /// Penalties for crashes that include predicted values, for example those of stopped training
+    /// runs, count as one number.
     #[test]
     fn nearly_equal_penalties_are_a_cluster() {
         let ordinary = [-0.3, -0.1, 0.0, -1.0, -0.05];
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(tail, BadTail { knee: -1.0, reach: 1.0 });
     }
 
-    /// Below the jump factors nothing is compressed, and values that differ by more than a tenth do
+    /// Nothing below the jump factors is compressed, and values that differ by more than a tenth do
     /// not form a cluster.
     #[test]
     fn what_is_little_worse_is_ordinary() {
@@ -143,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Outputs that approach the best by decades, as in a converging search, are all ordinary.
+    /// Outputs that approach the best one by decades, as in a converging search, are all ordinary.
     #[test]
     fn decades_are_no_penalties() {
         let outputs: Vec<f64> = (0..12).map(|i| -(10_f64.powi(-i))).chain([0.0]).collect();

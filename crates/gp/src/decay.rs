@@ -1,4 +1,4 @@
-//! A Gaussian process over training epochs with decaying functions: predicts a learning curve from
+//! A Gaussian process of decaying functions over training epochs. It predicts a learning curve from
 //! its first epochs.
 
 mod average;
@@ -13,14 +13,14 @@ use self::search::most_evident;
 use crate::linalg::{PackedLower, SpdFactor};
 use crate::{GpError, positive};
 
-/// A process of validation errors e(n) over epochs n ≥ 1 (Swersky et al. 2014; thesis Eq. (A.1)):
+/// A process for validation errors e(n) over epochs n ≥ 1 (Swersky et al. 2014; thesis Eq. (A.1)):
 ///
 /// k(n, n') = a² + ∫ exp(−λ n) exp(−λ n') φ(λ) dλ = a² + (β/(n + n' + β))^α,   φ = Gamma(α, β)
 ///
-/// A curve is therefore a mixture of exponential decays, to 0 or, with a² > 0, to a level of its
-/// own. Observed errors have noise of variance σ². The prior mean is 0. α (`shape`), β (`rate`) and
-/// σ² are above 0, a² (`level_variance`) at least 0; [`DecayProcess::new`] checks this. The thesis
-/// has a² = 0; its authors' code lets α and β become negative.
+/// A curve is therefore a mixture of exponential decays, to 0 or, with a² > 0, to its own level.
+/// Observed errors have noise of variance σ². The prior mean is 0. α (`shape`), β (`rate`) and σ²
+/// are above 0, and a² (`level_variance`) is at least 0; [`DecayProcess::new`] checks this. The
+/// thesis has a² = 0. Its authors' code allows α and β to become negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DecayProcess {
     shape: f64,
@@ -32,24 +32,24 @@ pub struct DecayProcess {
 /// The source of σ².
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DecayNoise {
-    /// Given.
+    /// A given value.
     Fixed(f64),
-    /// Fitted with the rest, with σ ~ LogNormal(ln 0.005, 1) from 1e-4 to 0.1.
+    /// Fitted with the other parameters, with σ ~ LogNormal(ln 0.005, 1) from 1e-4 to 0.1.
     Fitted,
 }
 
-/// The method to determine α and β from the first errors.
+/// The method of determining α and β from the first errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DecayFit {
-    /// By evidence: the largest log marginal likelihood with α in `[0.05, 20]` and β in
-    /// `[0.05, 500]`, by a logarithmic grid and pattern searches from its best points.
+    /// By evidence: the largest log marginal likelihood for α in `[0.05, 20]` and β in `[0.05,
+    /// 500]`. Searches a logarithmic grid, then runs pattern searches from its best points.
     Evidence {
         /// σ².
         noise: DecayNoise,
     },
-    /// As in the thesis (A.2): α = α₀ + N₀, β = β₀ + Σ e_n, the posterior of a rate λ ~ Gamma(α₀,
-    /// β₀) if errors were draws from an exponential distribution with this rate. The authors' code
-    /// computes it with α₀ = β₀ = 0 and does not use it.
+    /// As in the thesis (A.2): α = α₀ + N₀, β = β₀ + Σ e_n. This is the posterior of a rate λ ~
+    /// Gamma(α₀, β₀) if the errors were draws from an exponential distribution with this rate. The
+    /// authors' code computes it with α₀ = β₀ = 0 and does not use it.
     BayesianUpdate {
         /// α₀ ≥ 0.
         shape: f64,
@@ -61,7 +61,7 @@ pub enum DecayFit {
 }
 
 impl DecayProcess {
-    /// A process from α, β, a² and σ².
+    /// Creates a process from α, β, a² and σ².
     ///
     /// # Errors
     /// If a parameter is not finite or out of range.
@@ -84,11 +84,12 @@ impl DecayProcess {
         Ok(Self { shape, rate, level_variance, noise_variance })
     }
 
-    /// The process for a curve with the given first errors, of epochs 1 to N₀. Cost O(N₀³) for each
-    /// of some thousand evidences.
+    /// Fits the process to a curve with the given errors of epochs 1 to N₀. Costs O(N₀³) for each
+    /// of about a thousand evidence evaluations.
     ///
     /// # Errors
-    /// If an error is not finite, a setting is out of range, or no evidence can be computed.
+    /// If an error is not finite, a setting is out of range, or the evidence cannot be computed
+    /// anywhere.
     pub fn fit(errors: &[f64], level_variance: f64, fit: DecayFit) -> Result<Self, GpError> {
         if let Some(index) = errors.iter().position(|error| !error.is_finite()) {
             return Err(GpError::NotFinite { index });
@@ -129,7 +130,7 @@ impl DecayProcess {
         self.level_variance + (self.rate / (sum + self.rate)).powf(self.shape)
     }
 
-    /// ln N(e; 0, K + σ² I) of the errors at epochs 1, 2, … Cost O(n³).
+    /// ln N(e; 0, K + σ² I) of the errors at epochs 1, 2, and so on. Cost O(n³).
     ///
     /// # Errors
     /// If the covariance has no Cholesky factor.
@@ -146,7 +147,7 @@ impl DecayProcess {
     /// L Lᵀ = K + σ² I at epochs 1 to n.
     fn factor(&self, n: usize) -> Result<SpdFactor, GpError> {
         let mut gram = PackedLower::zeros(n);
-        // k depends only on the sum of the epochs.
+        // k depends only on the sum of the two epochs.
         let by_sum: Vec<f64> = (2..=2 * n).map(|sum| self.covariance(1, sum - 1)).collect();
         for i in 0..n {
             let row = gram.row_mut(i);
@@ -156,8 +157,8 @@ impl DecayProcess {
         Ok(SpdFactor::new(&gram)?)
     }
 
-    /// The distribution of the noise-free errors at epochs N₀ + 1 to N, given the observed ones at
-    /// 1 to N₀. Cost O(N₀² N + N² r) for a covariance of rank r.
+    /// The distribution of the noise-free errors at epochs N₀ + 1 to N, given the observed errors
+    /// at epochs 1 to N₀. Cost O(N₀² N + N² r) for a covariance of rank r.
     ///
     /// # Errors
     /// If an error is not finite, or the covariance has no Cholesky factor.
@@ -201,8 +202,8 @@ mod tests {
         DecayProcess::new(1.3, 4.0, 0.0, 1e-5).unwrap()
     }
 
-    /// The integral of (A.1) by the midpoint rule in λ. Its error comes from the first cells, where
-    /// λ^0.3 has no derivative.
+    /// The integral of (A.1) by the midpoint rule in λ. Its error comes from the first cells,
+    /// because λ^0.3 has no derivative at 0.
     #[test]
     fn the_kernel_is_the_integral_over_decay_rates() {
         let (shape, rate) = (1.3_f64, 4.0_f64);
@@ -224,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Against the textbook formula with an explicit inverse by Gauss-Jordan.
+    /// Compares with the textbook formula and an explicit inverse by Gauss-Jordan elimination.
     #[test]
     fn the_continuation_is_the_conditional_law() {
         let process = DecayProcess::new(0.8, 6.0, 0.01, 1e-4).unwrap();
@@ -272,13 +273,14 @@ mod tests {
         assert!((average - expected).abs() < 1e-12);
     }
 
-    /// 40 000 draws: means to 5 standard errors, standard deviations and those of the averages to 3 %.
+    /// 40 000 draws agree within 5 standard errors for the means, and within 3 % for the standard
+    /// deviations and those of the averages.
     #[test]
     fn draws_have_the_law_of_the_continuation() {
         let errors = [0.5, 0.41, 0.36, 0.33, 0.31, 0.3, 0.29, 0.28];
         let found = process().continuation(&errors, 20).unwrap();
         let n_paths = 40_000;
-        let mut stream = Seed::new(3).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(3).stream(Purpose::TEST, 0, 0);
         let paths = found.draw(n_paths, &mut stream);
         let mut sums = vec![0.0; n_paths];
         for (i, epoch) in paths.chunks_exact(n_paths).enumerate() {
@@ -299,11 +301,11 @@ mod tests {
         assert!(paths.len() == 12 * n_paths && found.rank() < 8);
     }
 
-    /// A dense search of 120 by 120 points finds no process with more evidence than the fit, apart
-    /// from the step size of the search.
+    /// A dense search of 120 by 120 points finds no process with more evidence than the fit, up to
+    /// the step size of the search.
     #[test]
     fn a_fit_is_not_caught_in_a_lesser_top() {
-        let mut stream = Seed::new(6).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(6).stream(Purpose::TEST, 0, 0);
         for index in 0..12 {
             let (end, start) = (0.05 + 0.2 * stream.uniform(), 0.2 + 0.5 * stream.uniform());
             let rate = 0.05 + 0.5 * stream.uniform();
@@ -327,12 +329,12 @@ mod tests {
         }
     }
 
-    /// Curves drawn from a process: the fit's evidence is at least that of the truth. Its
-    /// parameters stay positive, also for rising curves.
+    /// For curves drawn from a process, the fit has at least the evidence of the true process. The
+    /// fitted parameters stay positive, even for rising curves.
     #[test]
     fn a_fit_finds_at_least_the_evidence_of_the_truth() {
         let truth = DecayProcess::new(0.6, 10.0, 0.0, 1e-5).unwrap();
-        let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(4).stream(Purpose::TEST, 0, 0);
         let root = truth.factor(8).unwrap();
         for _ in 0..5 {
             let errors = root.multiply_lower(&stream.normals(8));

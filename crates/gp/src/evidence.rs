@@ -18,7 +18,8 @@ pub struct Evidence {
     pub jitter: f64,
 }
 
-/// The evidence of a kernel and a noise variance σ² (Rasmussen & Williams 2006, eqs. (5.8) and (5.9)).
+/// Returns the evidence of a kernel and a noise variance σ² (Rasmussen & Williams 2006, eqs. (5.8)
+/// and (5.9)).
 ///
 /// ∂/∂θ = ½ tr((α αᵀ − K⁻¹) ∂K/∂θ),   α = K⁻¹ y,   K = k(X, X) + σ² I
 ///
@@ -35,8 +36,8 @@ pub fn evidence(
     Workspace::new(inputs, y).evidence(kernel, noise_variance)
 }
 
-/// Observations, and scratch space for the matrices of one evaluation of their evidence: a fit
-/// allocates once.
+/// The observations, and scratch space for the matrices of one evaluation of their evidence. A fit
+/// allocates it once.
 pub(crate) struct Workspace<'a> {
     inputs: &'a Points,
     y: &'a [f64],
@@ -63,7 +64,7 @@ impl<'a> Workspace<'a> {
         }
     }
 
-    /// [`evidence`] of these observations.
+    /// Returns the [`evidence`] of these observations.
     pub(crate) fn evidence(
         &mut self,
         kernel: &Kernel,
@@ -89,9 +90,10 @@ impl<'a> Workspace<'a> {
         let mut gradient = vec![0.0; dim + 2];
         moments(&self.columns, &alpha, inverse, &self.slopes, &mut gradient[..dim]);
         for (g, lengthscale) in gradient.iter_mut().zip(kernel.lengthscales()) {
-            *g = *g / lengthscale / lengthscale; // twice, as ℓ² may underflow
+            *g = *g / lengthscale / lengthscale; // not by ℓ², which may underflow
         }
-        // tr(ααᵀ − K⁻¹) gives σ²; K = k(X, X) + (σ² + jitter) I then gives a² without another pass over k(X, X).
+        // tr(ααᵀ − K⁻¹) yields σ². K = k(X, X) + (σ² + jitter) I then yields a² without another
+        // pass over k(X, X).
         let trace = lanes::wide_dot(&alpha, &alpha) - inverse.trace();
         gradient[dim] = 0.5 * (data_fit - n - (noise_variance + jitter) * trace);
         gradient[dim + 1] = 0.5 * noise_variance * trace;
@@ -99,7 +101,7 @@ impl<'a> Workspace<'a> {
     }
 }
 
-/// k(X, X) + σ² I and a² g(r), lower triangles.
+/// k(X, X) + σ² I and a² g(r) as lower triangles.
 fn fill(
     kernel: &Kernel,
     noise_variance: f64,
@@ -119,7 +121,7 @@ fn fill(
     });
 }
 
-/// Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate: the factor ½ of the trace
+/// Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate. The factor ½ of the trace
 /// cancels against the omitted triangle.
 fn moments(columns: &Columns, alpha: &[f64], inverse: &Square, slopes: &Square, sums: &mut [f64]) {
     lanes::vectorized! {

@@ -4,15 +4,17 @@ use fedbo_optim::{Points, sobol};
 
 use crate::{Family, FeatureDescription, FeatureMap, GpError, Kernel, LengthscaleLaw};
 
-/// Nodes on either side of the median in the quadrature over ln ℓ, 0.1 standard deviations apart.
+/// Number of nodes on either side of the median in the quadrature over ln ℓ, 0.1 standard
+/// deviations apart.
 const N_NODES: i32 = 80;
 /// Approximate number of feature values that a measurement on the unit cube computes for one end of
 /// its pairs.
 const N_VALUES: usize = 1 << 22;
 
 impl FeatureDescription {
-    /// σ_p² = E‖s‖², the mean square of a frequency's norm: d c E[ℓ⁻²] with c = 1 for the squared exponential, 3 for Matérn-3/2
-    /// and 5/3 for Matérn-5/2, and E[ℓ⁻²] = e^(2 spread²)/median² for a log-normal law. Units: 1 over those of x, squared.
+    /// σ_p² = E‖s‖², the mean squared norm of a frequency: d c E[ℓ⁻²], where c is 1 for the squared
+    /// exponential, 3 for Matérn-3/2 and 5/3 for Matérn-5/2, and E[ℓ⁻²] = e^(2 spread²)/median² for
+    /// a log-normal distribution. Its units are the inverse square of those of x.
     #[must_use]
     pub fn mean_square_frequency(&self) -> f64 {
         let of_family = match self.family {
@@ -29,21 +31,21 @@ impl FeatureDescription {
     /// independent frequencies: 2⁸ (σ_p diam/ε)² exp(−M ε²/(4 (d + 2))), diam = √d (Rahimi & Recht
     /// 2007, Claim 1). The bound is vacuous above 1.
     ///
-    /// The claim applies to maps before normalization with an error that depends only on x − x', as
-    /// it does if each frequency has two phases a quarter turn apart (Sutherland & Schneider 2015).
-    /// Quasi-random frequencies are not independent, so it is no bound for them; [`FeatureError`]
-    /// measures the error of any map.
+    /// The claim applies to maps before normalization whose error depends only on x − x'. This
+    /// holds if each frequency has two phases a quarter turn apart (Sutherland & Schneider 2015).
+    /// Quasi-random frequencies are not independent, so the bound does not apply to them.
+    /// [`FeatureError`] measures the error of any map.
     #[must_use]
     pub fn uniform_error_probability(&self, error: f64) -> f64 {
         self.log_probability(error).exp()
     }
 
     /// The smallest ε that [`FeatureDescription::uniform_error_probability`] guarantees with
-    /// probability 1 − δ: O(√(d ln M/M)). Values of a kernel lie in `[0, 1]` and products of
-    /// features in `[−1, 1]`, so a bound of 2 or more is vacuous, and a bound near 1 is weak.
+    /// probability 1 − δ: O(√(d ln M/M)). Kernel values are in `[0, 1]` and products of features in
+    /// `[−1, 1]`, so a bound of 2 or more is vacuous, and a bound near 1 is weak.
     ///
     /// # Panics
-    /// If δ does not lie between 0 and 1.
+    /// If δ is not between 0 and 1.
     #[must_use]
     pub fn uniform_error(&self, failure_prob: f64) -> f64 {
         assert!(
@@ -103,26 +105,26 @@ impl Mixture {
     }
 }
 
-/// The measured error of a map, φ(x)·φ(x') − k(x, x') over pairs of points, for signal variance 1.
+/// The measured error of a map: φ(x)·φ(x') − k(x, x') over pairs of points, for signal variance 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeatureError {
-    /// The largest magnitude.
+    /// The largest absolute error.
     pub max: f64,
-    /// Root mean square: about 1/√M for independent frequencies.
+    /// The root mean square of the error; about 1/√M for independent frequencies.
     pub rms: f64,
-    /// Root mean square of k(x, x') itself over the same pairs.
+    /// The root mean square of k(x, x') itself over the same pairs.
     pub kernel_rms: f64,
 }
 
 impl FeatureError {
-    /// Measures the error over pairs, one per row: d coordinates of x, then d of x'. `map` was
-    /// drawn from `description`.
+    /// Measures the error over pairs, one per row: d coordinates of x, then d of x'. `map` must
+    /// have been drawn from `description`.
     ///
     /// # Errors
-    /// If a length scale of the description is out of range.
+    /// If a length scale in the description is out of range.
     ///
     /// # Panics
-    /// If there is no pair, or dimensions differ.
+    /// If there are no pairs, or dimensions differ.
     pub fn measure(
         map: &FeatureMap,
         description: &FeatureDescription,
@@ -148,12 +150,13 @@ impl FeatureError {
         Ok(Self { max, rms: (squares / n).sqrt(), kernel_rms: (kernel_squares / n).sqrt() })
     }
 
-    /// Measures the error over pairs of independent uniform points of the unit cube: a Sobol
-    /// sequence in 2d coordinates with 8192 pairs, fewer for more than 512 features, and at least
-    /// 256. If length scales are so small that few pairs are close, `kernel_rms` is inaccurate.
+    /// Measures the error over pairs of independent uniform points of the unit cube. The pairs are
+    /// a Sobol sequence in 2d coordinates: 8192 pairs, or fewer for more than 512 features, but at
+    /// least 256. If length scales are so small that few pairs are close, `kernel_rms` is
+    /// inaccurate.
     ///
     /// # Errors
-    /// As [`FeatureError::measure`].
+    /// Same as [`FeatureError::measure`].
     pub fn on_unit_cube(
         map: &FeatureMap,
         description: &FeatureDescription,

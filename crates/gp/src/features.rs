@@ -8,14 +8,14 @@ use sha2::{Digest, Sha256};
 use crate::lanes::{self, padded};
 use crate::{Family, GpError, Kernel, parallel, positive};
 
-/// The law of each feature's length scale.
+/// The distribution of the features' length scales.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LengthscaleLaw {
-    /// The same ℓ for every feature: the map approximates one kernel.
+    /// The same ℓ for every feature. The map approximates one kernel.
     Fixed(f64),
     /// ln ℓ ~ N(ln median, spread²), drawn for each feature. The map approximates the mixture ∫ k_ℓ
-    /// p(ℓ) dℓ, so parties need not know the right length scale.
+    /// p(ℓ) dℓ, so parties do not need to know the right length scale.
     LogNormal {
         /// Median length scale.
         median: f64,
@@ -24,21 +24,21 @@ pub enum LengthscaleLaw {
     },
 }
 
-/// The method to choose a map's frequencies.
+/// The method of choosing a map's frequencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeatureSampling {
-    /// Independent draws, phases uniform (FTS appendix A).
+    /// Independent draws with uniform phases (FTS appendix A).
     #[default]
     Random,
     /// Frequencies at scrambled Sobol points, mapped through the quantiles of their distribution
     /// (Yang et al. 2014). Each frequency has two phases b and b + π/2, so that ‖φ(x)‖ is constant
-    /// before normalization. The expectation is the same and the error is smaller for few features
+    /// before normalization. The expectation is the same, and the error is smaller for few features
     /// and dimensions (`cargo run --release -p fedbo-gp --example features`).
     QuasiRandom,
 }
 
-/// The data that parties share to have the same [`FeatureMap`]: they draw it from equal streams.
+/// The data that parties share to obtain the same [`FeatureMap`]. They draw it from equal streams.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FeatureDescription {
     /// Number of features M.
@@ -47,9 +47,9 @@ pub struct FeatureDescription {
     pub dim: usize,
     /// Kernel family.
     pub family: Family,
-    /// Law of the length scales.
+    /// Distribution of the length scales.
     pub lengthscale: LengthscaleLaw,
-    /// The method to choose frequencies.
+    /// The method of choosing frequencies.
     #[serde(default)]
     pub sampling: FeatureSampling,
 }
@@ -61,7 +61,8 @@ impl FeatureDescription {
         Self { n_features, dim, family, lengthscale, sampling }
     }
 
-    /// The same with frequencies from a low-discrepancy sequence, which represent the kernel with fewer features.
+    /// Like [`FeatureDescription::random`], with frequencies from a low-discrepancy sequence, which
+    /// represent the kernel with fewer features.
     pub fn quasi_random(n_features: usize, dim: usize, lengthscale: LengthscaleLaw) -> Self {
         Self {
             sampling: FeatureSampling::QuasiRandom,
@@ -81,7 +82,7 @@ impl FeatureDescription {
     }
 }
 
-/// 0.3 √d, an initial length scale.
+/// 0.3 √d, the initial length scale.
 #[must_use]
 pub fn default_lengthscale(dim: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
@@ -108,7 +109,9 @@ impl std::fmt::Debug for MapHash {
 /// Normalized random cosine features (FTS appendix A).
 ///
 /// φ(x)_i ∝ cos(s_i·x + b_i),   ‖φ(x)‖² = a²,   E[φ(x)·φ(x')] ≈ k(x, x')
-/// Shapes: frequencies s M×d, phases b M, φ(x) M. The paper's factor √(2/M) cancels in the normalization.
+///
+/// Shapes: frequencies s M×d, phases b M, φ(x) M. The paper's factor √(2/M) cancels in the
+/// normalization.
 #[derive(Clone, Debug)]
 pub struct FeatureMap {
     dim: usize,
@@ -117,15 +120,15 @@ pub struct FeatureMap {
     /// Frequencies by coordinate, each padded to whole lanes.
     frequencies: Vec<f64>,
     phases: Vec<f64>,
-    /// Largest magnitude of the phases, then of the frequencies of each coordinate. These bound
-    /// every angle.
+    /// Largest magnitude of the phases, followed by that of each coordinate's frequencies. Together
+    /// they bound every angle.
     largest: Vec<f64>,
     hash: MapHash,
 }
 
 impl FeatureMap {
-    /// Draws the map of a description, with signal variance 1: s_i = z_i/ℓ_i with z_i from the family's unit spectral
-    /// density, b_i ~ U[0, 2π).
+    /// Draws the map of a description with signal variance 1: s_i = z_i/ℓ_i with z_i from the unit
+    /// spectral density of the family, b_i ~ U[0, 2π).
     ///
     /// # Errors
     /// If a length scale is not above 0, the spread is negative, or M is 0.
@@ -183,7 +186,7 @@ impl FeatureMap {
         Self::new(dim, &frequencies, &phases, 1.0)
     }
 
-    /// Draws a map for a kernel, length scales and signal variance included.
+    /// Draws a map for a kernel, including its length scales and signal variance.
     ///
     /// # Errors
     /// If M is 0.
@@ -206,7 +209,7 @@ impl FeatureMap {
         Self::new(dim, &frequencies, &phases, kernel.outputscale())
     }
 
-    /// A map from its numbers: frequencies row-major M×d, phases M, signal variance a².
+    /// Creates a map from frequencies (row-major M×d), phases (M) and the signal variance a².
     ///
     /// # Errors
     /// If M is 0, lengths do not match, or a number is not finite.
@@ -273,12 +276,12 @@ impl FeatureMap {
         self.outputscale
     }
 
-    /// Its fingerprint, which is part of every message computed with it.
+    /// The fingerprint of the map. Every message computed with the map contains it.
     pub fn hash(&self) -> MapHash {
         self.hash
     }
 
-    /// Length of feature vectors with padding.
+    /// Length of feature vectors, including padding.
     pub(crate) fn stride(&self) -> usize {
         self.phases.len()
     }
@@ -341,13 +344,13 @@ impl FeatureMap {
         cosines[self.n_features..].fill(0.0);
     }
 
-    /// a/√(Σ cos²); 0 when all cosines vanish, so that φ is the zero vector instead of NaN.
+    /// a/√(Σ cos²). Returns 0 when all cosines vanish, so that φ is the zero vector instead of NaN.
     #[inline(always)]
     fn normalizer(&self, square_sum: f64) -> f64 {
         if square_sum > 0.0 { (self.outputscale / square_sum).sqrt() } else { 0.0 }
     }
 
-    /// s_i·x + b_i; returns a bound on the magnitudes.
+    /// Computes s_i·x + b_i. Returns a bound on the magnitudes.
     #[inline(always)]
     fn angles_into(&self, x: &[f64], angles: &mut [f64]) -> f64 {
         let stride = self.stride();
@@ -374,7 +377,7 @@ impl FeatureMap {
         sum * self.normalizer(square_sum)
     }
 
-    /// φ(x)·ω; adds its gradient in x to `gradient`.
+    /// Returns φ(x)·ω and adds its gradient in x to `gradient`.
     ///
     /// With c_i = cos(s_i·x + b_i), u = Σ ω_i c_i, v = Σ c_i²:
     /// f = a u/√v,   ∂f/∂x_j = a/√v Σ_i s_ij sin_i (c_i u/v − ω_i)
@@ -407,8 +410,8 @@ impl FeatureMap {
     }
 }
 
-/// One draw from the spectral density of the family at unit length scale: N(0, I), or a Student-t with 2ν degrees of
-/// freedom for Matérn-ν (Rasmussen & Williams 2006, eq. (4.15)).
+/// Draws from the spectral density of the family at unit length scale: N(0, I), or a Student-t with
+/// 2ν degrees of freedom for Matérn-ν (Rasmussen & Williams 2006, eq. (4.15)).
 fn unit_frequency(family: Family, dim: usize, stream: &mut Stream, mut push: impl FnMut(f64)) {
     let scale = tail_scale(family, stream);
     for _ in 0..dim {
@@ -416,8 +419,8 @@ fn unit_frequency(family: Family, dim: usize, stream: &mut Stream, mut push: imp
     }
 }
 
-/// The factor that turns a normal vector into a draw from the family's unit spectral density: 1, or
-/// that of Student's t.
+/// Draws the factor that turns a normal vector into a draw from the unit spectral density of the
+/// family: 1, or the factor of Student's t.
 fn tail_scale(family: Family, stream: &mut Stream) -> f64 {
     match family {
         Family::SquaredExponential => 1.0,
@@ -426,8 +429,8 @@ fn tail_scale(family: Family, stream: &mut Stream) -> f64 {
     }
 }
 
-/// Φ⁻¹(u) by bisection of the standard normal distribution. u is kept at least 2⁻⁴⁰ from 0 and 1,
-/// so the result is within 7 standard deviations of 0.
+/// Φ⁻¹(u), by bisection of the standard normal distribution. u is kept at least 2⁻⁴⁰ away from 0
+/// and 1, so the result is within 7 standard deviations of 0.
 fn normal_quantile(u: f64) -> f64 {
     const EDGE: f64 = 1.0 / (1_u64 << 40) as f64;
     let u = u.clamp(EDGE, 1.0 - EDGE);

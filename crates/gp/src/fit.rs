@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::Workspace;
 use crate::{Family, GpError, Kernel, parallel};
 
-/// Kernel and noise variance: the parameters of a [`crate::Posterior`] besides data.
+/// Kernel and noise variance: the parameters of a [`crate::Posterior`] apart from the data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hyperparameters {
     /// Length scales and signal variance.
@@ -20,15 +20,15 @@ pub struct Hyperparameters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FitCriterion {
-    /// ln p(y | X) alone.
+    /// Only ln p(y | X).
     MaximumLikelihood,
-    /// ln p(y | X) plus log priors, for standardized outputs in `[0,1]^d`:
-    /// ℓ_j/√d as given by [`FitOptions::lengthscale_prior`], a² ~ LogNormal(0, 1) and σ² as given by
-    /// [`FitOptions::noise_prior`]. Densities are those of the parameter, not of its logarithm.
+    /// ln p(y | X) plus log priors, for standardized outputs on `[0,1]^d`: ℓ_j/√d from
+    /// [`FitOptions::lengthscale_prior`], a² ~ LogNormal(0, 1) and σ² from
+    /// [`FitOptions::noise_prior`]. The densities are those of the parameter, not of its logarithm.
     MaximumPosterior,
 }
 
-/// A log-normal distribution: the logarithm is normal with this mean and variance.
+/// A log-normal distribution, whose logarithm is normal with this mean and variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogNormal {
     /// Mean of the logarithm.
@@ -38,21 +38,21 @@ pub struct LogNormal {
 }
 
 impl LogNormal {
-    /// The logarithm of the density at e^t, without its constant, and its derivative in t.
+    /// Returns the logarithm of the density at e^t, without its constant, and its derivative in t.
     fn ln_density(self, t: f64) -> (f64, f64) {
         let off = t - self.location;
         (-t - off.powi(2) / (2.0 * self.variance), -1.0 - off / self.variance)
     }
 }
 
-/// Options of a fit's search.
+/// Options of the search in a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitOptions {
     /// The criterion that is maximized.
     pub criterion: FitCriterion,
-    /// One length scale for all dimensions instead of one each.
+    /// True for one length scale for all dimensions, false for one per dimension.
     pub isotropic: bool,
-    /// Random starts besides the given one.
+    /// Number of random starts in addition to the given one.
     pub n_restarts: usize,
     /// Bounds of every ℓ.
     pub lengthscale_bounds: (f64, f64),
@@ -62,18 +62,18 @@ pub struct FitOptions {
     pub noise_bounds: (f64, f64),
     /// Prior of every ℓ/√d for [`FitCriterion::MaximumPosterior`].
     pub lengthscale_prior: LogNormal,
-    /// Offsets of that prior's location, one per coordinate, for length scales that are expected to
-    /// be shorter; empty for none. Not for an isotropic kernel.
+    /// Offsets of the location of that prior, one per coordinate, for length scales that are
+    /// expected to be shorter. Empty for no offsets. Must be empty for an isotropic kernel.
     pub lengthscale_offsets: Vec<f64>,
     /// Prior of σ² for [`FitCriterion::MaximumPosterior`].
     pub noise_prior: LogNormal,
-    /// The stopping criteria of a local search.
+    /// Stopping criteria of a local search.
     pub local: LbfgsbOptions,
 }
 
 impl Default for FitOptions {
-    /// Priors on, ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales grow
-    /// with √d), σ² ~ LogNormal(−4, 1), one length scale per dimension, two restarts.
+    /// Priors are on: ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales
+    /// grow with √d) and σ² ~ LogNormal(−4, 1). One length scale per dimension, two restarts.
     fn default() -> Self {
         Self {
             criterion: FitCriterion::MaximumPosterior,
@@ -101,29 +101,28 @@ pub struct Fitted {
     pub hyperparameters: Hyperparameters,
     /// The value of the criterion.
     pub value: f64,
-    /// Evaluations of the criterion and its gradient with all observations.
+    /// Number of evaluations of the criterion and its gradient with all observations.
     pub n_evaluations: usize,
-    /// Starts with no search at all, because the covariance had no factor there.
+    /// Number of starts without any search, because the covariance had no factor there.
     pub n_failed_starts: usize,
 }
 
-/// The tolerance of values in a search with a quarter of the observations.
+/// Relative tolerance of the values in a search with a quarter of the observations.
 const ROUGH: f64 = 1e-6;
-/// The power of n by which the curvature of the evidence grows in all parameters except ln σ²,
+/// Exponent of n with which the curvature of the evidence grows in all parameters except ln σ²,
 /// where it grows as n.
 ///
 /// In a box of constant size, further observations add less and less information about a smooth
-/// function. Chosen together with [`ROUGH`] by counting evaluations on samples of two kernels in
-/// three dimensions.
+/// function. The exponent was chosen together with [`ROUGH`] by counting evaluations on samples of
+/// two kernels in three dimensions.
 const SMOOTH_GROWTH: f64 = 0.25;
 
-/// Fits hyperparameters by multi-start L-BFGS-B in their logarithms, from `start` and random points
-/// within the bounds.
+/// Fits hyperparameters by multi-start L-BFGS-B in their logarithms, from `start` and from random
+/// points within the bounds.
 ///
-/// With 512 observations or more, all starts first use a quarter of them, and the best of these
-/// searches continues with all observations and with the curvature found so far: an evaluation with
-/// a quarter costs a 64th. The quarter is spread evenly over the order of observations, without a
-/// period.
+/// With 512 observations or more, all starts first use a quarter of them, for which an evaluation
+/// costs a 64th. The best of these searches then continues with all observations and the curvature
+/// found so far. The quarter is spread evenly, but not periodically, over the observations.
 ///
 /// # Errors
 /// If no start has a finite value.
@@ -177,8 +176,8 @@ pub fn fit(
     Ok(found)
 }
 
-/// Returns true for one in four numbers: if the product with the golden ratio has a fraction
-/// below 1/4.
+/// Returns true for one in four numbers: those whose product with the golden ratio has a fractional
+/// part below 1/4.
 fn is_in_quarter(index: u64) -> bool {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15; // the fraction times 2^64
     index.wrapping_mul(GOLDEN) >> 62 == 0
@@ -197,8 +196,8 @@ impl<'a> Problem<'a> {
         Self { family, dim: inputs.dim(), workspace: Workspace::new(inputs, y), options }
     }
 
-    /// The best of the local searches from each start, and its search state with the curvature
-    /// found.
+    /// Returns the best of the local searches from each start, and its search state with the
+    /// curvature found.
     fn search(&mut self, starts: &[Vec<f64>]) -> Result<(Fitted, Lbfgsb), GpError> {
         let mut best: Option<(LocalMaximum, Lbfgsb)> = None;
         let (mut n_evaluations, mut n_failed_starts, mut last_error) = (0, 0, None);
@@ -227,8 +226,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The maximum found by a local search from `theta`. With `more`, it continues a search with
-    /// that many times fewer observations.
+    /// Returns the maximum that a local search finds from `theta`. With `more`, continues a search
+    /// that had that many times fewer observations.
     fn climb(
         &mut self,
         theta: &[f64],
@@ -298,8 +297,8 @@ impl<'a> Problem<'a> {
         Ok(Hyperparameters { kernel, noise_variance: theta[n + 1].exp() })
     }
 
-    /// Uniform within the middle of the (logarithmic) bounds, because the ends give degenerate
-    /// models.
+    /// Draws a start uniformly within the middle of the (logarithmic) bounds, because the ends lead
+    /// to degenerate models.
     fn random_start(&self, lower: &[f64], upper: &[f64], stream: &mut Stream) -> Vec<f64> {
         lower
             .iter()

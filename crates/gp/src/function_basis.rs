@@ -1,4 +1,4 @@
-//! The leading directions of a feature map, which represent a function by a short list of numbers.
+//! The leading directions of a feature map, which represent a function by a short vector.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::{FeatureMap, GpError, lanes};
 /// Number of points for the mean over the cube.
 const N_POINTS: usize = 1024;
 
-/// The r functions ψ_1 … ψ_r of a feature map with the largest share of its variance over the cube
+/// The r functions ψ_1 … ψ_r of a feature map that explain most of its variance over the cube
 /// (Mercer's expansion in the features).
 ///
 /// ψ(x) = Rᵀ φ(x),   E_x[φ(x) φ(x)ᵀ] = R diag(γ) Rᵀ + rest,   γ_1 ≥ γ_2 ≥ … ≥ γ_r
 ///
-/// With w ~ N(0, I), the function ψ(x)·w is φ(x)·ω with ω ~ N(0, I), projected on these directions.
-/// Coefficients are uncorrelated over the cube, with variances γ_j. Shapes: φ M, R M×r, ψ r. The
-/// mean is over 1024 points of a Sobol sequence.
+/// With w ~ N(0, I), the function ψ(x)·w is φ(x)·ω with ω ~ N(0, I), projected onto these
+/// directions. The coefficients are uncorrelated over the cube and have variances γ_j. Shapes: φ M,
+/// R M×r, ψ r. The mean is over 1024 points of a Sobol sequence.
 ///
 /// Parties with equal maps have equal directions up to rounding, because the variances γ_j of
 /// random features differ. If a variance is at rounding level, its function is arbitrary.
@@ -38,7 +38,7 @@ impl fmt::Debug for FunctionBasis {
 }
 
 impl FunctionBasis {
-    /// The first `rank` directions, at most M. Cost O(M³).
+    /// Computes the first `rank` directions, at most M. Cost O(M³).
     ///
     /// # Errors
     /// If the decomposition fails.
@@ -111,7 +111,7 @@ impl FunctionBasis {
         work(self, x, phi, psi);
     }
 
-    /// ψ(x) computed from φ(x), which has padding.
+    /// ψ(x) computed from φ(x), which includes padding.
     #[inline(always)]
     pub(crate) fn values_into(&self, x: &[f64], phi: &mut [f64], psi: &mut [f64]) {
         self.map.features_into(x, phi);
@@ -120,7 +120,7 @@ impl FunctionBasis {
         }
     }
 
-    /// R c: the weights of the features (M) for which φ(x)·(R c) equals ψ(x)·c.
+    /// R c: the feature weights (M) for which φ(x)·(R c) equals ψ(x)·c.
     ///
     /// # Panics
     /// If there are not r coefficients.
@@ -130,7 +130,7 @@ impl FunctionBasis {
         weights
     }
 
-    /// R c, with padding.
+    /// R c, including padding.
     pub(crate) fn padded_weights(&self, coefficients: &[f64]) -> Vec<f64> {
         assert_eq!(coefficients.len(), self.rank(), "coefficients of other functions");
         let mut weights = vec![0.0; self.map.stride()];
@@ -138,8 +138,8 @@ impl FunctionBasis {
         weights
     }
 
-    /// Rᵀ ω: the coefficients (r) of the part of φ(x)·ω in the span of the shared functions. For
-    /// ω = R c they are c.
+    /// Rᵀ ω: the coefficients (r) of the part of φ(x)·ω in the span of the shared functions. If ω =
+    /// R c, they equal c.
     ///
     /// # Panics
     /// If there are not M weights.
@@ -149,7 +149,7 @@ impl FunctionBasis {
         directions.map(|row| lanes::wide_dot(&row[..weights.len()], weights)).collect()
     }
 
-    /// R c: the weights of the features, with padding, for the function ψ(x)·c.
+    /// R c: the feature weights of the function ψ(x)·c, including padding.
     #[inline(always)]
     pub(crate) fn combine_into(&self, coefficients: &[f64], weights: &mut [f64]) {
         weights.fill(0.0);

@@ -8,13 +8,14 @@ use fedbo_streams::Stream;
 use crate::linalg::SpdFactor;
 use crate::{Columns, GpError, Kernel, Posterior, lanes};
 
-/// Draws the latent function jointly at all N points of a finite domain that contains the observed inputs.
+/// Draws the latent function jointly at all N points of a finite domain that contains the observed
+/// inputs.
 ///
 /// f = β f₀ + k(D, X) v,   v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε),   f₀ = L z ~ N(0, k(D, D))
 ///
-/// The distribution is N(mean, β² cov) as with [`Posterior::sample_dense`]. The prior's factor L is
-/// kept, so a draw costs O(N² + N n) instead of O(N³) as long as the kernel stays the same, or
-/// O(N r + N n) with a factor of rank r.
+/// The distribution is N(mean, β² cov), as for [`Posterior::sample_dense`]. The factor L of the
+/// prior is cached, so as long as the kernel stays the same, a draw costs O(N² + N n) instead of
+/// O(N³), or O(N r + N n) with a factor of rank r.
 #[derive(Clone, Debug)]
 pub struct JointSampler {
     kernel: Kernel,
@@ -31,7 +32,7 @@ enum PriorFactor {
 }
 
 impl JointSampler {
-    /// Prior variance that a low-rank factor may omit at a point, as a share of the signal
+    /// The prior variance that a low-rank factor may omit at a point, as a fraction of the signal
     /// variance.
     const MISSING: f64 = 1e-12;
 
@@ -45,18 +46,19 @@ impl JointSampler {
     }
 
     /// Factors the prior covariance by a Cholesky factorization that pivots on the largest
-    /// remaining variance. It stops once that is 1e-12 of the signal variance. The remainder is
-    /// positive semidefinite, so every entry of L Lᵀ differs from the kernel's by at most that. For
-    /// a smooth kernel on a dense domain the rank r is far below N. Cost O(N r²) and N r numbers.
+    /// remaining variance. It stops when this variance is 1e-12 of the signal variance. The
+    /// remainder is positive semidefinite, so every entry of L Lᵀ differs from the kernel by at
+    /// most that. For a smooth kernel on a dense domain, the rank r is far below N. Costs O(N r²)
+    /// and stores N r numbers.
     pub fn low_rank(kernel: Kernel, domain: Points) -> Self {
         let prior_factor = pivoted_factor(&kernel, &domain, Self::MISSING);
         Self::with_factor(kernel, domain, prior_factor)
     }
 
-    /// The same domain for another kernel, factored in the same way.
+    /// Returns a sampler on the same domain for another kernel, factored in the same way.
     ///
     /// # Errors
-    /// As [`JointSampler::new`].
+    /// Same as [`JointSampler::new`].
     pub fn with_kernel(&self, kernel: Kernel) -> Result<Self, GpError> {
         match &self.prior_factor {
             PriorFactor::Square(_) => Self::new(kernel, self.domain.clone()),
@@ -79,7 +81,7 @@ impl JointSampler {
         &self.domain
     }
 
-    /// Index of a point in the domain, if it is exactly one of its points.
+    /// Returns the index of a point in the domain, if it is exactly one of its points.
     pub fn index_of(&self, x: &[f64]) -> Option<usize> {
         self.index_of.get(&bits(x)).copied()
     }
@@ -90,7 +92,7 @@ impl JointSampler {
     /// If an observed input is not in the domain.
     ///
     /// # Panics
-    /// If the posterior has another kernel.
+    /// If the posterior's kernel differs from the kernel of this sampler.
     pub fn sample(
         &self,
         posterior: &Posterior,
@@ -149,8 +151,8 @@ impl LowRank {
         &self.rows[index * self.stride..(index + 1) * self.stride]
     }
 
-    /// f = L (β z + L_Xᵀ v): because k(D, X) = L L_Xᵀ, one product with L gives prior draw and
-    /// correction. Cost O(N r + n r).
+    /// f = L (β z + L_Xᵀ v). Because k(D, X) = L L_Xᵀ, a single product with L gives both the prior
+    /// draw and the correction. Cost O(N r + n r).
     fn sample(
         &self,
         posterior: &Posterior,
@@ -180,7 +182,7 @@ impl LowRank {
     }
 }
 
-/// L by rows. L Lᵀ omits at most `missing` of the signal variance at each point.
+/// L by rows. L Lᵀ omits at most the fraction `missing` of the signal variance at each point.
 fn pivoted_factor(kernel: &Kernel, domain: &Points, missing: f64) -> PriorFactor {
     let (n, all) = (domain.len(), Columns::new(domain));
     let mut left = vec![kernel.outputscale(); n];
@@ -217,7 +219,8 @@ fn pivoted_factor(kernel: &Kernel, domain: &Points, missing: f64) -> PriorFactor
     PriorFactor::LowRank(LowRank { rank, stride, rows })
 }
 
-/// Coordinates as bit patterns with −0 equal to 0, so that exact equality can be hashed.
+/// Returns the coordinates as bit patterns, with −0 equal to 0, so that exact equality can be
+/// hashed.
 fn bits(x: &[f64]) -> Vec<u64> {
     x.iter().map(|v| (v + 0.0).to_bits()).collect()
 }

@@ -18,10 +18,13 @@ pub enum Family {
     Matern52,
 }
 
-/// Stationary covariance with automatic relevance determination (Rasmussen & Williams 2006, sections 4.2 and 5.1).
+/// Stationary covariance with automatic relevance determination (Rasmussen & Williams 2006,
+/// sections 4.2 and 5.1).
 ///
 /// k(x, x') = a² ρ(r),   r² = Σ_j (x_j − x'_j)² / ℓ_j²
-/// Domain: a² (`outputscale`) and every ℓ_j (`lengthscales`) finite and > 0, checked in [`Kernel::new`].
+///
+/// a² (`outputscale`) and every ℓ_j (`lengthscales`) are finite and > 0, which [`Kernel::new`]
+/// checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
     family: Family,
@@ -30,13 +33,13 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel from its family, length scales ℓ (d of them) and signal variance a².
+    /// Creates a kernel from its family, length scales ℓ (d of them) and signal variance a².
     ///
     /// # Errors
     /// If a length scale or the signal variance is not finite and above 0.
     ///
     /// # Panics
-    /// If there is no length scale.
+    /// If there are no length scales.
     pub fn new(family: Family, lengthscales: Vec<f64>, outputscale: f64) -> Result<Self, GpError> {
         assert!(!lengthscales.is_empty(), "a kernel needs at least one input dimension");
         for value in &lengthscales {
@@ -46,10 +49,10 @@ impl Kernel {
         Ok(Self { family, lengthscales, outputscale })
     }
 
-    /// The same length scale in all `dim` dimensions.
+    /// Creates a kernel with the same length scale in all `dim` dimensions.
     ///
     /// # Errors
-    /// As [`Kernel::new`].
+    /// Same as [`Kernel::new`].
     pub fn isotropic(
         family: Family,
         dim: usize,
@@ -59,34 +62,35 @@ impl Kernel {
         Self::new(family, vec![lengthscale; dim], outputscale)
     }
 
-    /// Its family.
+    /// The kernel family.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// Its length scales ℓ.
+    /// The length scales ℓ.
     pub fn lengthscales(&self) -> &[f64] {
         &self.lengthscales
     }
 
-    /// Its signal variance a² = k(x, x).
+    /// The signal variance a² = k(x, x).
     pub fn outputscale(&self) -> f64 {
         self.outputscale
     }
 
-    /// Dimension d of its inputs.
+    /// The input dimension d.
     pub fn dim(&self) -> usize {
         self.lengthscales.len()
     }
 
-    /// k(x, z) at one pair of points.
+    /// k(x, z) for a pair of points.
     pub fn value(&self, x: &[f64], z: &[f64]) -> f64 {
         let r2 =
             x.iter().zip(z).zip(&self.lengthscales).map(|((x, z), l)| ((x - z) / l).powi(2)).sum();
         self.outputscale * profile(self.family, r2).0
     }
 
-    /// Covariances of one point with every column point, length `columns.padded_len()`; padding entries are 0.
+    /// Covariances of a point with every column point. The length is `columns.padded_len()`;
+    /// padding entries are 0.
     pub fn row(&self, x: &[f64], columns: &Columns) -> Vec<f64> {
         let mut out = vec![0.0; columns.padded_len()];
         self.row_to(x, columns, &mut out);
@@ -110,7 +114,7 @@ impl Kernel {
         padding.fill(0.0);
     }
 
-    /// Covariances with the column points `first`, `first` + 1, … into `values`.
+    /// Writes the covariances with the column points `first`, `first` + 1, … into `values`.
     #[inline(always)]
     fn values_into(&self, x: &[f64], columns: &Columns, first: usize, values: &mut [f64]) {
         self.squared_distances(x, columns, first, values);
@@ -134,8 +138,8 @@ impl Kernel {
         }
     }
 
-    /// Covariances with the column points `first`, `first` + 1, … into `values`, and a²·g(r) into `slopes` (see
-    /// [`profile`]), for gradients.
+    /// Writes the covariances with the column points `first`, `first` + 1, … into `values`, and
+    /// a²·g(r) (see [`profile`]), which gradients need, into `slopes`.
     #[inline(always)]
     pub(crate) fn slopes_into(
         &self,
@@ -167,7 +171,8 @@ impl Kernel {
         }
     }
 
-    /// r² = Σ_j (x_j − X_j)²/ℓ_j² of one point to the column points `first`, `first` + 1, …, by subtraction.
+    /// r² = Σ_j (x_j − X_j)²/ℓ_j² from a point to the column points `first`, `first` + 1, …, by
+    /// subtraction.
     #[inline(always)]
     fn squared_distances(&self, x: &[f64], columns: &Columns, first: usize, out: &mut [f64]) {
         let range = first..first + out.len();
@@ -195,7 +200,7 @@ impl Kernel {
         gram
     }
 
-    /// k(X, X) + σ² I of n points into the lower triangle `gram`, by columns. Cost O(n² d).
+    /// Writes k(X, X) + σ² I for n points into the lower triangle `gram`, by columns. Cost O(n² d).
     pub(crate) fn noisy_gram_into(
         &self,
         noise_variance: f64,
@@ -220,7 +225,8 @@ fn scaled(a: f64, pair: (f64, f64)) -> (f64, f64) {
     (a * pair.0, a * pair.1)
 }
 
-/// ρ(r) and g(r) = −ρ'(r)/r from r², so that ∂k/∂x_j = −a² g (x_j − z_j)/ℓ_j² and ∂k/∂ln ℓ_j = a² g (x_j − z_j)²/ℓ_j².
+/// ρ(r) and g(r) = −ρ'(r)/r from r², so that ∂k/∂x_j = −a² g (x_j − z_j)/ℓ_j² and ∂k/∂ln ℓ_j = a² g
+/// (x_j − z_j)²/ℓ_j².
 #[inline(always)]
 pub(crate) fn profile(family: Family, r2: f64) -> (f64, f64) {
     match family {
@@ -251,14 +257,15 @@ fn matern52(r2: f64) -> (f64, f64) {
     ((1.0 + s + s * s / 3.0) * e, (5.0 / 3.0) * (1.0 + s) * e)
 }
 
-/// Points that are infinitely far apart in units of a tiny length scale have covariance 0 instead
-/// of inf·0.
+/// Caps s, so that points infinitely far apart in units of a tiny length scale have covariance 0
+/// instead of inf·0.
 #[inline(always)]
 fn bounded(s: f64) -> f64 {
     if s > 1e100 { 1e100 } else { s }
 }
 
-/// n points stored by coordinate, each coordinate padded to whole vector lanes: the layout that kernels read.
+/// n points stored by coordinate, each coordinate padded to whole vector lanes. Kernels read this
+/// layout.
 #[derive(Clone, Debug)]
 pub struct Columns {
     dim: usize,
@@ -302,7 +309,7 @@ impl Columns {
         self.stride
     }
 
-    /// Coordinate j of all points, with padding.
+    /// Coordinate j of all points, including padding.
     #[inline(always)]
     pub(crate) fn coordinate(&self, j: usize) -> &[f64] {
         debug_assert!(j < self.dim);

@@ -1,10 +1,10 @@
-//! Elementwise mathematics over slices, written so that the compiler vectorises it, and the
-//! dispatch to the machine's widest vector unit (AVX-512, AVX2, NEON or plain).
+//! Elementwise mathematics over slices, written so that the compiler vectorises it, and dispatch to
+//! the machine's widest vector unit (AVX-512, AVX2, NEON or scalar).
 //!
 //! There is no fused multiply-add and the summation order is fixed, so results are the same on
-//! every machine and vector width.
+//! every machine and for every vector width.
 
-/// Number of partial sums computed in parallel; buffers are padded to a multiple of it.
+/// Number of partial sums computed in parallel. Buffers are padded to a multiple of it.
 pub(crate) const LANES: usize = 8;
 
 /// `n` rounded up to a multiple of [`LANES`].
@@ -12,12 +12,11 @@ pub(crate) fn padded(n: usize) -> usize {
     n.div_ceil(LANES) * LANES
 }
 
-/// Declares a function with a body that is compiled for every vector unit and runs on the widest
-/// one.
+/// Declares a function whose body is compiled for every vector unit and runs on the widest one.
 ///
-/// Functions called by the body should be `#[inline(always)]`, like the functions of this module:
-/// code that is not inlined is compiled for the narrowest machine. (A closure would not be inlined,
-/// hence a macro.)
+/// Functions called by the body should be `#[inline(always)]`, like the functions of this module,
+/// because code that is not inlined is compiled for the narrowest vector unit. (This is a macro
+/// because a closure would not be inlined.)
 macro_rules! vectorized {
     ($(#[$meta:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $body:block) => {
         $(#[$meta])*
@@ -61,7 +60,7 @@ impl<J: Job<A>, A> pulp::WithSimd for Dispatch<J, A> {
 }
 
 vectorized! {
-    /// [`dot`] outside a vectorised caller.
+    /// [`dot`] for callers that are not vectorised.
     pub(crate) fn wide_dot(a: &[f64], b: &[f64]) -> f64 {
         dot(a, b)
     }
@@ -85,7 +84,8 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     fold(sums) + tail
 }
 
-/// (Σ_i a_i b_i, Σ_i a_i²), with the summation order of [`dot`]. The length is a multiple of [`LANES`].
+/// (Σ_i a_i b_i, Σ_i a_i²), in the summation order of [`dot`]. The length must be a multiple of
+/// [`LANES`].
 #[inline(always)]
 pub(crate) fn dot_and_square(a: &[f64], b: &[f64]) -> (f64, f64) {
     debug_assert!(a.len() == b.len() && a.len().is_multiple_of(LANES));
@@ -99,7 +99,7 @@ pub(crate) fn dot_and_square(a: &[f64], b: &[f64]) -> (f64, f64) {
     (fold(products), fold(squares))
 }
 
-/// Σ_i w_i (x − z_i), with the summation order of [`dot`]. Lengths are multiples of [`LANES`].
+/// Σ_i w_i (x − z_i), in the summation order of [`dot`]. Lengths must be multiples of [`LANES`].
 #[inline(always)]
 pub(crate) fn dot_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
     debug_assert!(w.len() == z.len() && w.len().is_multiple_of(LANES));
@@ -112,7 +112,7 @@ pub(crate) fn dot_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
     fold(sums)
 }
 
-/// Σ_i w_i (x − z_i)², with the summation order of [`dot`].
+/// Σ_i w_i (x − z_i)², in the summation order of [`dot`].
 #[inline(always)]
 pub(crate) fn dot_squared_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
     assert_eq!(w.len(), z.len());
@@ -138,28 +138,30 @@ pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     }
 }
 
-/// The sum of partial sums, always in the same order.
+/// Adds up the partial sums, always in the same order.
 #[inline(always)]
 pub(crate) fn fold(sums: [f64; LANES]) -> f64 {
-    // Hidden from the optimiser, which would otherwise narrow the loops above to the pairs of lanes
-    // added here.
+    // Hide the sums from the optimiser, which would otherwise narrow the loops above to the pairs
+    // of lanes added here.
     let s = std::hint::black_box(sums);
     ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
-/// 1.5·2^52: adding it rounds a double of magnitude below 2^51 to the nearest integer, found in the low bits.
+/// 1.5·2^52. Adding it rounds a double of magnitude below 2^51 to the nearest integer, which is
+/// then in the low bits.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
-/// Arguments up to this size are reduced exactly by the three-part π/2 below.
+/// Angles up to this size are reduced exactly by the three-part π/2 below.
 pub(crate) const LARGEST_FAST_ANGLE: f64 = 1.0e6;
 
-/// Cosine of every element of `angles`, in place. `bound` is at least the largest magnitude. Up to
-/// 1e6 the absolute error is below 4e-16; beyond that, or if the bound is NaN, the standard
-/// library's cosine is used.
+/// Replaces every element of `angles` by its cosine. `bound` must be at least the largest
+/// magnitude. Up to 1e6 the absolute error is below 4e-16. Beyond that, or if the bound is NaN, the
+/// standard library's cosine is used.
 #[inline(always)]
 pub(crate) fn cos(angles: &mut [f64], bound: f64) {
     if bound <= LARGEST_FAST_ANGLE {
-        // Two independent chains of operations: a single chain would stall on its own results.
+        // Two independent chains of operations, because a single chain would stall on its own
+        // results.
         let (left, right) = angles.split_at_mut(angles.len() / (2 * LANES) * LANES);
         let (right, rest) = right.split_at_mut(left.len());
         for (a, b) in left.iter_mut().zip(right) {
@@ -175,7 +177,8 @@ pub(crate) fn cos(angles: &mut [f64], bound: f64) {
     }
 }
 
-/// Cosine in place and sine into `sines`, with the accuracy of [`cos`].
+/// Replaces every angle by its cosine and writes the sines into `sines`, with the accuracy of
+/// [`cos`].
 #[inline(always)]
 pub(crate) fn sin_cos(angles: &mut [f64], sines: &mut [f64], bound: f64) {
     if bound <= LARGEST_FAST_ANGLE {
@@ -189,12 +192,14 @@ pub(crate) fn sin_cos(angles: &mut [f64], sines: &mut [f64], bound: f64) {
     }
 }
 
-/// π/2 in three parts: the first two have 33 bits, so that their products with an integer below 2^20 are exact.
+/// π/2 in three parts. The first two have 33 bits, so that their products with an integer below
+/// 2^20 are exact.
 const PIO2: [f64; 3] =
     [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_795_950_7e-21];
 
-/// cos x for |x| ≤ 1e6 by one polynomial: x = r + (2q+1)·π/2 with |r| ≤ π/2, so that cos x = (−1)^(q+1) sin r. The
-/// polynomial is SLEEF's for the sine on that range (Shibata & Petrogalli 2020).
+/// cos x for |x| ≤ 1e6 by a single polynomial: x = r + (2q+1)·π/2 with |r| ≤ π/2, so that cos x =
+/// (−1)^(q+1) sin r. The polynomial is SLEEF's sine polynomial on that range (Shibata & Petrogalli
+/// 2020).
 #[inline(always)]
 fn cos_reduced(x: f64) -> f64 {
     let shifted = (x * std::f64::consts::FRAC_1_PI - 0.5) + ROUNDER;
@@ -215,7 +220,8 @@ fn cos_reduced(x: f64) -> f64 {
     f64::from_bits(sine.to_bits() ^ sign)
 }
 
-/// (sin, cos) for |x| ≤ 1e6: reduction by q·π/2 in three parts, then the minimax polynomials of fdlibm on [−π/4, π/4].
+/// (sin, cos) for |x| ≤ 1e6: reduction by q·π/2 in three parts, then the minimax polynomials of
+/// fdlibm on [−π/4, π/4].
 #[inline(always)]
 fn sin_cos_reduced(x: f64) -> (f64, f64) {
     let shifted = x * std::f64::consts::FRAC_2_PI + ROUNDER;
@@ -248,7 +254,8 @@ fn sin_cos_reduced(x: f64) -> (f64, f64) {
     (f64::from_bits(s.to_bits() ^ sign_s), f64::from_bits(c.to_bits() ^ sign_c))
 }
 
-/// e^x of one number x ≤ 0, relative error below 4e-16 down to −708, and 0 below that. NaN stays NaN.
+/// e^x for x ≤ 0. The relative error is below 4e-16 down to −708. Returns 0 below that, and NaN for
+/// NaN.
 #[inline(always)]
 pub(crate) fn exp_negative(x: f64) -> f64 {
     const LN2_HIGH: f64 = 6.931_471_803_691_238e-1; // 32 bits of ln 2
@@ -257,7 +264,7 @@ pub(crate) fn exp_negative(x: f64) -> f64 {
     let shifted = bounded * std::f64::consts::LOG2_E + ROUNDER;
     let k = shifted - ROUNDER;
     let r = (bounded - k * LN2_HIGH) - k * LN2_LOW;
-    // Taylor series to r^13/13!: for |r| ≤ ln(2)/2 the remainder is below 5e-18.
+    // Taylor series up to r^13/13!. For |r| ≤ ln(2)/2 the remainder is below 5e-18.
     let mut p = 1.0 / 6_227_020_800.0;
     p = p * r + 1.0 / 479_001_600.0;
     p = p * r + 1.0 / 39_916_800.0;
@@ -292,7 +299,7 @@ mod tests {
         }
     }
 
-    /// The standard library's functions are the oracle; tolerances are those in the documentation.
+    /// The standard library is the oracle. Tolerances are those in the documentation.
     #[test]
     fn sine_and_cosine_agree_with_the_standard_library() {
         for span in [1.0, 100.0, 1e4, 9.9e5] {

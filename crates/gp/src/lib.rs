@@ -1,8 +1,9 @@
-//! Gaussian-process surrogates: kernels, exact posteriors, random features, function samples, hyperparameter fits.
+//! Gaussian-process surrogates: kernels, exact posteriors, random features, function samples,
+//! hyperparameter fits.
 //!
 //! Computes posteriors over unknown functions from observations, and draws functions from them.
-//! Inputs live in `[0,1]^d`, and randomness comes from a [`fedbo_streams::Stream`]. This crate has
-//! no knowledge of federations, strategies, search spaces or files. Only [`linalg`] names the
+//! Inputs lie in `[0,1]^d`, and randomness comes from a [`fedbo_streams::Stream`]. This crate does
+//! not depend on federations, strategies, search spaces or files. Only [`linalg`] uses the
 //! linear-algebra backend, and only `lanes` dispatches to the machine's vector units.
 //!
 //! Start at [`Kernel`] and [`Posterior`], then [`FeatureMap`] and [`WeightPosterior`].
@@ -73,7 +74,7 @@ pub enum GpError {
         /// Index of the observation.
         index: usize,
     },
-    /// A covariance matrix stayed indefinite at the largest jitter.
+    /// A covariance matrix is indefinite even with the largest jitter.
     #[error(transparent)]
     NotPositiveDefinite(#[from] NotPositiveDefinite),
     /// A vector has the wrong length.
@@ -86,7 +87,7 @@ pub enum GpError {
         /// The expected length.
         expected: usize,
     },
-    /// An observed input is not a point of the finite domain that is sampled on.
+    /// An observed input is not a point of the finite domain that is sampled.
     #[error("observation {index} does not lie on the finite domain")]
     OffDomain {
         /// Index of the observation.

@@ -1,7 +1,8 @@
-//! Symmetric positive-definite matrices and their Cholesky factors: the only module that names the
-//! backend (faer).
+//! Symmetric positive-definite matrices and their Cholesky factors. This is the only module that
+//! uses the backend (faer).
 //!
-//! Factors are kept as packed rows, so that a solve runs over contiguous memory and appending an observation costs O(n²).
+//! Factors are stored as packed rows, so that a solve runs over contiguous memory and appending an
+//! observation costs O(n²).
 
 mod square;
 
@@ -26,7 +27,8 @@ pub struct NotPositiveDefinite {
     pub mean_diagonal: f64,
 }
 
-/// Lower triangle of a symmetric matrix, or a lower-triangular matrix: packed rows, row i has i+1 numbers.
+/// Lower triangle of a symmetric matrix, or a lower-triangular matrix, as packed rows. Row i has
+/// i+1 numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PackedLower {
     n: usize,
@@ -56,7 +58,7 @@ impl PackedLower {
         &mut self.data[i * (i + 1) / 2..(i + 1) * (i + 2) / 2]
     }
 
-    /// A b for this lower-triangular A. Cost O(n²).
+    /// A b, where A is this lower-triangular matrix. Cost O(n²).
     ///
     /// # Panics
     /// If `b` does not have n entries.
@@ -74,7 +76,7 @@ impl PackedLower {
         work(self, b)
     }
 
-    /// b ← Aᵀ b for this lower-triangular A. Cost O(n²).
+    /// b ← Aᵀ b, where A is this lower-triangular matrix. Cost O(n²).
     ///
     /// # Panics
     /// If `b` does not have n entries.
@@ -107,8 +109,8 @@ pub struct SpdFactor {
 }
 
 impl SpdFactor {
-    /// Factors A, given by its lower triangle, with the smallest jitter of the ladder that succeeds:
-    /// 0, 1e-13, 1e-12, …, 1e-6 times the mean diagonal. Cost O(n³).
+    /// Factors A, given by its lower triangle, with the smallest jitter that succeeds out of 0,
+    /// 1e-13, 1e-12, …, 1e-6 times the mean diagonal. Cost O(n³).
     ///
     /// # Errors
     /// If A is not finite, or not positive definite with the largest jitter.
@@ -116,7 +118,7 @@ impl SpdFactor {
         Self::filled(matrix.size(), |square| square.unpack(matrix))
     }
 
-    /// [`SpdFactor::new`] for the n×n matrix that `fill` writes; `fill` is called before every
+    /// [`SpdFactor::new`] for the n×n matrix that `fill` writes. `fill` is called before every
     /// attempt.
     pub(crate) fn filled(
         n: usize,
@@ -132,7 +134,7 @@ impl SpdFactor {
         self.lower.size()
     }
 
-    /// The jitter added to the diagonal, in absolute terms; 0 for a well-conditioned matrix.
+    /// The absolute jitter added to the diagonal; 0 for a well-conditioned matrix.
     pub fn jitter(&self) -> f64 {
         self.jitter
     }
@@ -142,11 +144,12 @@ impl SpdFactor {
         &self.lower
     }
 
-    /// Extends A by one row and column: `row` holds A's new entries (n, 0) to (n, n). Cost O(n²).
+    /// Extends A by one row and column. `row` contains the new entries (n, 0) to (n, n). Cost
+    /// O(n²).
     ///
     /// # Errors
     /// If the extended matrix is not positive definite at the current jitter. The factor is then
-    /// unchanged, and the caller refactors the whole matrix.
+    /// unchanged, and the caller should refactor the whole matrix.
     ///
     /// # Panics
     /// If `row` does not have n+1 entries.
@@ -165,13 +168,13 @@ impl SpdFactor {
         Ok(())
     }
 
-    /// Extends A by several rows with the same bits as repeated [`SpdFactor::append`], but reads
-    /// the factor once. `rows[k]` holds the entries (n + k, 0) to (n + k, n + k). Returns the
-    /// number of rows appended before the first whose matrix is not positive definite at the
+    /// Extends A by several rows. Gives the same bits as repeated [`SpdFactor::append`], but reads
+    /// the factor once. `rows[k]` contains the entries (n + k, 0) to (n + k, n + k). Returns the
+    /// number of rows appended before the first row whose matrix is not positive definite at the
     /// current jitter. Cost O(n²) per row.
     ///
     /// # Panics
-    /// If a row has another length.
+    /// If the length of `rows[k]` is not n + k + 1.
     pub(crate) fn append_rows(&mut self, mut rows: Vec<Vec<f64>>) -> usize {
         lanes::vectorized! {
             fn work(lower: &PackedLower, rows: &mut [Vec<f64>]) {
@@ -208,11 +211,12 @@ impl SpdFactor {
         self.size() - n
     }
 
-    /// The diagonal entry of L for a new row: `solved` holds the row's other entries, `diagonal`
-    /// the diagonal entry of A.
+    /// Returns the diagonal entry of L for a new row. `solved` contains the other entries of the
+    /// row, and `diagonal` is the diagonal entry of A.
     fn pivot(&self, solved: &[f64], diagonal: f64) -> Option<f64> {
         let pivot = diagonal + self.jitter - lanes::wide_dot(solved, solved);
-        // A pivot at rounding level relative to the diagonal is noise: refactor with a jitter instead.
+        // A pivot at rounding level relative to the diagonal is noise. The caller must refactor
+        // with a jitter.
         (pivot.is_finite() && pivot > 1e-14 * diagonal.abs()).then(|| pivot.sqrt())
     }
 
@@ -269,7 +273,7 @@ impl SpdFactor {
         (0..self.size()).map(|i| 2.0 * self.lower.row(i)[i].ln()).sum()
     }
 
-    /// Lower triangle of (L Lᵀ)⁻¹; never used to draw. Cost O(n³).
+    /// Lower triangle of (L Lᵀ)⁻¹. Never used for draws. Cost O(n³).
     pub fn inverse(&self) -> PackedLower {
         let (mut square, mut room) = (Square::new(self.size()), Square::new(self.size()));
         square.unpack(&self.lower);
@@ -277,7 +281,7 @@ impl SpdFactor {
         square.pack()
     }
 
-    /// L⁻¹, for many solves with one right-hand side each, which then do not wait for earlier
+    /// L⁻¹, for many solves with one right-hand side each. These then do not wait for earlier
     /// entries of their own result. Cost O(n³).
     pub(crate) fn inverse_factor(&self) -> PackedLower {
         let (factor, mut inverse) = (self.unpacked(), Square::new(self.size()));
@@ -285,7 +289,7 @@ impl SpdFactor {
         inverse.pack()
     }
 
-    /// L in the backend's layout, for many calls of [`solve_lower_block`]. Cost O(n²).
+    /// L in the layout of the backend, for many calls of [`solve_lower_block`]. Cost O(n²).
     pub(crate) fn unpacked(&self) -> Square {
         let mut square = Square::new(self.size());
         square.unpack(&self.lower);
@@ -321,8 +325,9 @@ pub(crate) fn solve_lower_block(factor: &Square, columns: &mut [f64]) {
     );
 }
 
-/// The `n` largest eigenvalues of a symmetric matrix in descending order, and their unit
-/// eigenvectors, each with a positive largest entry. Cost O(n³) in the matrix's rows.
+/// Returns the `n` largest eigenvalues of a symmetric matrix in descending order, and their unit
+/// eigenvectors, each with a positive largest entry. Cost O(n³) in the number of rows of the
+/// matrix.
 ///
 /// # Errors
 /// If the matrix is not finite or the iteration does not converge.
@@ -352,7 +357,8 @@ pub(crate) fn leading_eigenvectors(
     Ok((0..n.min(last)).map(of_rank).unzip())
 }
 
-/// Lower triangle of BᵀB for the t×m matrix B given by `rows` (t rows of stride `stride`, first m used). Cost O(t m²).
+/// Lower triangle of BᵀB for the t×m matrix B given by `rows` (t rows of stride `stride`, the first
+/// m entries used). Cost O(t m²).
 pub(crate) fn gram_of_columns(rows: &[f64], stride: usize, m: usize) -> PackedLower {
     if m == 0 || rows.is_empty() {
         return PackedLower::zeros(m);
@@ -361,7 +367,7 @@ pub(crate) fn gram_of_columns(rows: &[f64], stride: usize, m: usize) -> PackedLo
     pack_product(b.transpose(), b)
 }
 
-/// Lower triangle of BBᵀ for the matrix B of [`gram_of_columns`]. Cost O(t² m).
+/// Lower triangle of BBᵀ for a matrix B given as in [`gram_of_columns`]. Cost O(t² m).
 pub(crate) fn gram_of_rows(rows: &[f64], stride: usize, m: usize) -> PackedLower {
     if rows.is_empty() {
         return PackedLower::zeros(0);

@@ -1,4 +1,4 @@
-//! Several functions under one Gaussian process: tasks that covary.
+//! Several functions under one Gaussian process: correlated tasks.
 
 use fedbo_optim::{LbfgsbOptions, Points, maximize_in_box};
 
@@ -13,7 +13,7 @@ pub struct TaskObservations {
     pub inputs: Points,
     /// Task of each observation, counted from 0.
     pub tasks: Vec<usize>,
-    /// Outputs, n.
+    /// Outputs (n).
     pub y: Vec<f64>,
 }
 
@@ -22,13 +22,14 @@ pub struct TaskObservations {
 pub struct MultiTaskHyperparameters {
     /// Covariance between inputs, with signal variance 1.
     pub kernel: Kernel,
-    /// Lower triangle of L_B, by rows: the covariance of T tasks is B = L_B L_Bᵀ.
+    /// Lower triangle of L_B, by rows. The covariance of T tasks is B = L_B L_Bᵀ.
     pub task_factor: PackedLower,
     /// σ², the same for all tasks.
     pub noise_variance: f64,
 }
 
-/// An exact Gaussian process over T tasks, the intrinsic model of coregionalization (Bonilla et al. 2007; Swersky et al. 2013):
+/// An exact Gaussian process over T tasks: the intrinsic model of coregionalization (Bonilla et al.
+/// 2007; Swersky et al. 2013).
 ///
 /// cov(f_s(x), f_t(x')) = B_st k(x, x'),   B = L_B L_Bᵀ
 #[derive(Clone, Debug)]
@@ -118,8 +119,8 @@ impl MultiTaskHyperparameters {
         pairs.into_iter().unzip()
     }
 
-    /// Log priors and their gradient in θ: ln ℓ_j ~ N(½ ln d, 1), off-diagonal entries N(0, 1), ln of diagonal entries N(0, 1),
-    /// ln σ² ~ N(−4, 1).
+    /// Adds log priors and their gradient in θ: ln ℓ_j ~ N(½ ln d, 1), off-diagonal entries ~ N(0,
+    /// 1), ln of diagonal entries ~ N(0, 1), ln σ² ~ N(−4, 1).
     fn add_priors(&self, theta: &[f64], gradient: &mut [f64]) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^53")]
         let typical = 0.5 * (self.kernel.dim() as f64).ln();
@@ -157,10 +158,10 @@ impl MultiTaskPosterior {
         Ok(Self { inverse: factor.inverse(), hyperparameters, observations, alpha })
     }
 
-    /// Fits hyperparameters from one start by maximum posterior density, with L-BFGS-B, and
+    /// Fits hyperparameters from one start by maximum posterior density with L-BFGS-B, and
     /// conditions on the observations. Cost O(n³ + n² d) per evaluation.
     ///
-    /// Swersky et al. (2013) average over samples of the hyperparameters; this fit uses the mode
+    /// Swersky et al. (2013) average over samples of the hyperparameters. This fit uses the mode
     /// instead.
     ///
     /// # Errors
@@ -194,12 +195,12 @@ impl MultiTaskPosterior {
         Self::new(found, observations)
     }
 
-    /// Its hyperparameters.
+    /// The hyperparameters.
     pub fn hyperparameters(&self) -> &MultiTaskHyperparameters {
         &self.hyperparameters
     }
 
-    /// The observations that it conditions on.
+    /// The observations that the posterior is conditioned on.
     pub fn observations(&self) -> &TaskObservations {
         &self.observations
     }
@@ -210,7 +211,8 @@ impl MultiTaskPosterior {
         of(s, t) / (of(s, s) * of(t, t)).sqrt()
     }
 
-    /// Mean and variance of task t's latent function at x; writes their gradients. Cost O(n²).
+    /// Returns the mean and the variance of task t's latent function at x, and writes their
+    /// gradients. Cost O(n²).
     ///
     /// # Panics
     /// If a length differs or the task does not exist.
@@ -284,7 +286,7 @@ fn squared_distance(kernel: &Kernel, x: &[f64], z: &[f64]) -> f64 {
     scaled.map(|((x, z), l)| ((x - z) / l).powi(2)).sum()
 }
 
-/// K + σ²I, the lower triangle.
+/// The lower triangle of K + σ²I.
 fn covariance(
     hyperparameters: &MultiTaskHyperparameters,
     observations: &TaskObservations,
@@ -304,7 +306,8 @@ fn covariance(
 
 /// ln p(y) and its gradient in θ: ½ tr((α αᵀ − K⁻¹) ∂K/∂θ).
 ///
-/// With S_st = Σ (α_i α_j − K⁻¹_ij) k_ij over the pairs of observations of tasks s and t, the gradient in L_B is S L_B.
+/// With S_st = Σ (α_i α_j − K⁻¹_ij) k_ij over the pairs of observations of tasks s and t, the
+/// gradient in L_B is S L_B.
 fn evidence(
     hyperparameters: &MultiTaskHyperparameters,
     observations: &TaskObservations,
@@ -321,7 +324,7 @@ fn evidence(
     let mut of_noise = 0.0;
     for i in 0..n {
         for (j, inverse) in inverse.row(i).iter().enumerate() {
-            // Off the diagonal each pair represents two entries.
+            // Off the diagonal, each pair represents two entries.
             let pair = (alpha[i] * alpha[j] - inverse) * if i == j { 0.5 } else { 1.0 };
             let (x, z) = (observations.inputs.row(i), observations.inputs.row(j));
             let (rho, slope) = profile(kernel.family(), squared_distance(kernel, x, z));
@@ -373,7 +376,7 @@ mod tests {
         TaskObservations { y: y.collect(), tasks, inputs }
     }
 
-    /// Central differences with a step of 1e-5, for every family and entry of θ.
+    /// Central differences with a step of 1e-5, for every family and every entry of θ.
     #[test]
     fn the_gradient_of_the_evidence_agrees_with_differences() {
         let data = observations(17, 3);
@@ -404,7 +407,7 @@ mod tests {
         }
     }
 
-    /// One task is a Gaussian process; tasks without covariance are independent ones; gradients of
+    /// One task is a plain Gaussian process. Tasks without covariance are independent. Gradients of
     /// predictions match differences.
     #[test]
     fn without_covariance_each_task_is_on_its_own() {
@@ -438,8 +441,8 @@ mod tests {
         }
     }
 
-    /// Task 1 is task 0 observed elsewhere, task 2 its negative: the fit detects both, and predicts
-    /// task 0 far better than its own observations do.
+    /// Task 1 is task 0 observed elsewhere, and task 2 is its negative. The fit detects both
+    /// relations and predicts task 0 far better than the observations of task 0 on their own do.
     #[test]
     fn a_fit_finds_which_tasks_are_alike() {
         let mut data = observations(60, 3);

@@ -6,13 +6,14 @@ use serde::{Serialize, Serializer};
 
 use crate::Standardizer;
 
-/// Number of evenly spaced powers to compare.
+/// Number of steps between the evenly spaced powers to compare.
 const N_POWERS: u32 = 60;
-/// Distance in steps between the powers tried first: the likelihood has a single maximum.
+/// Distance, in steps, between the powers that are tried first. The likelihood has a single
+/// maximum.
 const STRIDE: usize = 5;
 
-/// A family of strictly increasing maps of standardized outputs z, with parameters determined by
-/// the outputs. Except for [`Warping::SignedLog`], penalties are compressed first
+/// A family of strictly increasing maps of standardized outputs z. The outputs determine the
+/// parameters. Except for [`Warping::SignedLog`], penalties are compressed first
 /// ([`Standardizer::robust`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warping {
@@ -20,40 +21,42 @@ pub enum Warping {
     ///
     /// ψ(z) = ((1 + z)^λ − 1)/λ for z ≥ 0,   ψ(z) = −((1 − z)^(2−λ) − 1)/(2 − λ) for z < 0
     ///
-    /// and the logarithm if a power is 0. λ = 1 is the identity. A larger λ compresses bad outputs
-    /// far below the rest, which would otherwise set the scale of the model for the good ones
-    /// (Cowen-Rivers et al. 2022).
+    /// If an exponent is 0, that branch is the logarithm. λ = 1 is the identity. A larger λ
+    /// compresses bad outputs far below the rest, which would otherwise set the scale of the model
+    /// for the good ones (Cowen-Rivers et al. 2022).
     Power {
         /// The smallest λ.
         low: f64,
         /// The largest λ.
         high: f64,
     },
-    /// The logarithm of the gap to a little above the best output:
+    /// The logarithm of the gap to a value slightly above the best output:
     ///
-    /// ψ(z) = −ln(z* + δ − z),   z* = max z,   δ = the quantile of the gaps z* − z at a share q
+    /// ψ(z) = −ln(z* + δ − z),   z* = max z,   δ = the q-quantile of the gaps z* − z
     ///
-    /// It separates the best outputs, however many decades lie between them and the rest. δ is at
-    /// least the smallest gap above 0, so that ties at the best do not make it vanish, and at least
-    /// 1e-12 of a standard deviation.
+    /// It separates the best outputs, no matter how many decades lie between them and the rest. δ
+    /// is at least the smallest gap above 0, so that ties at the best output do not make it vanish,
+    /// and at least 1e-12 of a standard deviation.
     LogGap {
         /// q, above 0 and at most 1.
         quantile: f64,
     },
-    /// The logarithm of the magnitude on both sides of 0 (Eriksson & Poloczek 2021, there with
-    /// s = 1), for outputs with a meaningful sign:
+    /// The logarithm of the magnitude on both sides of 0, for outputs with a meaningful sign
+    /// (Eriksson & Poloczek 2021, who use s = 1):
     ///
-    /// ψ(y) = sign(y) ln(1 + |y|/s),   s = the median of the sizes |y| above 0, at most four times their lower quartile
+    /// ψ(y) = sign(y) ln(1 + |y|/s)
     ///
-    /// up to |y| = 1e4 s. Beyond it, the value approaches a bound, ln(1 + u₀) + 1 − (1 + u₀)/(1 +
-    /// |y|/s) with u₀ = 1e4, so that penalties of any size leave values near 0 separate.
+    /// up to |y| = 1e4 s. Beyond that, the magnitude is ln(1 + u₀) + 1 − (1 + u₀)/(1 + |y|/s) with
+    /// u₀ = 1e4, which approaches a bound. Values near 0 therefore stay separate no matter how
+    /// large a penalty is. s is the median of the magnitudes |y| above 0, but at most four times
+    /// their lower quartile.
     SignedLog,
 }
 
 impl Warping {
     /// Only an affine map.
     pub const AFFINE: Self = Self::Power { low: 1.0, high: 1.0 };
-    /// The power transform with λ in `[0, 2]`; all of these maps are onto.
+    /// The power transform with λ in `[0, 2]`. All of these maps are surjective.
     pub const YEO_JOHNSON: Self = Self::Power { low: 0.0, high: 2.0 };
 }
 
@@ -67,8 +70,8 @@ enum Warp {
     SignedLog(f64),
 }
 
-/// Standardized outputs after a [`Warping`], standardized again. It is strictly increasing, so the
-/// order of outputs is kept.
+/// Standardized outputs after a [`Warping`], standardized again. The map is strictly increasing, so
+/// it preserves the order of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutputTransform {
     before: Standardizer,
@@ -77,13 +80,13 @@ pub struct OutputTransform {
 }
 
 impl OutputTransform {
-    /// The transform for these finite outputs. For powers, λ maximizes the likelihood of the
+    /// Fits the transform to these finite outputs. For powers, λ maximizes the likelihood of the
     /// outputs as a normal sample:
     ///
     /// max_λ −n/2 ln var ψ(z) + (λ − 1) Σ_i sign(z_i) ln(1 + |z_i|)
     ///
-    /// Returns the identity for fewer than three outputs or constant ones. Cost O(n), or O(n log n)
-    /// for a logarithm of gaps.
+    /// Returns the identity for fewer than three outputs or for constant ones. Cost O(n), or O(n
+    /// log n) for a logarithm of gaps.
     ///
     /// # Panics
     /// If the bounds of a power are not in order.
@@ -105,7 +108,7 @@ impl OutputTransform {
         Self { before, warp, after: Standardizer::new(&warped) }
     }
 
-    /// λ, if it is a power transform.
+    /// λ, if this is a power transform.
     pub fn power(&self) -> Option<f64> {
         match self.warp {
             Warp::Power(power) => Some(power),
@@ -113,22 +116,23 @@ impl OutputTransform {
         }
     }
 
-    /// The transformed output. Above z* + δ a logarithm of gaps is undefined; the result is then
-    /// the value just below.
+    /// Returns the transformed output. Above z* + δ the logarithm of gaps is undefined, and the
+    /// result is the value just below that point.
     pub fn apply(&self, y: f64) -> f64 {
         self.after.standardize(self.warp.apply(self.before.standardize(y)))
     }
 
-    /// The output with the transformed value z. For λ in `[0, 2]` and the logarithm of gaps, every
-    /// z has one. Otherwise, beyond the range of ψ, returns the output for a value at the end of
-    /// the range, far outside the outputs.
+    /// Returns the output whose transformed value is z. With λ in `[0, 2]` or a logarithm of gaps,
+    /// every z has one. Otherwise, if z is outside the range of ψ, returns the output for a value
+    /// at the end of the range, which is far from the outputs.
     pub fn restore(&self, z: f64) -> f64 {
         self.before.restore(self.warp.invert(self.after.restore(z)))
     }
 
     /// ln of the derivative of the transformed output with respect to the standardized one (for
-    /// [`Warping::SignedLog`], the output itself), at an output. Its sum over observations makes
-    /// likelihoods under different transforms of standardized outputs comparable.
+    /// [`Warping::SignedLog`], with respect to the output itself), at an output. Its sum over
+    /// observations makes likelihoods under different transforms of standardized outputs
+    /// comparable.
     pub fn ln_slope(&self, y: f64) -> f64 {
         self.warp.ln_slope(self.before.standardize(y)) - self.after.restore_std(1.0).ln()
     }
@@ -145,7 +149,7 @@ impl fmt::Display for OutputTransform {
 }
 
 impl Serialize for OutputTransform {
-    /// In words.
+    /// Serializes a description.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -187,9 +191,9 @@ fn ln_gap(top: f64, z: f64) -> f64 {
     (top - z).max(f64::EPSILON * top.abs().max(f64::MIN_POSITIVE)).ln()
 }
 
-/// The logarithm of gaps with δ at a quantile of the gaps. δ is never the gap of a tie with the
-/// best: the smallest gap above 0 is its minimum. Returns the identity for fewer than three outputs
-/// or constant ones.
+/// Returns the logarithm of gaps with δ at a quantile of the gaps. The smallest gap above 0 is a
+/// lower bound of δ, so that a tie with the best output cannot make it 0. Returns the identity for
+/// fewer than three outputs or for constant ones.
 fn log_gap(z: &[f64], quantile: f64) -> Warp {
     const LEAST_OFFSET: f64 = 1e-12;
     let best = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -205,7 +209,7 @@ fn log_gap(z: &[f64], quantile: f64) -> Warp {
     }
 }
 
-/// The signed logarithm with a typical magnitude; the identity if all outputs are 0.
+/// Returns the signed logarithm with a typical magnitude, or the identity if all outputs are 0.
 fn signed_log(y: &[f64]) -> Warp {
     let mut sizes: Vec<f64> = y.iter().map(|v| v.abs()).filter(|size| *size > 0.0).collect();
     sizes.sort_unstable_by(f64::total_cmp);
@@ -221,7 +225,7 @@ fn signed_log(y: &[f64]) -> Warp {
 /// u₀ of [`Warping::SignedLog`].
 const LOG_END: f64 = 1e4;
 
-/// ln(1 + u) up to u₀, and beyond it ln(1 + u₀) + 1 − (1 + u₀)/(1 + u), which has the same slope at
+/// ln(1 + u) up to u₀. Beyond that, ln(1 + u₀) + 1 − (1 + u₀)/(1 + u), which has the same slope at
 /// u₀.
 fn bounded_log(u: f64) -> f64 {
     if u <= LOG_END { u.ln_1p() } else { LOG_END.ln_1p() + 1.0 - (1.0 + LOG_END) / (1.0 + u) }
@@ -248,8 +252,8 @@ fn place(quantile: f64, n: usize) -> usize {
     index.min(n.saturating_sub(1))
 }
 
-/// The most likely of [`N_POWERS`] + 1 evenly spaced powers. Tries every [`STRIDE`]-th power, then
-/// the neighbours of the best.
+/// Returns the most likely of [`N_POWERS`] + 1 evenly spaced powers. Tries every [`STRIDE`]-th
+/// power, then the neighbours of the best one.
 fn most_likely_power(z: &[f64], (low, high): (f64, f64)) -> f64 {
     let logs: Vec<(f64, f64)> = z.iter().map(|v| (v.signum(), v.abs().ln_1p())).collect();
     let slope: f64 = logs.iter().map(|(sign, log)| sign * log).sum();
@@ -334,8 +338,9 @@ mod tests {
         }
     }
 
-    /// Outputs with a long lower tail get a power above 1, with an upper tail below 1, and a
-    /// symmetric list about 1. The transformed outputs have mean 0, variance 1 and the same order.
+    /// Outputs with a long lower tail get a power above 1, outputs with a long upper tail get one
+    /// below 1, and a symmetric list gets one of about 1. The transformed outputs have mean 0,
+    /// variance 1 and the same order.
     #[test]
     fn a_tail_is_drawn_in() {
         let quantiles: Vec<f64> = (1..200).map(|i| f64::from(i) / 200.0).collect();
@@ -357,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Compares slopes with central differences, which have an error of about 1e-9 here.
+    /// Compares slopes with central differences, whose error is about 1e-9 here.
     #[test]
     fn slopes_are_those_of_the_map() {
         let outputs: Vec<f64> = (0..40).map(|i| -(0.3 * f64::from(i)).exp()).collect();
@@ -414,7 +419,7 @@ mod tests {
         }
     }
 
-    /// Ordinary slacks stay separate beside a penalty of any size, with their order and sign.
+    /// Ordinary slacks stay separate next to a penalty of any size, and keep their order and sign.
     #[test]
     fn signs_and_small_sizes_survive_penalties() {
         for penalty in [1e3, 1e18, 1e300] {
@@ -427,7 +432,7 @@ mod tests {
                 let restored = map.restore(map.apply(*slack));
                 assert!(slack.abs() > 1e9 || (restored - slack).abs() <= 1e-9 * slack.abs());
             }
-            // Slopes by central differences, also beyond the end of the logarithm.
+            // Slopes by central differences, including one beyond the end of the logarithm.
             for slack in [-0.7, 0.4, 30.0, 1e6] {
                 let step = 1e-5 * f64::abs(slack);
                 let slope = (map.apply(slack + step) - map.apply(slack - step)) / (2.0 * step);
@@ -436,7 +441,7 @@ mod tests {
         }
     }
 
-    /// Ties at the best, as in counts, do not make δ vanish.
+    /// Ties at the best output, as in counts, do not make δ vanish.
     #[test]
     fn ties_at_the_best_leave_a_gap() {
         let counts: Vec<f64> = (0..40).map(|i| f64::from((i / 8).min(3))).collect();

@@ -6,17 +6,17 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use fedbo_optim::Points;
 
-/// Minimum number of rows of a matrix that is worth starting threads, which cost about 20 µs each.
+/// Minimum number of rows at which it pays off to start threads. A thread costs about 20 µs.
 pub(crate) const LARGE: usize = 512;
 
-/// Number of free threads in the whole process, besides the callers' own.
+/// Number of free threads in the whole process, not counting those of the callers.
 static FREE: LazyLock<AtomicUsize> = LazyLock::new(|| {
     const MOST: usize = 8;
     let n_cores = std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST));
     AtomicUsize::new(n_cores - 1)
 });
 
-/// Threads taken from the free ones; they are returned on drop.
+/// Threads taken from the free ones. They are returned on drop.
 struct Helpers<'a> {
     free: &'a AtomicUsize,
     n: usize,
@@ -41,7 +41,7 @@ impl Drop for Helpers<'_> {
 }
 
 /// Calls `work` with every item, in any order, on at most one thread per item and free core. These
-/// threads have ended when it returns, so the process may fork.
+/// threads have ended when this function returns, so the process can fork.
 ///
 /// # Panics
 /// If `work` panics.
@@ -59,7 +59,7 @@ pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     };
     std::thread::scope(|scope| {
         let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
-        // If a thread cannot be started, there is one helper less.
+        // If a thread cannot be started, there is one helper fewer.
         let started: Vec<_> = (0..helpers.n).filter_map(start).collect();
         run();
         for thread in started {
@@ -70,7 +70,7 @@ pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     });
 }
 
-/// Computes the numbers of every point: `write` receives a block of points and the space for their
+/// Computes the numbers of every point. `write` receives a block of points and the space for their
 /// numbers. Uses several threads if the work is large.
 pub(crate) fn map_points(
     is_large: bool,

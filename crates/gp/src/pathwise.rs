@@ -1,4 +1,5 @@
-//! Function samples on the whole box by pathwise conditioning: a prior draw plus an exact correction at the data.
+//! Function samples on the whole box by pathwise conditioning: a prior draw plus an exact
+//! correction at the data.
 
 use fedbo_optim::{Function, Points};
 use fedbo_streams::Stream;
@@ -9,19 +10,20 @@ use crate::{FeatureMap, GpError, Posterior, lanes, parallel};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prior {
     /// Number of random features of the prior draw. More features give a better prior away from the
-    /// data; at the data the correction is exact for any number.
+    /// data. At the data, the correction is exact for any number.
     pub n_features: usize,
 }
 
 impl Default for Prior {
-    /// 1024 features, with an error of the prior covariance of about 3 %.
+    /// 1024 features, for which the error of the prior covariance is about 3 %.
     fn default() -> Self {
         Self { n_features: 1024 }
     }
 }
 
-/// A draw f ~ GP(mean, β² cov) of a posterior (Wilson et al. 2020, "Efficiently sampling functions from Gaussian process
-/// posteriors", decoupled sampling, widened by β as in FTS Algorithm 1 line 4).
+/// A draw f ~ GP(mean, β² cov) from a posterior, by decoupled sampling (Wilson et al. 2020,
+/// "Efficiently sampling functions from Gaussian process posteriors"), widened by β as in FTS
+/// Algorithm 1 line 4.
 ///
 /// f(x) = β f₀(x) + k(x, X) v,   v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε),   f₀ = φ·ω₀ a draw of the prior
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ pub struct PathwiseSample<'a> {
     map: FeatureMap,
     /// β ω₀, padded.
     prior_weights: Vec<f64>,
-    /// v, padded to the kernel's row length.
+    /// v, padded to the row length of the kernel.
     coefficients: Vec<f64>,
 }
 
@@ -95,7 +97,7 @@ impl Function for PathwiseSample<'_> {
                 for (j, g) in gradient.iter_mut().enumerate() {
                     let moment = lanes::dot_difference(slopes, x[j], columns.coordinate(j));
                     let lengthscale = kernel.lengthscales()[j];
-                    *g -= moment / lengthscale / lengthscale; // twice, as ℓ² may underflow
+                    *g -= moment / lengthscale / lengthscale; // not by ℓ², which may underflow
                 }
                 prior + lanes::dot(cross, &sample.coefficients)
             }

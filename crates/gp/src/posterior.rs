@@ -8,14 +8,16 @@ use fedbo_streams::Stream;
 use crate::linalg::{PackedLower, SpdFactor};
 use crate::{Columns, GpError, Kernel, lanes};
 
-/// Number of observations appended in one pass over the factor: their rows stay in the cache.
+/// Number of observations appended in one pass over the factor, so that their rows stay in the
+/// cache.
 const BLOCK: usize = 8;
 
 /// A Gaussian process conditioned on n observations (FTS eq. (1)).
 ///
 /// mean(x) = k(x, X) α,   var(x) = k(x, x) − ‖L⁻¹ k(X, x)‖²,   α = (L Lᵀ)⁻¹ y,   L Lᵀ = k(X, X) + σ² I
 ///
-/// The prior mean is 0; outputs are standardized (or not) by the caller. With n = 0 it is the prior.
+/// The prior mean is 0. The caller standardizes the outputs, or leaves them raw. With n = 0 this is
+/// the prior.
 #[derive(Clone, Debug)]
 pub struct Posterior {
     kernel: Kernel,
@@ -31,7 +33,8 @@ impl Posterior {
     /// Conditions on inputs X (n×d) and outputs y (n) with noise variance σ² ≥ 0. Cost O(n³).
     ///
     /// # Errors
-    /// If σ² is negative or not finite, an observation is not finite, or the covariance has no Cholesky factor.
+    /// If σ² is negative or not finite, an observation is not finite, or the covariance has no
+    /// Cholesky factor.
     ///
     /// # Panics
     /// If shapes differ.
@@ -60,11 +63,11 @@ impl Posterior {
         Ok(Self { columns, kernel, noise_variance, inputs, y, factor, alpha })
     }
 
-    /// Adds one observation. Cost O(n²): the factor is extended, not rebuilt, unless the new pivot
-    /// is too small for the current jitter.
+    /// Adds one observation. Costs O(n²), because the factor is extended rather than rebuilt,
+    /// unless the new pivot is too small for the current jitter.
     ///
     /// # Errors
-    /// As [`Posterior::new`]; the posterior is then unchanged.
+    /// Same as [`Posterior::new`]. The posterior is then unchanged.
     pub fn append(&mut self, x: &[f64], y: f64) -> Result<(), GpError> {
         if !(y.is_finite() && x.iter().all(|v| v.is_finite())) {
             return Err(GpError::NotFinite { index: self.len() });
@@ -74,8 +77,8 @@ impl Posterior {
         Ok(())
     }
 
-    /// Adds the given observations up to the first that cannot extend the factor, without updating
-    /// α. Returns the number added.
+    /// Adds the given observations up to the first one that cannot extend the factor, without
+    /// updating α. Returns the number of added observations.
     fn push_block(&mut self, inputs: &Points, y: &[f64], range: Range<usize>) -> usize {
         let (n, dim) = (self.len(), inputs.dim());
         let mut all = self.inputs.clone();
@@ -114,11 +117,11 @@ impl Posterior {
         Ok(())
     }
 
-    /// Adds m observations in order, with the same bits as repeated [`Posterior::append`]. Cost
+    /// Adds m observations in order. Gives the same bits as repeated [`Posterior::append`]. Cost
     /// O(n² m).
     ///
     /// # Errors
-    /// As [`Posterior::new`].
+    /// Same as [`Posterior::new`].
     ///
     /// # Panics
     /// If shapes differ.
@@ -130,7 +133,7 @@ impl Posterior {
             let end = (done + BLOCK).min(y.len());
             done += self.push_block(inputs, y, done..end);
             if done < end {
-                self.push(inputs.row(done), y[done])?; // refactors
+                self.push(inputs.row(done), y[done])?; // refactors the covariance
                 done += 1;
             }
         }
@@ -169,7 +172,7 @@ impl Posterior {
         self.y.is_empty()
     }
 
-    /// Its kernel.
+    /// The kernel.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -179,12 +182,12 @@ impl Posterior {
         self.noise_variance
     }
 
-    /// X, n×d.
+    /// X (n×d).
     pub fn inputs(&self) -> &Points {
         &self.inputs
     }
 
-    /// y, n.
+    /// y (n).
     pub fn outputs(&self) -> &[f64] {
         &self.y
     }
@@ -194,12 +197,13 @@ impl Posterior {
         &self.alpha
     }
 
-    /// L and its jitter.
+    /// L with its jitter.
     pub fn factor(&self) -> &SpdFactor {
         &self.factor
     }
 
-    /// The largest mean at an observed input, max_i (y − (σ² + jitter) α)_i; −∞ without observations. Cost O(n).
+    /// The largest mean at an observed input, max_i (y − (σ² + jitter) α)_i, or −∞ without
+    /// observations. Cost O(n).
     pub fn largest_mean(&self) -> f64 {
         let ridge = self.noise_variance + self.factor.jitter();
         let means = self.y.iter().zip(&self.alpha).map(|(y, a)| y - ridge * a);
@@ -217,7 +221,8 @@ impl Posterior {
         lanes::wide_dot(&cross, &self.alpha)
     }
 
-    /// Posterior mean and variance of the latent function at x; the variance is never below 0. Cost O(n²).
+    /// Posterior mean and variance of the latent function at x. The variance is never below 0. Cost
+    /// O(n²).
     pub fn mean_variance(&self, x: &[f64]) -> (f64, f64) {
         let mut cross = self.kernel.row(x, &self.columns);
         cross.truncate(self.len());
@@ -227,7 +232,8 @@ impl Posterior {
         (mean, (self.kernel.outputscale() - explained).max(0.0))
     }
 
-    /// Joint posterior of the latent function at m points: mean (m) and the covariance's lower triangle. Cost O(n² m + n m²).
+    /// Joint posterior of the latent function at m points: the mean (m) and the lower triangle of
+    /// the covariance. Cost O(n² m + n m²).
     pub fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower) {
         let mut mean = Vec::with_capacity(points.len());
         let mut cross: Vec<Vec<f64>> = Vec::with_capacity(points.len());
@@ -248,8 +254,8 @@ impl Posterior {
     }
 
     /// v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε) with ε ~ N(0, I), so that β f₀(x) + k(x, X) v is a draw
-    /// of N(mean, β² cov) if f₀ is a draw of the prior (Wilson et al. 2020). `prior` holds f₀(X); v
-    /// is padded to the kernel's row length. Cost O(n²).
+    /// from N(mean, β² cov) if f₀ is a draw from the prior (Wilson et al. 2020). `prior` contains
+    /// f₀(X). v is padded to the row length of the kernel. Cost O(n²).
     pub(crate) fn path_coefficients(
         &self,
         prior: Vec<f64>,
@@ -269,8 +275,8 @@ impl Posterior {
         v
     }
 
-    /// One draw of the latent function at m points, f ~ N(mean, β² cov), by a Cholesky factor of
-    /// the dense posterior covariance. Cost O(m³). It is the reference for the faster samplers.
+    /// Draws the latent function at m points, f ~ N(mean, β² cov), by a Cholesky factor of the
+    /// dense posterior covariance. Cost O(m³). It is the reference for the faster samplers.
     ///
     /// # Errors
     /// If the covariance has no Cholesky factor.
@@ -286,7 +292,7 @@ impl Posterior {
     }
 }
 
-/// Refuses NaN and infinities; the error names the observation.
+/// Rejects NaN and infinities. The error contains the index of the observation.
 fn check_finite(inputs: &Points, y: &[f64]) -> Result<(), GpError> {
     for (index, (x, y)) in inputs.rows().zip(y).enumerate() {
         if !(y.is_finite() && x.iter().all(|v| v.is_finite())) {

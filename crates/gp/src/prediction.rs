@@ -1,4 +1,4 @@
-//! Mean and variance of a posterior, at one point with gradients, or at many points.
+//! Mean and variance of a posterior, at a single point with gradients or at many points.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,19 @@ use fedbo_optim::Points;
 use crate::linalg::{PackedLower, solve_lower_block};
 use crate::{Posterior, lanes};
 
-/// Maximum number of observations for which a search forms L⁻¹.
+/// Maximum number of observations at which a search forms L⁻¹.
 ///
 /// Two products with L⁻¹ are then several times faster than two triangular solves, which have
 /// row-by-row dependencies. With more observations both are limited by memory.
 const INVERTED_MAX: usize = 700;
 
-/// Number of points solved together: a block of right-hand sides stays in the cache.
+/// Number of points solved together, so that a block of right-hand sides stays in the cache.
 const BLOCK: usize = 64;
 
-/// Fewer points are solved one by one, because the blocked solve first copies the factor.
+/// Fewer points than this are solved one by one, because the blocked solve first copies the factor.
 const FEW: usize = 16;
 
-/// A posterior for predictions at one point after another, as in a search.
+/// A posterior that is prepared for predictions at one point after another, as in a search.
 #[derive(Clone, Debug)]
 pub struct Predictor<'a> {
     posterior: Cow<'a, Posterior>,
@@ -27,7 +27,7 @@ pub struct Predictor<'a> {
     inverse: Option<PackedLower>,
 }
 
-/// A posterior's prediction of the latent function at one point x.
+/// A posterior's prediction of the latent function at a point x.
 ///
 /// mean(x) = k(x, X) α,   var(x) = k(x, x) − ‖v‖²,   v = L⁻¹ k(X, x)
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Prediction<'a> {
     x: &'a [f64],
     mean: f64,
     whitened: Vec<f64>,
-    /// a² g(r), padded: see the kernel's profile.
+    /// a² g(r), padded; see the profile of the kernel.
     slopes: Vec<f64>,
 }
 
@@ -47,7 +47,7 @@ impl Prediction<'_> {
         self.mean
     }
 
-    /// var(x), never below 0.
+    /// var(x), which is never below 0.
     pub fn variance(&self) -> f64 {
         let explained = lanes::wide_dot(&self.whitened, &self.whitened);
         (self.posterior.kernel().outputscale() - explained).max(0.0)
@@ -59,13 +59,13 @@ impl Prediction<'_> {
         &self.whitened
     }
 
-    /// Writes the gradient in x of m·mean(x) + w·v(x) for constants m and w (n), d numbers. With
+    /// Writes the gradient in x of m·mean(x) + w·v(x), d numbers, for constants m and w (n). With
     /// m = 0 and w = −2v it is the gradient of the variance. Cost O(n²).
     ///
     /// (m α + L⁻ᵀ w)·∂k(X, x)/∂x_j,   ∂k(X_i, x)/∂x_j = −a² g(r_i) (x_j − X_ij)/ℓ_j²
     ///
     /// # Panics
-    /// If w does not have n entries, or `gradient` does not have d.
+    /// If w does not have n entries, or `gradient` does not have d entries.
     pub fn gradient(&self, mean_weight: f64, mut whitened_weights: Vec<f64>, gradient: &mut [f64]) {
         let posterior = self.posterior;
         assert_eq!(gradient.len(), self.x.len());
@@ -83,7 +83,7 @@ impl Prediction<'_> {
                 let lengthscales = posterior.kernel().lengthscales();
                 for (j, g) in gradient.iter_mut().enumerate() {
                     let moment = lanes::dot_difference(weights, x[j], posterior.columns().coordinate(j));
-                    *g = -moment / lengthscales[j] / lengthscales[j]; // twice, as ℓ² may underflow
+                    *g = -moment / lengthscales[j] / lengthscales[j]; // not by ℓ², which may underflow
                 }
             }
         }
@@ -97,10 +97,10 @@ impl Predictor<'_> {
         &self.posterior
     }
 
-    /// The prediction at x (d). Cost O(n²).
+    /// Returns the prediction at x (d). Cost O(n²).
     ///
     /// # Panics
-    /// If x has another dimension than the kernel.
+    /// If the dimension of x differs from that of the kernel.
     pub fn predict<'b>(&'b self, x: &'b [f64]) -> Prediction<'b> {
         let posterior = self.posterior();
         assert_eq!(x.len(), posterior.kernel().dim());
@@ -125,12 +125,14 @@ impl Predictor<'_> {
 }
 
 impl Posterior {
-    /// A predictor for many single points. Cost O(n³) for up to a few hundred observations.
+    /// Returns a predictor for many single points. Costs O(n³) for up to a few hundred
+    /// observations.
     pub fn predictor(&self) -> Predictor<'_> {
         Predictor { inverse: self.inverse_for_search(), posterior: Cow::Borrowed(self) }
     }
 
-    /// The same for a posterior that does not change: the work is done once for all searches.
+    /// Like [`Posterior::predictor`], for a posterior that no longer changes. The work is done once
+    /// for all searches.
     pub fn into_predictor(self) -> Predictor<'static> {
         Predictor { inverse: self.inverse_for_search(), posterior: Cow::Owned(self) }
     }
@@ -139,9 +141,9 @@ impl Posterior {
         (self.len() <= INVERTED_MAX).then(|| self.factor().inverse_factor())
     }
 
-    /// Passes mean, variance (never below 0) and v of every point in turn to `visit`. Agrees with
-    /// [`Predictor::predict`] up to rounding. Cost O(n² m) for m points, by blocked triangular
-    /// solves.
+    /// Passes the mean, the variance (never below 0) and v of every point to `visit`, in order.
+    /// Agrees with [`Predictor::predict`] up to rounding. Costs O(n² m) for m points, by blocked
+    /// triangular solves.
     pub fn predict_each(&self, points: &Points, mut visit: impl FnMut(f64, f64, &[f64])) {
         let n = self.len();
         if points.len() < FEW {
@@ -172,7 +174,8 @@ impl Posterior {
         }
     }
 
-    /// Means and variances at m points, m numbers each: see [`Posterior::predict_each`].
+    /// Returns the means and variances at m points, m numbers each. See
+    /// [`Posterior::predict_each`].
     pub fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>) {
         let (mut means, mut variances) = (Vec::new(), Vec::new());
         self.predict_each(points, |mean, variance, _| {
@@ -198,7 +201,7 @@ mod tests {
     }
 
     /// The joint posterior is the oracle, for few points and for several blocks. Noise of 1e-4
-    /// amplifies rounding 1e4 times.
+    /// amplifies rounding by a factor of 1e4.
     #[test]
     fn means_and_variances_are_those_of_the_joint_posterior() {
         for n in [0, 1, 37] {
@@ -216,7 +219,8 @@ mod tests {
         }
     }
 
-    /// L⁻¹ and triangular solves agree for a noise so small that rounding is amplified 1e6 times.
+    /// L⁻¹ and triangular solves agree for noise so small that rounding is amplified by a factor of
+    /// 1e6.
     #[test]
     fn a_formed_inverse_gives_what_solves_give() {
         let kernel = Kernel::isotropic(Family::Matern52, 3, 0.5, 1.0).unwrap();
@@ -241,7 +245,8 @@ mod tests {
         }
     }
 
-    /// Central differences with a step of 1e-5, of m·mean + w·v for random w and of the variance.
+    /// Central differences with a step of 1e-5, for m·mean + w·v with random w and for the
+    /// variance.
     #[test]
     fn gradients_agree_with_differences() {
         for family in [Family::SquaredExponential, Family::Matern32, Family::Matern52] {
@@ -275,9 +280,9 @@ mod tests {
         }
     }
 
-    /// A block of observations gives the same factor as single appends, to the last bit. This
-    /// includes an observation that cannot be appended at the current jitter (a repeated point
-    /// without noise).
+    /// A block of observations gives the same factor as single appends, bit for bit. This includes
+    /// an observation that cannot be appended at the current jitter (a repeated point without
+    /// noise).
     #[test]
     fn blocks_are_appended_as_single_observations_are() {
         for (noise_variance, repeated) in [(1e-6, false), (0.0, true)] {

@@ -1,5 +1,5 @@
-//! A Gaussian process with prior mean and covariance from other parties, conditioned on a party's
-//! own observations.
+//! A Gaussian process whose prior mean and covariance come from other parties, conditioned on a
+//! party's own observations.
 
 mod draw;
 
@@ -23,7 +23,7 @@ pub use draw::SharedDraw;
 ///
 /// Shapes: X n×d, y n, Ψ n×r. Cost O(n³ + n² r), and O(M r + r² + n²) per point. Only the mean
 /// depends on s by more than a factor, so a grid of sizes costs hardly more than one size. See
-/// [`WeightPrior`] for m and Λ, [`Remainder`] for ρ, τ² and σ².
+/// [`WeightPrior`] for m and Λ, and [`Remainder`] for ρ, τ² and σ².
 #[derive(Clone)]
 pub struct SharedPosterior {
     /// `None` if no functions are shared.
@@ -31,7 +31,7 @@ pub struct SharedPosterior {
     /// T with Λ = Tᵀ T: upper triangular, stored as Tᵀ.
     root: PackedLower,
     kernel: Kernel,
-    /// ρ/a², so that the kernel's own signal variance cancels.
+    /// ρ/a², so that the signal variance of the kernel cancels.
     own_scale: f64,
     remainder: Remainder,
     columns: Columns,
@@ -43,11 +43,11 @@ pub struct SharedPosterior {
     residuals: [Vec<f64>; 2],
     /// K⁻¹ y, and minus K⁻¹ Ψ m.
     coefficients: [Vec<f64>; 2],
-    /// Weights of ψ(x) in the mean: those of y, and those of s.
+    /// Weights of ψ(x) in the mean: those of y, followed by those of s.
     slopes: [Vec<f64>; 2],
 }
 
-/// The prediction of a [`SharedPosterior`] at one point.
+/// The prediction of a [`SharedPosterior`] at a point.
 #[derive(Clone)]
 pub struct SharedPrediction {
     /// The mean at size s is `means[0]` + s `means[1]`.
@@ -63,15 +63,15 @@ pub struct SharedPrediction {
 }
 
 impl SharedPrediction {
-    /// The mean at a size.
+    /// The mean at this size.
     pub fn mean(&self, size: f64) -> f64 {
         self.means[0] + size * self.means[1]
     }
 }
 
 impl SharedPosterior {
-    /// Conditions on inputs X (n×d) and outputs y (n). Only the shape of the kernel matters, not
-    /// its signal variance.
+    /// Conditions on inputs X (n×d) and outputs y (n). Only the shape of the kernel matters; its
+    /// signal variance does not.
     ///
     /// # Errors
     /// If Λ or K has no Cholesky factor.
@@ -92,8 +92,8 @@ impl SharedPosterior {
         Self::of_rows(Some(basis), prior.mean(), root, &rows, kernel, remainder, inputs, y)
     }
 
-    /// The same without shared functions: a party's own Gaussian process, with level and size
-    /// unknown in the same way.
+    /// Creates the process without shared functions: a party's own Gaussian process, whose level
+    /// and size are unknown in the same way.
     ///
     /// # Errors
     /// If K has no Cholesky factor.
@@ -174,7 +174,8 @@ impl SharedPosterior {
         self.kernel.dim()
     }
 
-    /// ln p(y | s), which equals ln p(−y | −s): negative sizes negate the functions. Cost O(n).
+    /// ln p(y | s), which equals ln p(−y | −s), since negative sizes negate the functions. Cost
+    /// O(n).
     pub fn log_evidence(&self, size: f64) -> f64 {
         let [y, mean] = &self.residuals;
         let quadratic: f64 = y.iter().zip(mean).map(|(y, m)| (y / size - m).powi(2)).sum();
@@ -187,11 +188,11 @@ impl SharedPosterior {
             - n * (size.abs().ln() + 0.5 * std::f64::consts::TAU.ln())
     }
 
-    /// Mean and variance of the latent function at one point, for all sizes. `psi` is ψ(x); it is
-    /// not read without shared functions.
+    /// Mean and variance of the latent function at a point, for all sizes. `psi` is ψ(x); it is not
+    /// read if there are no shared functions.
     ///
     /// # Panics
-    /// If x has another dimension, or ψ(x) another length.
+    /// If x or ψ(x) has the wrong length.
     pub fn predict(&self, x: &[f64], psi: &[f64]) -> SharedPrediction {
         assert_eq!(x.len(), self.dim());
         lanes::vectorized! {

@@ -2,10 +2,11 @@
 
 use crate::bad_tail::BadTail;
 
-/// The affine map y ↦ (y/s − m)/v with s = max|y|, m the mean and v the standard deviation of y/s.
+/// The affine map y ↦ (y/s − m)/v, where s = max|y|, m is the mean and v the standard deviation of
+/// y/s.
 ///
-/// Dividing by s first keeps outputs near the ends of the floating-point range from overflowing. A
-/// robust map compresses penalties before that ([`Standardizer::robust`]).
+/// Dividing by s first keeps outputs near the ends of the floating-point range from overflowing.
+/// Before that, a robust map compresses penalties ([`Standardizer::robust`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standardizer {
     tail: BadTail,
@@ -18,9 +19,10 @@ impl Standardizer {
     /// The identity.
     pub const RAW: Self = Self { tail: BadTail::NONE, scale: 1.0, mean: 0.0, std: 1.0 };
 
-    /// The map for these finite outputs (larger is better), after compressing penalties: outputs
-    /// more than twelve times as far below the best as the worst ordinary one, or five times if
-    /// they are several and nearly equal. Without penalties it equals [`Standardizer::new`].
+    /// Returns the map for these finite outputs (larger is better) after compressing penalties.
+    /// Penalties are outputs more than twelve times as far below the best output as the worst
+    /// ordinary one, or five times as far if there are several and they are nearly equal. Without
+    /// penalties the map equals [`Standardizer::new`].
     ///
     /// A penalty of any size, such as 1e12 for a crash, then leaves the ordinary outputs separate.
     /// Cost O(n log n).
@@ -33,8 +35,8 @@ impl Standardizer {
         Self { tail, ..Self::new(&drawn_in) }
     }
 
-    /// The map for these finite outputs. Constant outputs (spread below 1e-15 of their size) and an
-    /// empty list are centred but not scaled.
+    /// Returns the map for these finite outputs. Constant outputs (spread below 1e-15 of their
+    /// size) and an empty list are centred but not scaled.
     pub fn new(y: &[f64]) -> Self {
         let scale = y.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
         if y.is_empty() || scale <= 0.0 {
@@ -42,7 +44,7 @@ impl Standardizer {
         }
         if y.iter().all(|v| v.to_bits() == y[0].to_bits()) {
             // The computed mean would differ from the constant by rounding, which must not be
-            // magnified.
+            // amplified.
             return Self { tail: BadTail::NONE, scale, mean: y[0] / scale, std: 1.0 };
         }
         #[expect(
@@ -56,12 +58,12 @@ impl Standardizer {
         Self { tail: BadTail::NONE, scale, mean, std }
     }
 
-    /// y in standard units.
+    /// Converts an output to standard units.
     pub fn standardize(&self, y: f64) -> f64 {
         (self.tail.apply(y) / self.scale - self.mean) / self.std
     }
 
-    /// Converts a standard deviation in standard units to the units of the outputs, among ordinary
+    /// Converts a standard deviation in standard units to the units of the outputs, for ordinary
     /// outputs.
     pub fn restore_std(&self, std: f64) -> f64 {
         std * self.std * self.scale
@@ -102,7 +104,7 @@ mod tests {
             let map = Standardizer::new(&y);
             assert!(y.iter().all(|v| map.standardize(*v).abs() < 1e-12));
         }
-        // Six times a sixth of a number is not exactly the number.
+        // Six times a sixth of a number is not exactly that number.
         for n in 1..30 {
             let map = Standardizer::new(&vec![0.37; n]);
             assert_eq!(map.standardize(0.37).to_bits(), 0.0_f64.to_bits(), "{n}");

@@ -1,5 +1,5 @@
-//! A posterior over weights as mean and covariance: a whole model of a function, as numbers for a
-//! message.
+//! A posterior over weights as a mean and a covariance: a complete model of a function, as numbers
+//! for a message.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,17 +9,18 @@ use fedbo_optim::Points;
 use crate::linalg::{PackedLower, SpdFactor};
 use crate::{FeatureMap, FunctionBasis, GpError, WeightPrior, WeightStatistics, lanes};
 
-/// The Gaussian process f(x) = (φ(x) − c)·ω with ω ~ N(ν, C), on a feature map shared by sender and
-/// receiver (FTS section 3.2).
+/// The Gaussian process f(x) = (φ(x) − c)·ω with ω ~ N(ν, C), on a feature map that the sender and
+/// the receiver share (FTS section 3.2).
 ///
 /// mean(x) = φ(x)·ν − c·ν,   var(x) = ‖T φ(x) − T c‖²,   C = Tᵀ T
 /// Shapes: ν M, C M×M, T k×M, φ(x) M. Cost: O(k M) per point.
 ///
-/// [`WeightMoments::new`] has all M weights (k = M) and c = 0, [`WeightMoments::of_statistics`] k = r shared functions.
+/// [`WeightMoments::new`] uses all M weights (k = M) and c = 0. [`WeightMoments::of_statistics`]
+/// uses k = r shared functions.
 #[derive(Clone)]
 pub struct WeightMoments {
     map: Arc<FeatureMap>,
-    /// ν with padding.
+    /// ν, including padding.
     mean: Vec<f64>,
     /// T.
     root: Root,
@@ -34,7 +35,7 @@ pub struct WeightMoments {
 enum Root {
     /// Lower triangular.
     Lower(PackedLower),
-    /// Rows of M numbers, with padding.
+    /// Rows of M numbers, including padding.
     Rows(Vec<Vec<f64>>),
 }
 
@@ -49,18 +50,18 @@ impl Root {
 }
 
 impl fmt::Debug for WeightMoments {
-    /// Prints lengths only, so that weights stay out of logs.
+    /// Prints only lengths, so that no weights reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WeightMoments {{ {} features }}", self.map.n_features())
     }
 }
 
 impl WeightMoments {
-    /// Creates the model from ν (M) and C = σ² Σ⁻¹ (M×M row-major, only the lower triangle is
-    /// read); c = 0. Cost O(M³).
+    /// Creates the model from ν (M) and C = σ² Σ⁻¹ (M×M row-major, of which only the lower triangle
+    /// is read), with c = 0. Cost O(M³).
     ///
-    /// The paper sends Σ⁻¹ instead of C. σ² is known to all agents, and the entries of C stay below
-    /// the prior's 1, however small σ² is.
+    /// The paper sends Σ⁻¹ instead of C. All agents know σ², and the entries of C stay below 1, the
+    /// prior variance, no matter how small σ² is.
     ///
     /// # Errors
     /// If a length does not match the map, a number is not finite, or C is not positive definite.
@@ -76,7 +77,7 @@ impl WeightMoments {
                 return Err(GpError::NotFinite { index });
             }
         }
-        // With rows and columns in reverse order C = L Lᵀ, so that T_ij = L_{M−1−j, M−1−i}:
+        // With rows and columns in reverse order, C = L Lᵀ, so that T_ij = L_{M−1−j, M−1−i} and
         // products read the rows of T.
         let mut reversed = PackedLower::zeros(m);
         for i in 0..m {
@@ -96,7 +97,8 @@ impl WeightMoments {
         Ok(Self { map, mean, root: Root::Lower(factor), mean_offset: 0.0, offsets: vec![0.0; m] })
     }
 
-    /// The function described by a party's statistics A, b, with mean 0 and spread 1 over the cube:
+    /// The function that a party's statistics A, b describe, with mean 0 and spread 1 over the
+    /// cube:
     ///
     /// f(x) = (ψ(x) − ψ̄)·w/s,   w ~ N(w̄, P),   P = (I + A)⁻¹,   w̄ = P b
     ///
@@ -104,14 +106,14 @@ impl WeightMoments {
     ///
     /// This is the sender's posterior under w ~ N(0, I). Its level and size are those of outputs
     /// standardized over points of the whole cube, because statistics contain neither the sender's
-    /// inputs nor its units. The remainder, which the statistics do not describe, is omitted. Here
-    /// C = R P Rᵀ/s². Cost O(r³ + M r²).
+    /// inputs nor its units. The remainder is omitted, because the statistics do not describe it.
+    /// Here C = R P Rᵀ/s². Cost O(r³ + M r²).
     ///
     /// # Errors
     /// If I + A is not positive definite, or the function does not vary over the cube.
     ///
     /// # Panics
-    /// If the statistics have another number of functions.
+    /// If the statistics have a different number of functions.
     pub fn of_statistics(
         basis: &FunctionBasis,
         statistics: &WeightStatistics,
@@ -129,7 +131,7 @@ impl WeightMoments {
             square -= 2.0 * centre[i] * off;
         }
         let size = crate::positive("square of the spread of a party's function", square)?.sqrt();
-        // P/s² = L Lᵀ, so that the rows of T = Lᵀ Rᵀ are R times the columns of L.
+        // P/s² = L Lᵀ, so the rows of T = Lᵀ Rᵀ are R times the columns of L.
         let lower = SpdFactor::new(&covariance)?;
         let (mut rows, mut offsets) = (Vec::with_capacity(rank), Vec::with_capacity(rank));
         for j in 0..rank {
@@ -154,7 +156,7 @@ impl WeightMoments {
         &self.map
     }
 
-    /// Means and variances of f at m points, m numbers each.
+    /// Returns the means and variances of f at m points, m numbers each.
     pub fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>) {
         lanes::vectorized! {
             fn work(moments: &WeightMoments, points: &Points) -> (Vec<f64>, Vec<f64>) {
@@ -189,7 +191,7 @@ impl WeightMoments {
         lanes::dot(row, &phi[..row.len()]) - self.offsets[i]
     }
 
-    /// Mean and variance of f at x (d); writes their gradients. Cost O(k M + M d).
+    /// Returns the mean and variance of f at x (d), and writes their gradients. Cost O(k M + M d).
     ///
     /// # Panics
     /// If a length differs from d.
@@ -220,7 +222,7 @@ impl WeightMoments {
                 }
                 mean_gradient.fill(0.0);
                 let mean = map.weighted_sum_gradient(x, &moments.mean, phi, sines, mean_gradient);
-                // ∇‖T φ − T c‖² = 2 ∇(φ·w) with w = C (φ − c) held fixed.
+                // ∇‖T φ − T c‖² = 2 ∇(φ·w), where w = C (φ − c) is held fixed.
                 variance_gradient.fill(0.0);
                 map.weighted_sum_gradient(x, weights, phi, sines, variance_gradient);
                 for slope in variance_gradient {
@@ -234,8 +236,8 @@ impl WeightMoments {
         work(self, x, mean_gradient, variance_gradient)
     }
 
-    /// Joint distribution of f at m points: mean (m) and the covariance's lower triangle. Cost
-    /// O(k M m + k m²).
+    /// Returns the joint distribution of f at m points: the mean (m) and the lower triangle of the
+    /// covariance. Cost O(k M m + k m²).
     pub fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower) {
         let features = self.map.feature_rows(points);
         let (mut means, mut whitened) = (Vec::new(), Vec::new());
@@ -251,7 +253,7 @@ impl WeightMoments {
         }
         (means, covariance)
     }
-    /// T φ − T c, k numbers.
+    /// T φ − T c (k).
     fn whiten(&self, phi: &[f64]) -> Vec<f64> {
         lanes::vectorized! {
             fn work(moments: &WeightMoments, phi: &[f64]) -> Vec<f64> {

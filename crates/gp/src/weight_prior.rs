@@ -1,5 +1,5 @@
-//! A prior of functions learned from several parties: mean and covariance of their coefficients, by
-//! empirical Bayes.
+//! A prior over functions that is learned from several parties by empirical Bayes: the mean and
+//! covariance of their coefficients.
 
 use std::fmt;
 
@@ -62,29 +62,29 @@ pub struct WeightStatistics {
 }
 
 impl fmt::Debug for WeightStatistics {
-    /// Prints lengths only, so that information about an objective stays out of logs.
+    /// Prints only lengths, so that no information about an objective reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WeightStatistics {{ {} coefficients }}", self.rank())
     }
 }
 
 impl WeightStatistics {
-    /// Statistics of outputs y (n) at inputs X (n×d), in the party's own units: outputs are divided
-    /// by a size s. s is the most likely size under the prior w ~ N(0, I), or the size of the
-    /// coefficients if that is larger.
+    /// Statistics of outputs y (n) at inputs X (n×d) in the party's own units, in which outputs are
+    /// divided by a size s. s is the most likely size under the prior w ~ N(0, I), or the size of
+    /// the coefficients if that is larger.
     ///
     /// s² = max(yᵀ (Ψ Ψᵀ + D)⁻¹ y / n, ‖w̄‖²/(r − tr P)),   P = (I + A)⁻¹,   w̄ = P Ψᵀ D⁻¹ y
     ///
     /// The first term falls as 1/n for smooth outputs, because their residuals are far below the
-    /// agreed noise. The second term bounds the mean square of coefficients by 1 for every n. Also
-    /// returns level and size of the outputs, where
+    /// agreed noise. The second term keeps the mean square of the coefficients at most 1 for every
+    /// n. Also returns the level and size of the outputs, where
     ///
     /// level = τ² 1ᵀ (Ψ Ψᵀ + D)⁻¹ y
     ///
     /// is the mean of the level under the same prior. The units are `None` if the outputs have no
     /// size.
     ///
-    /// The kernel gives the shape of k. Cost O(n³ + n² r + n r²).
+    /// The kernel determines the shape of k. Cost O(n³ + n² r + n r²).
     ///
     /// # Errors
     /// If D has no Cholesky factor.
@@ -132,26 +132,28 @@ impl WeightStatistics {
         let known: f64 = (0..rank).map(|i| 1.0 - covariance.row(i)[i]).sum();
         let of_mean = if known > 0.0 { lanes::wide_dot(&mean, &mean) / known } else { 0.0 };
         let size = of_outputs.max(of_mean).sqrt();
-        // Outputs that are all 0 have no size and indicate that w is near 0.
+        // Outputs that are all 0 have no size, and indicate that w is near 0.
         let unit = if size > 0.0 { 1.0 / size } else { 0.0 };
         let statistics =
             Self { information: raw.information.iter().map(|v| v * unit).collect(), ..raw };
         Ok((statistics, (size > 0.0).then_some(Units { level, size })))
     }
 
-    /// Refuses statistics that cannot come from observations: A is not a covariance, or is larger
-    /// than `n_most` observations with noise σ² = `least_noise` can give; the mean square of
-    /// coefficients, at most 1 for honest parties, exceeds 10; or b contains information that A
-    /// does not.
+    /// Rejects statistics that cannot come from observations. This is the case if A is not a
+    /// covariance, if A is too large for `n_most` observations with noise σ² = `least_noise`, if
+    /// the mean square of the coefficients, which is at most 1 for honest parties, exceeds 10, or
+    /// if b contains information that A does not.
     ///
-    /// tr A ≤ n/σ², as ‖ψ(x)‖² ≤ 1,   w̄ᵀ A⁻¹ b = yᵀ D⁻¹ Ψ (I + A)⁻¹ A⁻¹ Ψᵀ D⁻¹ y ≤ yᵀ (Ψ Ψᵀ + D)⁻¹ y ≤ n
+    /// tr A ≤ n/σ², because ‖ψ(x)‖² ≤ 1
     ///
-    /// By the second inequality, b lies in the range of A; otherwise the evidence has no maximum.
+    /// w̄ᵀ A⁻¹ b = yᵀ D⁻¹ Ψ (I + A)⁻¹ A⁻¹ Ψᵀ D⁻¹ y ≤ yᵀ (Ψ Ψᵀ + D)⁻¹ y ≤ n
+    ///
+    /// By the second inequality, b lies in the range of A. Otherwise the evidence has no maximum.
     ///
     /// # Errors
     /// If the statistics fail a check.
     pub fn check(&self, n_most: usize, least_noise: f64) -> Result<(), Implausible> {
-        /// Rounding error of an eigenvalue, as a share of the largest entry.
+        /// Rounding error of an eigenvalue, as a fraction of the largest entry.
         const ROUNDING: f64 = 1e-11;
         const MEAN_SQUARE_MAX: f64 = 10.0;
         let rank = self.rank();
@@ -187,7 +189,7 @@ impl WeightStatistics {
         if mean_square <= MEAN_SQUARE_MAX { Ok(()) } else { Err(Implausible::TooLarge) }
     }
 
-    /// The statistics of no observations.
+    /// The statistics of an empty set of observations.
     pub fn none(rank: usize) -> Self {
         Self { precision: PackedLower::zeros(rank), information: vec![0.0; rank] }
     }
@@ -197,7 +199,7 @@ impl WeightStatistics {
         self.information.len()
     }
 
-    /// The numbers of a message: b (r), then A by rows of its lower triangle (r(r+1)/2).
+    /// The numbers for a message: b (r), followed by the lower triangle of A by rows (r(r+1)/2).
     pub fn numbers(&self) -> Vec<f64> {
         let rows = (0..self.rank()).flat_map(|i| self.precision.row(i));
         self.information.iter().chain(rows).copied().collect()
@@ -208,7 +210,7 @@ impl WeightStatistics {
         rank + rank * (rank + 1) / 2
     }
 
-    /// Parses the numbers of a message. A party may send any numbers: see
+    /// Parses the numbers of a message. A party may send arbitrary numbers: see
     /// [`WeightStatistics::check`].
     ///
     /// # Errors
@@ -235,8 +237,8 @@ impl WeightStatistics {
         Ok(Self { precision, information: information.to_vec() })
     }
 
-    /// Mean of w given these statistics under the prior N(0, I): the content of a message with r
-    /// numbers.
+    /// The mean of w given these statistics under the prior N(0, I): the content of a message with
+    /// r numbers.
     ///
     /// # Errors
     /// If I + A is not positive definite.
@@ -249,37 +251,37 @@ impl WeightStatistics {
 /// Level and size of a party's outputs: y = level + s (ψ(x)·w + r(x) + noise).
 #[derive(Clone, Copy, PartialEq)]
 pub struct Units {
-    /// The value if all other terms are 0, in units of the outputs.
+    /// The value if all other terms are 0, in the units of the outputs.
     pub level: f64,
     /// s > 0.
     pub size: f64,
 }
 
-/// The reason why statistics cannot come from observations. It contains none of their numbers.
+/// The reason why statistics cannot come from observations. Contains none of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Implausible {
     /// The matrix has a negative eigenvalue.
-    #[error("the statistics are of no observations: their matrix is not positive semidefinite")]
+    #[error("no observations have these statistics: their matrix is not positive semidefinite")]
     NoCovariance,
-    /// The matrix is larger than the maximum number of observations can give.
-    #[error("the statistics claim to know more than any party can have observed")]
+    /// The matrix is too large for the maximum number of observations.
+    #[error("the statistics contain more information than any party can have observed")]
     TooMuch,
-    /// The coefficients are larger than those of outputs in the party's own units.
-    #[error("the coefficients are far larger than those of outputs in their own units")]
+    /// The coefficients are too large for outputs in the party's own units.
+    #[error("the coefficients are too large for outputs in the party's own units")]
     TooLarge,
 }
 
-/// w ~ N(m, Λ): the common part of the functions of a federation.
+/// w ~ N(m, Λ): the part that the functions of a federation have in common.
 #[derive(Clone, PartialEq)]
 pub struct WeightPrior {
-    /// m, r numbers.
+    /// m (r).
     mean: Vec<f64>,
-    /// Λ, lower triangle.
+    /// Λ as a lower triangle.
     covariance: PackedLower,
 }
 
 impl fmt::Debug for WeightPrior {
-    /// Prints lengths only.
+    /// Prints only lengths.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WeightPrior {{ {} coefficients }}", self.mean.len())
     }
@@ -288,13 +290,13 @@ impl fmt::Debug for WeightPrior {
 /// The prior beliefs about m and Λ before any message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeightPriorSettings {
-    /// ν₀ > 0: weight of the belief Λ = I, as a number of parties.
+    /// ν₀ > 0: weight of the belief Λ = I, as an equivalent number of parties.
     pub covariance_weight: f64,
-    /// κ₀ ≥ 0: weight of the belief m = 0, as a number of parties.
+    /// κ₀ ≥ 0: weight of the belief m = 0, as an equivalent number of parties.
     pub mean_weight: f64,
     /// Maximum number of steps of expectation-maximization.
     pub n_steps: u32,
-    /// Minimum gain of a step in the objective; the iteration stops after a step with a smaller
+    /// Minimum gain of a step in the objective. The iteration stops after a step with a smaller
     /// gain.
     pub least_gain: f64,
 }
@@ -333,24 +335,24 @@ impl WeightPrior {
         &self.mean
     }
 
-    /// Λ, lower triangle.
+    /// Λ as a lower triangle.
     pub fn covariance(&self) -> &PackedLower {
         &self.covariance
     }
 
-    /// The (m, Λ) that makes the messages of N parties likely, by some steps of
-    /// expectation-maximization from (0, I).
+    /// Returns the (m, Λ) that makes the messages of N parties likely, by a number of
+    /// expectation-maximization steps from (0, I).
     ///
     /// P_n = (Λ⁻¹ + A_n)⁻¹,   μ_n = P_n (Λ⁻¹ m + b_n)
     ///
     /// m ← Σ μ_n/(N + κ₀),   Λ ← (ν₀ I + κ₀ m mᵀ + Σ [(μ_n − m)(μ_n − m)ᵀ + P_n])/(ν₀ + N)
     ///
-    /// No step lowers the penalized evidence Σ ln p(y_n | m, Λ) − ½ ν₀ (ln |Λ| + tr Λ⁻¹) − ½ κ₀
+    /// No step decreases the penalized evidence Σ ln p(y_n | m, Λ) − ½ ν₀ (ln |Λ| + tr Λ⁻¹) − ½ κ₀
     /// mᵀΛ⁻¹m. Cost O(N r³) per step.
     ///
     /// # Errors
-    /// If Λ has no Cholesky factor, or if statistics give no posterior under it; those of real
-    /// observations always give one.
+    /// If Λ has no Cholesky factor, or if statistics yield no posterior under it. The statistics of
+    /// real observations always yield one.
     pub fn fit(
         parties: &[&WeightStatistics],
         rank: usize,
@@ -410,7 +412,7 @@ impl WeightPrior {
         Ok((total, evidence - 0.5 * penalty))
     }
 
-    /// Mean and covariance of w given a party's observations.
+    /// Returns the mean and covariance of w given a party's observations.
     ///
     /// # Errors
     /// If Λ or Λ⁻¹ + A has no Cholesky factor.
@@ -419,11 +421,11 @@ impl WeightPrior {
         Ok((posterior.mean, posterior.covariance))
     }
 
-    /// ln p(y | m, Λ) − ln p(y | w = 0) of a party's observations: the evidence up to a constant
-    /// that does not depend on the prior.
+    /// ln p(y | m, Λ) − ln p(y | w = 0) for a party's observations. This is the evidence up to a
+    /// constant that does not depend on the prior.
     ///
     /// # Errors
-    /// As [`WeightPrior::given`].
+    /// Same as [`WeightPrior::given`].
     pub fn evidence(&self, party: &WeightStatistics) -> Result<f64, GpError> {
         Ok(Precision::of(self)?.given(party)?.evidence)
     }
@@ -440,7 +442,7 @@ struct Precision {
     log_determinant: f64,
 }
 
-/// The distribution of w given observations.
+/// The distribution of w given a party's observations.
 struct Given {
     mean: Vec<f64>,
     covariance: PackedLower,

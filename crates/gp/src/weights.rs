@@ -1,4 +1,4 @@
-//! Bayesian linear regression on random features: the posterior for drawing messages.
+//! Bayesian linear regression on random features: the posterior from which messages are drawn.
 
 use fedbo_optim::{Function, Points};
 use fedbo_streams::Stream;
@@ -6,12 +6,12 @@ use fedbo_streams::Stream;
 use crate::linalg::{PackedLower, SpdFactor, gram_of_columns, gram_of_rows};
 use crate::{FeatureMap, GpError, lanes};
 
-/// The form in which a [`WeightPosterior`] is stored; the two forms are equivalent.
+/// Storage form of a [`WeightPosterior`]. The two forms are equivalent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Factor of Σ = ΦᵀΦ + σ²I, M×M: for t ≥ M.
+    /// Factor of Σ = ΦᵀΦ + σ²I (M×M), for t ≥ M.
     Primal,
-    /// Factor of ΦΦᵀ + σ²I, t×t: for t < M.
+    /// Factor of ΦΦᵀ + σ²I (t×t), for t < M.
     Dual,
 }
 
@@ -20,14 +20,14 @@ pub enum Form {
 /// ω | y ~ N(ν, σ² Σ⁻¹),   Σ = ΦᵀΦ + σ² I,   ν = Σ⁻¹ Φᵀ y
 /// Shapes: Φ t×M, y t, ν M. Cost O(t M min(t, M) + min(t, M)³).
 ///
-/// Deviation: a failed factorization is an error; the authors' DP-FTS-DE code draws a uniform
-/// random vector in this case. Draws use triangular solves of a Cholesky factor; the authors form
-/// Σ⁻¹.
+/// Deviations: a failed factorization is an error, whereas the authors' DP-FTS-DE code draws a
+/// uniform random vector in this case. Draws use triangular solves of a Cholesky factor, whereas
+/// the authors form Σ⁻¹.
 #[derive(Clone, Debug)]
 pub struct WeightPosterior<'a> {
     map: &'a FeatureMap,
     noise_variance: f64,
-    /// Φ row-major, padded rows.
+    /// Φ row-major, with padded rows.
     feature_rows: Vec<f64>,
     y: Vec<f64>,
     form: Form,
@@ -50,10 +50,10 @@ impl<'a> WeightPosterior<'a> {
         Self::in_form(form, map, noise_variance, inputs, y)
     }
 
-    /// Conditions in the given form; both give the same distribution.
+    /// Conditions in the given form. Both forms give the same distribution.
     ///
     /// # Errors
-    /// As [`WeightPosterior::new`].
+    /// Same as [`WeightPosterior::new`].
     pub fn in_form(
         form: Form,
         map: &'a FeatureMap,
@@ -103,14 +103,14 @@ impl<'a> WeightPosterior<'a> {
         Ok(posterior)
     }
 
-    /// ν, M numbers.
+    /// ν (M).
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
-    /// Covariance σ² Σ⁻¹ of the weights, M×M row-major and symmetric. RGPE and TAF send it with ν
-    /// (FTS section 3.2), up to the shared factor σ². Dual: I − Vᵀ V with V = L⁻¹ Φ. Cost O(M³), or
-    /// O(t² M + t M²).
+    /// The covariance σ² Σ⁻¹ of the weights, M×M row-major and symmetric. RGPE and TAF send it with
+    /// ν (FTS section 3.2), up to the shared factor σ². In the dual form it is I − Vᵀ V with V =
+    /// L⁻¹ Φ. Cost O(M³), or O(t² M + t M²).
     pub fn covariance(&self) -> Vec<f64> {
         let m = self.map.n_features();
         let lower = match self.form {
@@ -150,12 +150,12 @@ impl<'a> WeightPosterior<'a> {
         self.form
     }
 
-    /// Factor of the matrix of the form in use, with its jitter.
+    /// Factor of the matrix of the current form, with its jitter.
     pub fn factor(&self) -> &SpdFactor {
         &self.factor
     }
 
-    /// Φᵀ c with padding.
+    /// Φᵀ c, including padding.
     fn transpose_times(&self, coefficients: &[f64]) -> Vec<f64> {
         lanes::vectorized! {
             fn work(sum: &mut [f64], coefficients: &[f64], rows: &[f64]) {
@@ -171,8 +171,8 @@ impl<'a> WeightPosterior<'a> {
 
     /// Draws a weight sample ω ~ N(ν, β² σ² Σ⁻¹), M numbers. β = 1 is the posterior itself.
     ///
-    /// Primal: ω = ν + βσ L⁻ᵀ z with Σ = L Lᵀ, cost O(M²). Dual, by Matheron's rule: ω = ν + β(ω₀ − Φᵀ(ΦΦᵀ + σ²I)⁻¹
-    /// (Φω₀ + σε)) with ω₀ ~ N(0, I) and ε ~ N(0, I), cost O(t M).
+    /// Primal: ω = ν + βσ L⁻ᵀ z with Σ = L Lᵀ, cost O(M²). Dual, by Matheron's rule: ω = ν + β(ω₀ −
+    /// Φᵀ(ΦΦᵀ + σ²I)⁻¹(Φω₀ + σε)) with ω₀ ~ N(0, I) and ε ~ N(0, I), cost O(t M).
     pub fn sample(&self, beta: f64, stream: &mut Stream) -> Vec<f64> {
         let m = self.map.n_features();
         let noise_std = self.noise_variance.sqrt();
@@ -199,7 +199,7 @@ impl<'a> WeightPosterior<'a> {
     }
 }
 
-/// The function φ(x)·ω of a weight vector, which a message represents.
+/// The function φ(x)·ω of a weight vector. A message represents such a function.
 #[derive(Clone, Debug)]
 pub struct WeightSpaceSample<'a> {
     map: &'a FeatureMap,
@@ -207,7 +207,7 @@ pub struct WeightSpaceSample<'a> {
 }
 
 impl<'a> WeightSpaceSample<'a> {
-    /// The function of the weights ω (M numbers).
+    /// Creates the function of the weights ω (M numbers).
     ///
     /// # Errors
     /// If the number of weights is not M, or a weight is not finite.

@@ -1,6 +1,6 @@
 //! The numbered adversarial cases of the threat model that concern the surrogate (section 6, "Data"
-//! and "Model"; INV-21 to INV-23). Every case ends in a finite proposal inside the domain or in a
-//! typed error, never in a panic or a NaN.
+//! and "Model"; INV-21 to INV-23). Every case ends with a finite proposal inside the domain or a
+//! typed error, never with a panic or a NaN.
 
 use fedbo_gp::{
     Family, FeatureMap, FitCriterion, FitOptions, Form, GpError, Hyperparameters, Kernel,
@@ -42,7 +42,7 @@ impl From<OptimError> for Refusal {
     }
 }
 
-/// A small maximisation: the test checks that it ends well, not the value that it reaches.
+/// A small maximisation. The test checks that it ends well, not which value it reaches.
 fn maximize(function: &dyn Function) -> Result<Vec<f64>, Refusal> {
     let search = MultiStart {
         n_starts: 64,
@@ -135,7 +135,7 @@ fn normals(n: usize) -> Vec<f64> {
     test_stream(74).normals(n)
 }
 
-/// Outputs: Data line of section 6, up to the infinities.
+/// Outputs: the "Data" line of section 6, up to the infinities.
 #[test]
 fn outputs() {
     let max = f64::MAX;
@@ -177,8 +177,8 @@ fn outputs() {
     ];
     for (number, name, y, end) in table {
         Case::new(points(y.len(), 2), y.clone()).run(number, name, end);
-        // The same without a standardizer: outputs near the end of the range may cause an overflow
-        // error.
+        // Repeat without a standardizer. Outputs near the end of the floating-point range may cause
+        // an overflow error.
         let end = match number {
             6..=11 => Any,
             _ => end,
@@ -188,7 +188,7 @@ fn outputs() {
     }
 }
 
-/// Inputs: Data line of section 6, from "x all equal".
+/// Inputs: the "Data" line of section 6, from "x all equal".
 #[test]
 fn inputs() {
     let same = |n: usize| Points::from_rows(2, vec![[0.3, 0.7]; n]);
@@ -225,7 +225,7 @@ fn inputs() {
     }
 }
 
-/// Model line of section 6: hyperparameters.
+/// The "Model" line of section 6: hyperparameters.
 #[test]
 fn hyperparameters() {
     let case = || Case::new(points(15, 2), normals(15));
@@ -259,7 +259,7 @@ fn hyperparameters() {
     for (number, name, case, end) in table {
         case.run(number, name, end);
     }
-    // Case 51, noise 0: the exact posterior interpolates; the regression has no distribution
+    // Case 51, noise 0: the exact posterior interpolates. The regression has no distribution
     // without noise and returns an error.
     for family in FAMILIES {
         let case = Case { family, noise_variance: 0.0, ..case() };
@@ -268,12 +268,12 @@ fn hyperparameters() {
     }
 }
 
-/// Model line of section 6: feature maps and the matrix Σ.
+/// The "Model" line of section 6: feature maps and the matrix Σ.
 #[test]
 fn features() {
     let (x, y) = (points(15, 1), normals(15));
     let maps: Vec<(usize, &str, Vec<f64>, Vec<f64>)> = vec![
-        // cos(π/2) is as near to 0 as a double gets: the normalization must not divide by it.
+        // cos(π/2) is as close to 0 as a double can be. The normalization must not divide by it.
         (52, "zero feature vector", vec![0.0], vec![std::f64::consts::FRAC_PI_2]),
         (53, "cosine of 1e18", vec![1e18, -3e17, 2.0], vec![0.0, 1.0, 1e18]),
         (54, "cosine of 1e308", vec![1.7e308, 1.0], vec![1.7e308, 0.0]),
@@ -299,7 +299,8 @@ fn features() {
     }
 }
 
-/// Cases 56 to 62: fits of flat, constant, extreme and impossible data end within the bounds or in an error.
+/// Cases 56 to 62: fits of flat, constant, extreme and impossible data end within the bounds or
+/// with an error.
 #[test]
 fn fits() {
     let table: Vec<(usize, &str, Points, Vec<f64>, End)> = vec![
@@ -316,7 +317,7 @@ fn fits() {
             for criterion in [FitCriterion::MaximumLikelihood, FitCriterion::MaximumPosterior] {
                 let start = Hyperparameters {
                     kernel: Kernel::isotropic(family, 2, 1.0, 1.0).unwrap(),
-                    noise_variance: 0.0, // outside the bounds: moved inside
+                    noise_variance: 0.0, // outside the bounds, so it is moved inside
                 };
                 let options = FitOptions { criterion, ..FitOptions::default() };
                 let found = fit(&start, &x, &y, &options, &mut test_stream(77));
@@ -344,8 +345,8 @@ fn fits() {
     }
 }
 
-/// Case 63: 1e5 updates compared with a rebuild. New outputs each time, an append every 1,000
-/// updates; the results agree to 1e-9.
+/// Case 63: compares 1e5 updates with a rebuild. The outputs change each time, and an observation
+/// is appended every 1,000 updates. The results agree to 1e-9.
 #[test]
 fn updates() {
     let (x, mut stream) = (points(100, 2), test_stream(78));
@@ -364,7 +365,7 @@ fn updates() {
     }
 }
 
-/// Case 64: after appends of equal, nearly equal, huge or non-finite points, the posterior still
+/// Case 64: after appending equal, nearly equal, huge or non-finite points, the posterior still
 /// gives proposals.
 #[test]
 fn hostile_appends() {

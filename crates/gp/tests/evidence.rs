@@ -1,4 +1,4 @@
-//! The evidence compared with a dense determinant, its gradient with differences, and fits with a
+//! Compares the evidence with a dense determinant, its gradient with differences, and fits with a
 //! search of the whole box.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
@@ -35,7 +35,8 @@ fn the_evidence_is_the_dense_gaussian_density() {
     }
 }
 
-/// ∂/∂ln θ of every hyperparameter agrees with central differences of the dense evidence, relative error 1e-6.
+/// ∂/∂ln θ of every hyperparameter agrees with central differences of the dense evidence to a
+/// relative error of 1e-6.
 #[test]
 fn the_gradient_agrees_with_central_differences() {
     let sizes = [30, 30, 550]; // the last is computed in blocks
@@ -66,7 +67,7 @@ fn the_gradient_agrees_with_central_differences() {
                 gradient[i]
             );
         }
-        // The signal variance's term stays exact when noise dominates and the trace cancels.
+        // The term of the signal variance stays exact when noise dominates and the trace cancels.
         let (x, y) = data(30, 3, 21);
         let tiny = Kernel::new(family, vec![0.4; 3], 1e-3).unwrap();
         let gradient = evidence(&tiny, 10.0, &x, &y).unwrap().gradient;
@@ -79,7 +80,8 @@ fn the_gradient_agrees_with_central_differences() {
     }
 }
 
-/// The largest value of `criterion` on a grid over the box, refined twelve times around its best point.
+/// Returns the largest value of `criterion` on a grid over the box that is refined twelve times
+/// around its best point.
 fn brute_force(criterion: impl Fn(&[f64]) -> f64, lower: &[f64], upper: &[f64], n: u32) -> f64 {
     let dim = lower.len();
     let (mut low, mut high) = (lower.to_vec(), upper.to_vec());
@@ -132,8 +134,8 @@ fn log_prior(theta: &[f64], n_lengthscales: usize, dim: f64) -> f64 {
         + term(theta[n_lengthscales + 1], -4.0, 1.0)
 }
 
-/// A fit reaches the best value of a refined grid search over its whole box, within 1e-4, with one
-/// length scale per dimension or a single one, with or without priors.
+/// A fit reaches the best value of a refined grid search over its whole box within 1e-4, with a
+/// single length scale or one per dimension, with or without priors.
 #[test]
 fn a_fit_finds_the_optimum_of_the_whole_box() {
     let dim = 2;
@@ -185,7 +187,7 @@ fn a_fit_finds_the_optimum_of_the_whole_box() {
     }
 }
 
-/// Equal streams give equal fits, and a fit of outputs that are not finite is an error.
+/// Equal streams give equal fits, and a fit of non-finite outputs is an error.
 #[test]
 fn a_fit_is_deterministic_and_refuses_nan() {
     let (x, mut y) = data(15, 2, 24);
@@ -199,8 +201,8 @@ fn a_fit_is_deterministic_and_refuses_nan() {
     assert!(matches!(run(&y), Err(GpError::Hyperparameter { .. } | GpError::NotFinite { .. })));
 }
 
-/// With many observations, a quarter is searched first; the result is a maximum of the criterion of
-/// all observations.
+/// With many observations, a quarter of them is searched first. The result is a maximum of the
+/// criterion of all observations.
 #[test]
 fn a_fit_of_many_observations_ends_where_the_gradient_of_all_vanishes() {
     let (x, y) = data(700, 2, 26);
@@ -219,11 +221,11 @@ fn a_fit_of_many_observations_ends_where_the_gradient_of_all_vanishes() {
     assert!((found.value - fitted.value).abs() < 1e-9 * found.value.abs());
     assert!(found.gradient.iter().all(|g| g.abs() < 0.05), "{:?}", found.gradient);
     assert!((noise_variance - 0.04).abs() < 0.01, "{noise_variance}");
-    // Without the curvature from the quarter it takes 17.
+    // Without the curvature from the quarter, the fit takes 17 evaluations.
     assert!(fitted.n_evaluations <= 10, "{}", fitted.n_evaluations);
 }
 
-/// If classes of observations alternate, the quarter that a fit uses first covers each class.
+/// If classes of observations alternate, the quarter that a fit uses first covers every class.
 #[test]
 fn a_fit_of_observations_that_come_in_turn_is_that_of_any_order() {
     let value = |order: &[usize]| {

@@ -22,7 +22,8 @@ fn max_error(map: &FeatureMap, x: &Points, expected: impl Fn(&[f64], &[f64]) -> 
     worst
 }
 
-/// φ(x)·φ(x') is within 5/√M of k(x, x')/a² (Rahimi & Recht 2007: standard deviation at most 1/√M), at three sizes M.
+/// φ(x)·φ(x') is within 5/√M of k(x, x')/a² at three sizes M (Rahimi & Recht 2007: the standard
+/// deviation is at most 1/√M).
 #[test]
 fn features_approximate_the_kernel_at_rate_one_over_sqrt_m() {
     let x = sobol(2, 64, 1);
@@ -36,7 +37,7 @@ fn features_approximate_the_kernel_at_rate_one_over_sqrt_m() {
             let error = max_error(&map, &x, exact);
             assert!(error < tolerance, "{family:?} M={m}: {error} {tolerance}");
         }
-        // Frequencies 1.4 times as large fail, so the test can fail.
+        // Frequencies that are 1.4 times as large fail, so the test can fail.
         let narrow = Kernel::new(family, vec![0.4 / 1.4, 0.9 / 1.4], 1.0).unwrap();
         let map = FeatureMap::for_kernel(&narrow, 4096, &mut test_stream(30)).unwrap();
         assert!(max_error(&map, &x, exact) > 5.0 / 4096_f64.sqrt(), "{family:?}");
@@ -48,8 +49,8 @@ fn features_approximate_the_kernel_at_rate_one_over_sqrt_m() {
     }
 }
 
-/// With ln ℓ ~ N(ln m, s²) the features approximate ∫ k_ℓ(x, x') p(ℓ) dℓ (trapezoidal rule in ln ℓ), not the kernel of the
-/// median length scale.
+/// With ln ℓ ~ N(ln m, s²), the features approximate ∫ k_ℓ(x, x') p(ℓ) dℓ (trapezoidal rule in ln
+/// ℓ), not the kernel with the median length scale.
 #[test]
 fn a_law_of_length_scales_gives_the_mixture_kernel() {
     let x = sobol(2, 48, 2);
@@ -87,7 +88,7 @@ fn a_law_of_length_scales_gives_the_mixture_kernel() {
     }
 }
 
-/// ‖φ(x)‖² = a² to rounding, for every M, including those that are not multiples of the vector
+/// ‖φ(x)‖² = a² up to rounding, for every M, including values that are not multiples of the vector
 /// width.
 #[test]
 fn features_have_the_signal_variance_as_square_norm() {
@@ -103,7 +104,7 @@ fn features_have_the_signal_variance_as_square_norm() {
     }
 }
 
-/// Each feature is proportional to cos(s·x + b) of the given numbers.
+/// Each feature is proportional to cos(s·x + b) with the given numbers.
 #[test]
 fn features_are_the_cosines_of_their_numbers() {
     let (frequencies, phases) = ([3.0, -40.0, 0.5, 700.0, -1.0, 1e5], [0.1, 2.0, 6.0]);
@@ -158,10 +159,9 @@ fn impossible_maps_are_refused() {
     ));
 }
 
-/// Quasi-random maps: features come in pairs of cosine and sine, so φ(x)·φ(x) is 1 before
-/// normalization too. Their error at M = 50 in one and two dimensions is below that of random maps
-/// on average, and shrinks with M towards the kernel, including Matérn and mixtures of length
-/// scales.
+/// Quasi-random features come in pairs of a cosine and a sine, so φ(x)·φ(x) is 1 even before
+/// normalization. At M = 50 in one and two dimensions, their error is below that of random maps on
+/// average. It shrinks as M grows, also for Matérn kernels and mixtures of length scales.
 #[test]
 fn quasi_random_features_approximate_the_kernel_better() {
     let error = |family, lengthscale, dim: usize, n_features, sampling| {
@@ -170,7 +170,7 @@ fn quasi_random_features_approximate_the_kernel_better() {
             let at = |l: f64| Kernel::isotropic(family, 1, l, 1.0).unwrap().value(&[0.0], &[r]);
             match lengthscale {
                 LengthscaleLaw::Fixed(l) => at(l),
-                // ∫ k_l p(l) dl by the midpoint rule over 8 deviations of ln l.
+                // ∫ k_l p(l) dl by the midpoint rule over 8 standard deviations of ln l.
                 LengthscaleLaw::LogNormal { median, spread } => {
                     let nodes = (0..400).map(|i| -4.0 + (f64::from(i) + 0.5) * 0.02);
                     let density = |t: f64| (-0.5 * t * t).exp() / std::f64::consts::TAU.sqrt();
@@ -219,16 +219,16 @@ fn described(
     FeatureDescription { n_features, dim, family, lengthscale, sampling }
 }
 
-/// E s_1² is the kernel's curvature at 0 by differences, 2(1 − k(h))/h², for every family and for a
-/// log-normal law of length scales. The closed forms of one and the quadrature of the other check
-/// each other.
+/// E s_1² equals the curvature of the kernel at 0 by differences, 2(1 − k(h))/h², for every family
+/// and for a log-normal distribution of length scales. The closed form of the former and the
+/// quadrature of the latter check each other.
 #[test]
 fn the_mean_square_frequency_is_the_kernels_curvature() {
     let laws = [LengthscaleLaw::Fixed(0.3), LengthscaleLaw::LogNormal { median: 0.4, spread: 0.5 }];
     let h = 1e-4;
     for (family, law) in FAMILIES.into_iter().flat_map(|f| laws.map(|law| (f, law))) {
         let description = described(family, 2, law, 1, FeatureSampling::Random);
-        // A map of one constant feature: φ(x)·φ(x') = 1, so that the error is 1 − k(x, x').
+        // A map with one constant feature has φ(x)·φ(x') = 1, so the error is 1 − k(x, x').
         let constant = FeatureMap::new(2, &[0.0, 0.0], &[0.0], 1.0).unwrap();
         let pair = Points::from_flat(4, vec![0.5, 0.5, 0.5 + h, 0.5]);
         let error = FeatureError::measure(&constant, &description, &pair).unwrap();
@@ -238,7 +238,7 @@ fn the_mean_square_frequency_is_the_kernels_curvature() {
     }
 }
 
-/// Claim 1 of Rahimi & Recht covers the result of its proof: with (4 diam/r)^d balls of radius r
+/// Claim 1 of Rahimi & Recht covers the result of its proof. With (4 diam/r)^d balls of radius r,
 /// the probability is at most 2 (4 diam/r)^d e^(−Mε²/8) + (2 r σ_p/ε)², minimized here over r on a
 /// fine grid. The claim rounds this up for σ_p diam/ε ≥ 1.
 #[test]
@@ -264,8 +264,9 @@ fn the_uniform_bound_follows_from_a_cover() {
     }
 }
 
-/// By hand: d = 2, ℓ = 0.5, M = 1600, ε = 0.5: 256 · 8 · 2/0.25 · e^(−25). The bound falls with M
-/// and solves its own equation. At the papers' sizes it exceeds 1, so it is vacuous there.
+/// By hand, for d = 2, ℓ = 0.5, M = 1600 and ε = 0.5: 256 · 8 · 2/0.25 · e^(−25). The bound falls
+/// with M and solves its own equation. At the sizes in the papers it exceeds 1, so it is vacuous
+/// there.
 #[test]
 fn the_uniform_bound_falls_with_features_and_is_vacuous_at_the_papers_sizes() {
     let of = |dim, lengthscale, n_features| {
@@ -278,17 +279,18 @@ fn the_uniform_bound_falls_with_features_and_is_vacuous_at_the_papers_sizes() {
     assert!((found / by_hand - 1.0).abs() < 1e-12, "{found} {by_hand}");
     let bounds = [50, 100, 200, 1000, 10_000, 100_000].map(|m| of(2, 0.3, m).uniform_error(0.1));
     assert!(bounds.is_sorted_by(|a, b| a > b), "{bounds:?}");
-    // The numbers of docs/privacy.md and papers/fts.md.
+    // The numbers in docs/privacy.md and papers/fts.md.
     for (bound, expected) in bounds.into_iter().zip([1.83, 1.33, 0.97, 0.46, 0.157, 0.053]) {
         assert!((bound - expected).abs() < 0.006, "{bound} {expected}");
     }
     let solved = of(2, 0.3, 1000).uniform_error_probability(bounds[3]);
     assert!((solved - 0.1).abs() < 1e-9, "{solved}");
-    // M = 50, ℓ = 0.03 on a line; M = 100, ℓ = 0.01 on a square (DP-FTS-DE B.1 and B.2.1): a kernel is at most 1.
+    // M = 50, ℓ = 0.03 on a line; M = 100, ℓ = 0.01 on a square (DP-FTS-DE B.1 and B.2.1). A kernel
+    // is at most 1.
     assert!(of(1, 0.03, 50).uniform_error(0.1) > 1.0 && of(2, 0.01, 100).uniform_error(0.1) > 1.0);
 }
 
-/// Every pair of a grid with `side` points per coordinate.
+/// Returns every pair of a grid with `side` points per coordinate.
 fn grid_pairs(dim: u32, side: u32) -> Points {
     let point = |code: u32| {
         (0..dim).map(move |j| f64::from(code / side.pow(j) % side) / f64::from(side - 1))
@@ -299,11 +301,11 @@ fn grid_pairs(dim: u32, side: u32) -> Points {
     Points::from_flat(2 * dim as usize, flat)
 }
 
-/// Over every pair of a grid, 20 maps each: the error of independent frequencies is at most
+/// Over every pair of a grid, for 20 maps each, the error of independent frequencies is at most
 /// √(3/2)/√M (root mean square; Sutherland & Schneider 2015 give (1 + ½ k(2Δ) − k²)/M before
-/// normalization). Quasi-random ones have a smaller error in one and two dimensions. Both errors
-/// fall with more features, and the largest error lies below the uniform bound unless the bound is
-/// vacuous.
+/// normalization). Quasi-random frequencies have a smaller error in one and two dimensions. Both
+/// errors fall with more features, and the largest error is below the uniform bound unless the
+/// bound is vacuous.
 #[test]
 fn measured_errors_on_a_grid_fall_with_features_and_quasi_random_ones_are_smaller() {
     for (dim, side, lengthscale) in [(1, 64, 0.2), (2, 12, 0.3)] {
@@ -335,7 +337,7 @@ fn measured_errors_on_a_grid_fall_with_features_and_quasi_random_ones_are_smalle
             let bound = description.uniform_error(0.005);
             assert!(bound > 1.0 || max < bound, "{max} above {bound}");
         }
-        // Features of another length scale are distinguished.
+        // The measurement detects features of a different length scale.
         let description = described(family, dim as usize, law, 1000, FeatureSampling::Random);
         let wide = FeatureDescription {
             lengthscale: LengthscaleLaw::Fixed(1.5 * lengthscale),
@@ -347,10 +349,10 @@ fn measured_errors_on_a_grid_fall_with_features_and_quasi_random_ones_are_smalle
     }
 }
 
-/// The papers' shared features of real experiments (ℓ = 0.01, M = 100, two dimensions) have an
-/// error of about five times the kernel's own root mean square, which is √π ℓ in the plane (about
-/// ten of 8192 pairs are close enough to count). Features of ℓ = 0.3 have an error of a fifth of it
-/// or less.
+/// The features that the papers share in real experiments (ℓ = 0.01, M = 100, two dimensions) have
+/// an error of about five times the root mean square of the kernel, which is √π ℓ in the plane
+/// (about ten of 8192 pairs are close enough to count). For features with ℓ = 0.3, the error is at
+/// most a fifth of it.
 #[test]
 fn features_of_a_tiny_length_scale_say_less_than_nothing() {
     let relative = |lengthscale| {

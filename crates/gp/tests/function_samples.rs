@@ -1,4 +1,4 @@
-//! Pathwise and joint function samples compared with the exact posterior.
+//! Compares pathwise and joint function samples with the exact posterior.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -22,8 +22,8 @@ fn oracle(p: &Posterior, at: &Points) -> (Vec<f64>, Matrix) {
     dense::posterior(p.kernel(), p.noise_variance(), p.inputs(), p.outputs(), at)
 }
 
-/// Pathwise draws have the posterior's mean and β² times its covariance within 5 standard errors; a
-/// wrong β fails, and so does the prior's covariance.
+/// Pathwise draws have the posterior mean and β² times the posterior covariance within 5 standard
+/// errors. A wrong β fails, and so does the covariance of the prior.
 #[test]
 fn pathwise_draws_have_the_posterior_law() {
     for family in FAMILIES {
@@ -52,7 +52,7 @@ fn pathwise_draws_have_the_posterior_law() {
     }
 }
 
-/// At the data the correction is exact for any number of features: without noise every draw
+/// At the data, the correction is exact for any number of features, so without noise every draw
 /// interpolates.
 #[test]
 fn pathwise_draws_interpolate_noiseless_data() {
@@ -83,8 +83,8 @@ fn without_widening_the_draw_is_the_mean() {
     }
 }
 
-/// Gradients agree with central differences to 1e-6; a batch equals its points one by one, to the
-/// last bit.
+/// Gradients agree with central differences to 1e-6. A batch equals its points one by one, bit for
+/// bit.
 #[test]
 fn pathwise_gradients_agree_with_differences_and_batches_with_points() {
     for family in FAMILIES {
@@ -118,8 +118,8 @@ fn pathwise_gradients_agree_with_differences_and_batches_with_points() {
     }
 }
 
-/// The joint sampler and the dense sampler draw from N(mean, β²cov) on a finite domain: chi-square and Kolmogorov–Smirnov
-/// at level 1e-6, entries within 5 standard errors.
+/// The joint sampler and the dense sampler draw from N(mean, β²cov) on a finite domain. Chi-square
+/// and Kolmogorov–Smirnov tests at level 1e-6; entries within 5 standard errors.
 #[test]
 fn joint_and_dense_draws_have_the_posterior_law() {
     for family in FAMILIES {
@@ -165,7 +165,7 @@ fn an_observation_off_the_domain_is_an_error_that_names_it() {
     assert_eq!(found, Err(GpError::OffDomain { index: 3 }));
 }
 
-/// A low-rank factor gives draws from the posterior at points near the data and far from them: a
+/// A low-rank factor gives draws from the posterior at points near the data and far from them. A
 /// wrong covariance between a point and an input would change the remaining variance.
 #[test]
 fn low_rank_draws_have_the_posteriors_law() {

@@ -1,4 +1,4 @@
-//! The exact posterior compared with a dense solve by Gaussian elimination, and its updates with a
+//! Compares the exact posterior with a dense solve by Gaussian elimination, and its updates with a
 //! rebuild.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
@@ -25,7 +25,7 @@ fn ard(family: Family, dim: usize) -> Kernel {
     Kernel::new(family, lengthscales.collect(), 1.7).unwrap()
 }
 
-/// Largest difference of mean and variance at the points `at`.
+/// Largest difference of the means and variances at the points `at`.
 fn distance(a: &Posterior, b: &Posterior, at: &Points) -> f64 {
     at.rows().fold(0.0, |worst: f64, x| {
         let ((m, v), (n, w)) = (a.mean_variance(x), b.mean_variance(x));
@@ -33,7 +33,8 @@ fn distance(a: &Posterior, b: &Posterior, at: &Points) -> f64 {
     })
 }
 
-/// mean(x) = k(x, X)(K + σ²I)⁻¹y and cov(x, x') = k(x, x') − k(x, X)(K + σ²I)⁻¹k(X, x') to 1e-10, singly and jointly.
+/// mean(x) = k(x, X)(K + σ²I)⁻¹y and cov(x, x') = k(x, x') − k(x, X)(K + σ²I)⁻¹k(X, x') to 1e-10,
+/// for single points and jointly.
 #[test]
 fn mean_and_covariance_are_those_of_a_dense_solve() {
     for family in FAMILIES {
@@ -55,7 +56,7 @@ fn mean_and_covariance_are_those_of_a_dense_solve() {
             }
             assert!(worst < 1e-10, "{family:?} n={n} d={dim}: {worst}");
             assert!(posterior.factor().jitter().abs() < f64::MIN_POSITIVE);
-            // A noise variance with an error of one per cent fails.
+            // A noise variance that is off by one per cent fails.
             if n > 1 {
                 let (other, _) = dense::posterior(&kernel, 0.0101, &x, &y, &at);
                 assert!(other.iter().zip(&mean).any(|(a, b)| (a - b).abs() > 1e-6));
@@ -64,7 +65,8 @@ fn mean_and_covariance_are_those_of_a_dense_solve() {
     }
 }
 
-/// Appending one by one gives the posterior of all observations at once.
+/// Appending observations one by one gives the same posterior as conditioning on all of them at
+/// once.
 #[test]
 fn appending_is_refitting() {
     for family in FAMILIES {
@@ -83,7 +85,7 @@ fn appending_is_refitting() {
     }
 }
 
-/// 2,000 appends drift by less than 1e-9 from a rebuild.
+/// After 2,000 appends, the drift from a rebuild is less than 1e-9.
 #[test]
 fn a_long_run_of_appends_does_not_drift() {
     let (x, y) = data(2000, 2, 14);
@@ -98,7 +100,7 @@ fn a_long_run_of_appends_does_not_drift() {
     assert!(worst < 1e-9, "{worst}");
 }
 
-/// A repeated input without noise cannot extend the factor: the posterior is rebuilt with jitter
+/// A repeated input without noise cannot extend the factor. The posterior is rebuilt with jitter
 /// and stays correct.
 #[test]
 fn appending_a_repeated_input_without_noise_falls_back_to_jitter() {
@@ -127,7 +129,8 @@ fn set_outputs_is_refitting_to_the_last_bit() {
     assert_eq!(posterior.alpha(), expected.alpha(), "an error leaves the posterior as it was");
 }
 
-/// Factor, determinant, solves and inverse of [`SpdFactor`] on sizes around the tiles of the copy.
+/// Factor, determinant, solves and inverse of [`SpdFactor`], at sizes around the tile size of the
+/// copy.
 #[test]
 fn the_factor_solves_and_inverts() {
     for n in [1, 2, 7, 8, 9, 16, 31, 64, 65, 130, 300] {

@@ -1,4 +1,5 @@
-//! A posterior sent as mean and covariance of weights, compared with dense algebra.
+//! Compares a posterior that is sent as the mean and covariance of weights with dense linear
+//! algebra.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -23,8 +24,9 @@ fn data(n: usize) -> (Points, Vec<f64>) {
     (x, y)
 }
 
-/// Covariances, means, variances and joint laws are those of the dense oracle, in both forms, for t below and above M and
-/// down to the paper's σ² = 1e-6; rounding is amplified by 1/σ² at most.
+/// Covariances, means, variances and joint distributions equal those of the dense oracle in both
+/// forms, for t below and above M and down to the paper's σ² = 1e-6. Rounding is amplified by at
+/// most 1/σ².
 #[test]
 fn moments_are_those_of_the_dense_oracle() {
     let points = uniform_points(7, 2, &mut test_stream(42));
@@ -63,7 +65,7 @@ fn moments_are_those_of_the_dense_oracle() {
     }
 }
 
-/// The statistics of some outputs for 6 shared functions.
+/// The statistics of a set of outputs for 6 shared functions.
 fn statistics(n: usize) -> (FunctionBasis, WeightStatistics) {
     let basis = FunctionBasis::new(map(30), 6).unwrap();
     let kernel = Kernel::isotropic(Family::Matern52, 2, 0.4, 1.0).unwrap();
@@ -73,9 +75,9 @@ fn statistics(n: usize) -> (FunctionBasis, WeightStatistics) {
     (basis, statistics.unwrap().0)
 }
 
-/// The function of a message by dense algebra: the posterior of w under N(0, I), minus the
-/// functions' mean over the cube, in units of the expected spread over the cube, computed here
-/// point by point.
+/// Computes the function of a message by dense linear algebra: the posterior of w under N(0, I),
+/// minus the mean of the functions over the cube, in units of the expected spread over the cube,
+/// computed point by point.
 #[test]
 fn the_function_of_statistics_is_that_of_the_dense_oracle() {
     let points = uniform_points(7, 2, &mut test_stream(44));
@@ -130,7 +132,7 @@ fn gradients_agree_with_differences() {
     );
 }
 
-/// Central differences with a step of 1e-6; single points agree with the batch.
+/// Central differences with a step of 1e-6. Single points agree with the batch.
 fn check_gradients(moments: &WeightMoments) {
     let points = uniform_points(10, 2, &mut test_stream(43));
     let (means, variances) = moments.mean_variances(&points);

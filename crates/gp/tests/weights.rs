@@ -1,4 +1,4 @@
-//! Weight posteriors and their draws compared with a dense oracle, in both forms.
+//! Compares weight posteriors and draws from them with a dense oracle, in both forms.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -51,8 +51,9 @@ fn both_forms_have_the_mean_of_the_dense_oracle() {
     }
 }
 
-/// Draws have the law N(ν, β²σ²Σ⁻¹) in both forms: chi-square of all coordinates, Kolmogorov–Smirnov of a projection (each
-/// at level 1e-6), means and covariances within 5 standard errors. Draws with another β fail.
+/// Draws have the distribution N(ν, β²σ²Σ⁻¹) in both forms. Chi-square of all coordinates and
+/// Kolmogorov–Smirnov of a projection (each at level 1e-6); means and covariances within 5 standard
+/// errors. Draws with another β fail.
 #[test]
 fn draws_have_the_posterior_law_in_both_forms() {
     for (m, t) in [(12, 5), (6, 30)] {
@@ -80,7 +81,7 @@ fn draws_have_the_posterior_law_in_both_forms() {
     }
 }
 
-/// Without observations a draw is one of the prior N(0, I), and β = 0 gives the mean itself.
+/// Without observations, a draw is a draw from the prior N(0, I). β = 0 gives the mean itself.
 #[test]
 fn the_prior_and_the_mean_are_the_ends() {
     let map = map(10, 2);
@@ -96,7 +97,8 @@ fn the_prior_and_the_mean_are_the_ends() {
     }
 }
 
-/// Value φ(x)·ω, gradient against central differences, and batches equal to single points.
+/// Checks the value φ(x)·ω, the gradient against central differences, and batches against single
+/// points.
 #[test]
 fn the_function_of_a_weight_vector_and_its_gradient() {
     for dim in [1, 2, 5] {
@@ -122,7 +124,8 @@ fn the_function_of_a_weight_vector_and_its_gradient() {
                     };
                     let difference = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
                     let error = (gradient[j] - difference).abs();
-                    // With few features the normalization bends sharply where all cosines are small.
+                    // With few features, the normalization bends sharply where all cosines are
+                    // small.
                     let scale = if m < 8 { 1e-2 } else { 1e-6 };
                     assert!(
                         error < scale * (1.0 + difference.abs()),

@@ -1,10 +1,10 @@
-//! The threat model's anchors by every accountant, with run times: `cargo run --release -p
-//! fedbo-privacy --example accounting`.
+//! Computes the threat model's anchors with every accountant, and measures the run times:
+//! `cargo run --release -p fedbo-privacy --example accounting`.
 
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "an example prints, and times what it calls"
+    reason = "the example prints results and measures run times"
 )]
 
 use std::error::Error;

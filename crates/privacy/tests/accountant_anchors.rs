@@ -1,6 +1,6 @@
 //! Reference figures for the accountants, their relative order, and the ends of all ranges.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 #![expect(clippy::cast_possible_truncation, reason = "a drawn count of rounds")]
 
 use fedbo_privacy::accounting::{
@@ -62,7 +62,7 @@ fn accountant_anchors() {
 }
 
 /// The 14 losses printed in the DP-FTS-DE paper (figures 2 and 3 of arXiv 2110.14153), to the
-/// printed digit, and to four digits of an independent evaluation of its formula: N, T, q, z,
+/// printed digit, and to four digits with an independent evaluation of its formula: N, T, q, z,
 /// printed, evaluated. δ = N^-1.1.
 #[test]
 fn the_papers_losses_are_those_of_the_moments_accountant() {
@@ -115,7 +115,7 @@ fn renyi_bounds_pld(n_settings: u32, first: u32) {
         accountant.compose(&event(q, z), rounds).unwrap();
         let bracket = accountant.epsilon_bracket(Delta::new(delta).unwrap()).unwrap();
         assert!(bracket.lower <= bracket.upper, "{setting}: {bracket:?}");
-        // The lower end is not a guarantee, but is close.
+        // The lower end is not a guarantee, but it is close.
         assert!(bracket.upper <= 1.03 * bracket.lower + 1e-3, "{setting}: {bracket:?}");
         // ε and δ are inverse functions, up to the accuracy of the bounds.
         if pld > 0.0 {
@@ -323,7 +323,7 @@ fn a_claim_says_all_that_it_rests_on() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    // Rounded up to the digits shown.
+    // ε is rounded up to the digits shown.
     let shown: f64 = text["epsilon = ".len()..].split(' ').next().unwrap().parse().unwrap();
     assert!(shown >= claim.epsilon && shown < claim.epsilon * (1.0 + 1e-5), "{text}");
     let paper = Claim { mode: Mode::Paper, accountant: AccountantKind::Moments, ..claim };
@@ -336,7 +336,7 @@ fn a_claim_says_all_that_it_rests_on() {
     assert!("clt".parse::<AccountantKind>().is_err());
 }
 
-/// The calibrated value fits the budget, and a slightly larger one does not.
+/// The calibrated value is within the budget, and a slightly larger one is not.
 #[test]
 fn calibration_uses_the_budget_up() {
     for kind in POISSON {
@@ -415,7 +415,7 @@ fn little_noise_costs_what_the_gaussian_does() {
     }
 }
 
-/// A sampled release in addition to little noise is counted, and needs no lattice.
+/// Sampled releases in addition to one with little noise are counted, and need no lattice.
 #[test]
 fn little_noise_beside_sampled_releases_costs_more_than_alone() {
     let delta = Delta::new(1e-5).unwrap();
@@ -444,7 +444,7 @@ fn the_smallest_multiplier_is_the_smallest_or_says_so() {
     let half = Sampling::Poisson(SamplingRate::new(0.5).unwrap());
     let found = smallest_multiplier(AccountantKind::Pld, half, 1, budget(500.0)).unwrap();
     assert!((found.value.get() - 0.05).abs() < 1e-12 && found.is_limit);
-    // More rounds than the accountants compose.
+    // The budget allows more rounds than the accountants compose.
     let quiet = event(1.0, 1e6);
     let found = largest_rounds(AccountantKind::Pld, &quiet, budget(500.0)).unwrap();
     assert_eq!((found.value, found.is_limit), (1_000_000_000, true));

@@ -1,7 +1,7 @@
 //! Comparison of the accountants with closed forms, quadrature, sums and enumeration that share no
 //! code with them.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 use fedbo_privacy::accounting::{
     Accountant, AccountantKind, Delta, FixedSizeAccountant, Noise, NoiseMultiplier, PldAccountant,

@@ -1,12 +1,12 @@
-//! Whole runs of 40 rounds with sampling: the gain of an adversary that sees all releases, compared
-//! with the cost stated by the accountant (INV-3, INV-8).
+//! Whole runs of 40 rounds with sampling: the advantage of an adversary that sees all releases,
+//! compared with the cost that the accountant states (INV-3, INV-8).
 //!
 //! The adversary knows everything except whether one slot sends a vector or zeros, and sums log
-//! likelihood ratios. Half of the run uses Regions, the rest one total. Its best threshold is
-//! chosen on separate runs.
+//! likelihood ratios. Half of each run releases regions, the other half one total. Separate runs
+//! determine the best threshold.
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -93,7 +93,8 @@ fn a_million_whole_runs_give_away_what_the_accountant_says() {
     check(1_000_000, 0.8);
 }
 
-/// Control: full participation in every round, and noise for z = 0.8, exceed the declared ε.
+/// Control: full participation in every round exceeds the declared ε, and so does noise for
+/// z = 0.8.
 #[test]
 fn runs_that_cost_more_are_found_out() {
     let declared = declared_epsilon(&mechanism(2, 2, 1, Q, Z));
@@ -151,7 +152,8 @@ fn audited_and_declared(n: u64, z: f64, n_declared: u64) -> (f64, f64) {
     (audited, accountant.epsilon(Delta::new(DELTA).unwrap()).unwrap())
 }
 
-/// k of T: an agent in eight of forty releases pays for eight, even if it chooses them adaptively.
+/// k of T: an agent in eight of forty releases is charged for eight, even if it chooses them
+/// adaptively.
 #[test]
 fn an_agent_in_some_releases_gives_away_what_so_many_cost() {
     let (audited, declared) = audited_and_declared(6_000, 3.0, N_IN);

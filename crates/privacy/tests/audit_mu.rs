@@ -2,11 +2,11 @@
 //! knows everything else, and guesses by the likelihood ratio, reaches this bound and does not
 //! exceed it (INV-7, INV-8).
 //!
-//! z = 1.5, because with z = 1 variance and standard deviation would look alike. P = 4, to detect a
+//! z = 1.5, because with z = 1 variance and standard deviation would be equal. P = 4, to detect a
 //! missing √P. Groups of unequal sizes, to detect noise that depends on the group.
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;

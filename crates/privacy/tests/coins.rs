@@ -1,7 +1,7 @@
 //! Coins have the declared rate and are independent of each other and across rounds (INV-3, INV-8).
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -51,9 +51,9 @@ fn deviation(hits: u64, tries: u64, probability: f64) -> f64 {
     (float(hits) - n * probability) / (n * probability * (1.0 - probability)).sqrt()
 }
 
-/// Checks the rate of all coins; the counts of slots and of rounds, since their spread reveals
-/// dependent coins; pairs of slots at a distance, and of rounds. For honest coins, each statistic
-/// exceeds its limit with probability below 1e-6.
+/// Checks the rate of all coins; the counts per slot and per round, since their spread reveals
+/// dependent coins; and pairs of slots and of rounds at a distance. For honest coins, each
+/// statistic exceeds its limit with probability below 1e-6.
 fn check(rounds: &[Vec<bool>], q: f64) {
     let n_rounds = float(rounds.len() as u64);
     let total: u64 = rounds.iter().flatten().map(|coin| u64::from(*coin)).sum();
@@ -149,7 +149,7 @@ fn the_event_names_the_rate_of_the_coins() {
     }
 }
 
-/// q = 1 and the smallest q: everybody, and almost nobody.
+/// With q = 1 everybody takes part; with the smallest q, almost nobody.
 #[test]
 fn both_ends_of_the_rate_work() {
     assert!(toss(&with_rate(1.0), 3).iter().flatten().all(|coin| *coin));
@@ -158,7 +158,7 @@ fn both_ends_of_the_rate_work() {
 
 /// The noise of a round reveals nothing about participation: for each slot, the noise of rounds
 /// with it and of rounds without it have the same distribution over 32 cells. The noise is so large
-/// that its proposals use 32 bits each, like coins, so that shared random words would show.
+/// that its proposals use 32 bits each, like coins, so that shared random words would be detected.
 #[test]
 fn coins_are_independent_of_the_noise() {
     let (n_slots, n_rounds, q) = (16_u32, 30_000_u64, 0.25);

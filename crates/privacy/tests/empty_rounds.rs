@@ -2,7 +2,7 @@
 //! INV-4).
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -13,8 +13,8 @@ use fedbo_testkit::statistics::check_chi_squared;
 
 const SHAPES: [ReleaseShape; 2] = [ReleaseShape::Regions, ReleaseShape::Total];
 
-/// Rounds without vectors, with all vectors and with an empty sample look alike: only the numbers
-/// differ.
+/// Rounds without vectors, with all vectors and with an empty sample have the same form: only the
+/// numbers differ.
 #[test]
 fn a_round_without_anybody_releases_like_any_other() {
     for shape in SHAPES {
@@ -44,7 +44,7 @@ fn a_round_without_anybody_releases_like_any_other() {
     }
 }
 
-/// One slot; more regions than slots, so some are empty: their sums are noise with the same
+/// With more regions than slots, some regions are empty: their sums are noise with the same
 /// distribution.
 #[test]
 fn empty_regions_release_noise() {
@@ -85,8 +85,8 @@ fn neither_noise_nor_sums_depend_on_how_many_came() {
     assert_eq!(alone.sums(), among.sums(), "the noise depends on the size of the roster");
 }
 
-/// The distribution of the noise in rounds with an empty sample, over many rounds: N = 1 and
-/// q = 1/2, so half of the rounds.
+/// Checks the distribution of the noise over many rounds with an empty sample: with N = 1 and
+/// q = 1/2, half of all rounds.
 #[test]
 fn the_noise_of_an_empty_sample_is_the_noise_of_any_round() {
     let mechanism = mechanism(1, 1, 4, 0.5, 1.5);

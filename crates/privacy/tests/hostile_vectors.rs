@@ -13,8 +13,8 @@ fn alone(mechanism: &Mechanism, vector: Vec<f64>) -> Vec<i64> {
     pre_noise(mechanism, 0, ReleaseShape::Regions, 1, &[(0, vector)])
 }
 
-/// NaN of any kind and both infinities make the whole vector zero; the answer is the same as for
-/// any other vector.
+/// NaN of any kind and both infinities make the whole vector zero; it is accepted like any other
+/// vector.
 #[test]
 fn a_vector_with_a_coordinate_that_is_not_finite_counts_as_zero() {
     let mechanism = mechanism(2, 1, 5, 1.0, 1.0);
@@ -61,7 +61,8 @@ fn denormal_numbers_and_zeros_are_zero() {
     }
 }
 
-/// C = 1 exactly: at C, one float step beyond it, and one lattice unit around it.
+/// With C = 1 exactly, tests vectors of norm C, one float step above and below it, and one lattice
+/// unit below it.
 #[test]
 fn a_vector_at_the_clipping_norm_is_left_alone_and_one_beyond_it_is_cut() {
     let mechanism =
@@ -105,8 +106,8 @@ fn wrong_lengths_and_unknown_slots_are_refused_and_the_round_goes_on() {
     assert_eq!(release, expected);
 }
 
-/// N = 1, more regions than slots, one feature and many features, with noise from the operating
-/// system.
+/// Tests N = 1, more regions than slots, one feature and many features, with noise from the
+/// operating system.
 #[test]
 fn extreme_dimensions_work() {
     for (n_slots, n_regions, n_features) in

@@ -2,7 +2,7 @@
 //! INV-8, INV-19).
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -137,8 +137,8 @@ proptest! {
         }
     }
 
-    /// Beyond the bound, the norm is K to a few units and never more, and the direction is kept to
-    /// one unit per coordinate.
+    /// Beyond the bound, the norm is at most K and within a few units of it, and the direction is
+    /// preserved to one unit per coordinate.
     #[test]
     fn vectors_beyond_the_bound_keep_their_direction(
         vector in prop::collection::vec(-1.0..1.0_f64, 6),
@@ -207,7 +207,8 @@ fn a_release_is_read_back_and_nothing_else_is() {
     }
 }
 
-/// A header that claims 2^24 numbers in a few bytes is refused before any allocation (INV-19).
+/// A short message with a header that claims 2^24 numbers is refused before any allocation
+/// (INV-19).
 #[test]
 fn claimed_lengths_allocate_nothing() {
     let mechanism = Mechanism::new(settings(5, 3, 4, 1.0, 1.0)).unwrap();

@@ -32,7 +32,8 @@ fn noise<S: NoiseSource>(mechanism: &Mechanism, source: &mut S) -> Vec<i64> {
 fn assert_all_different(noise: &[i64]) {
     let values: BTreeSet<u64> = noise.iter().map(|k| k.unsigned_abs()).collect();
     assert_eq!(values.len(), noise.len(), "noise is shared");
-    // The differences of adjacent pairs are also unique: a shift of shared noise would show here.
+    // The differences of adjacent pairs are also unique: a shift of shared noise would be detected
+    // here.
     let differences: BTreeSet<u64> =
         noise.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
     assert_eq!(differences.len(), noise.len() - 1);
@@ -59,7 +60,7 @@ fn secure_noise_never_repeats_and_simulated_noise_does() {
     assert_all_different(&seeds);
 }
 
-/// Coins use other random words than noise: the same seed with another q leaves the noise
+/// Coins and noise use different random words: a different q with the same seed leaves the noise
 /// unchanged.
 #[test]
 fn noise_does_not_depend_on_the_rate() {

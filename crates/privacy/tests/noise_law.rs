@@ -1,7 +1,7 @@
 //! The noise follows the discrete Gaussian, in direct draws and in releases (INV-8).
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -175,7 +175,7 @@ fn variances_out_of_range_are_refused() {
 }
 
 /// Each server of a secure sum draws the complete noise from a separate stream: with a shared
-/// stream, each would know the other's noise.
+/// stream, each server would know the other's noise.
 #[test]
 fn the_noises_of_two_servers_are_whole_and_independent() {
     let mechanism = Mechanism::for_secure_sum(settings(3, 1, 4, 1.0, 1.5), 12).unwrap();

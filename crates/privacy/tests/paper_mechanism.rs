@@ -1,7 +1,7 @@
 //! The paper's mechanism equals a direct implementation of Algorithm 1 lines 5 to 11.
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -178,8 +178,8 @@ fn the_noise_is_normal_with_the_papers_standard_deviation() {
     }
 }
 
-/// Vectors may arrive in any order; refusals are those of the other mechanism; non-finite vectors
-/// count as zero, and huge ones are clipped.
+/// Vectors may arrive in any order, and are refused as in the other mechanism. Non-finite vectors
+/// are treated as zero, and huge ones are clipped.
 #[test]
 fn vectors_are_taken_by_slot_and_checked() {
     let mechanism = paper(poisson(1.0), 1.0);

@@ -1,4 +1,4 @@
-//! However a sum is split into parts, the release is bitwise equal to that of a single collector.
+//! For every split of a sum into parts, the release is bitwise equal to that of a single collector.
 
 use crate::common;
 
@@ -9,7 +9,8 @@ use fedbo_privacy::mechanism::{Mechanism, PartRefused, PartialSum, ReleaseShape,
 use fedbo_streams::{Purpose, Seed, Stream};
 use zeroize::Zeroizing;
 
-/// Draws a vector as agents may send it: ordinary, too long, zero, tiny, or not finite.
+/// Draws a vector as agents may send it: ordinary, with too large a norm, zero, tiny, or not
+/// finite.
 fn vector(n: u32, stream: &mut Stream) -> Vec<f64> {
     let scale = [1.0, 1e9, 0.0, 1e-300, f64::INFINITY][stream.below(5)];
     (0..n).map(|_| scale * (2.0 * stream.uniform() - 1.0)).collect()
@@ -30,7 +31,7 @@ fn whole(vector: &[f64], mechanism: &Mechanism) -> Vec<f64> {
 #[test]
 fn whoever_has_which_vectors_the_release_is_the_same() {
     for seed in 0..1000 {
-        let mut stream = Seed::new(seed).stream(Purpose::Network, 0, 0);
+        let mut stream = Seed::new(seed).stream(Purpose::TEST, 0, 0);
         let n_slots = 1 + below(40, &mut stream);
         let (n_regions, n_numbers) = (1 + below(4, &mut stream), 1 + below(6, &mut stream));
         let n_features = n_numbers + below(3, &mut stream);
@@ -97,8 +98,8 @@ fn where_coins_decide_there_are_no_parts() {
     assert_eq!(part.slots().collect::<Vec<_>>(), [1]);
 }
 
-/// A sum that no clipped vectors can produce is refused (INV-7), and nothing of a part is printed
-/// (INV-4).
+/// A sum that no clipped vectors can produce is refused (INV-7), and the debug output of a part
+/// shows no numbers (INV-4).
 #[test]
 fn a_part_that_nobody_can_have_made_is_refused() {
     let mechanism = mechanism(5, 2, 3, 1.0, 1.0);

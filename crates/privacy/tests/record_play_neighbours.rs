@@ -1,8 +1,8 @@
-//! Neighbouring rosters with identical randomness differ by at most K before the noise, and in
+//! With identical randomness, neighbouring rosters differ by at most K before the noise, and in
 //! nothing else (INV-5, 6, 7).
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -11,7 +11,7 @@ use common::{Uploads, difference, mechanism, source, squared_bound, squared_norm
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape, VectorRefused};
 use fedbo_testkit::test_stream;
 
-/// The public record of a round: its sums, its answers, its size and the number of random words
+/// The public record of a round: its sums, its responses, its size and the number of random words
 /// drawn.
 struct Record {
     sums: Vec<i64>,
@@ -44,7 +44,7 @@ fn vector(n: usize, stream: &mut fedbo_streams::Stream) -> Vec<f64> {
     vector
 }
 
-/// 10,000 pairs: one slot's vectors are all zero, or the roster is the same. One slot may send
+/// Tests 10,000 pairs: one slot's vectors are all zero, or the rosters are equal. One slot may send
 /// twice, or a vector of the wrong length.
 #[test]
 fn neighbours_differ_by_at_most_k_before_the_noise_and_in_nothing_else() {
@@ -100,7 +100,7 @@ fn a_slot_that_sends_nothing_counts_as_zero() {
     }
 }
 
-/// The first valid vector wins, and every later one gets the same answer (INV-6).
+/// The first valid vector counts, and every later one gets the same response (INV-6).
 #[test]
 fn only_the_first_valid_vector_of_a_slot_counts() {
     let mechanism = mechanism(3, 1, 4, 1.0, 1.0);

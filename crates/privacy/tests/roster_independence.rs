@@ -20,8 +20,8 @@ fn with_rate(q: f64) -> Mechanism {
 }
 
 /// With the same seed, the round without a slot has the same bytes except for that slot's sum,
-/// which lacks exactly the contribution of the slot in a round of its own. Coins, noise, regions
-/// and other sums thus do not depend on participation.
+/// which lacks exactly the slot's contribution in a round without other slots. Coins, noise,
+/// regions and other sums thus do not depend on participation.
 #[test]
 fn removing_a_slot_changes_no_other_byte() {
     let uploads = uploads(1);
@@ -99,7 +99,7 @@ fn the_total_is_the_sum_of_the_regions() {
     }
 }
 
-/// Rounds with all, some and no vectors, in a process with an output that another test reads.
+/// Runs rounds with all, some and no vectors; another test reads the output of this process.
 #[test]
 #[ignore = "started by another test"]
 fn rounds_of_all_sizes() {
@@ -113,7 +113,7 @@ fn rounds_of_all_sizes() {
     }
 }
 
-/// A round prints nothing, and thus reveals nothing about the number of vectors (INV-4).
+/// A round prints nothing, so it reveals nothing about the number of vectors (INV-4).
 #[test]
 fn a_round_prints_nothing() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())

@@ -3,7 +3,7 @@
 //! noise. INV-2 cannot hold in this case; INV-8 does.
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -85,7 +85,7 @@ fn a_snapshot_of_the_papers_mechanism_draws_its_own_noise_too() {
     assert_ne!(released[0], released[1]);
 }
 
-/// Vectors are checked only against public facts, and their order of arrival does not matter: equal
+/// Vectors are checked only against public data, and their order of arrival does not matter: equal
 /// seeds give equal releases.
 #[test]
 fn vectors_are_read_in_the_order_of_slots_once_the_noise_is_drawn() {

@@ -1,8 +1,8 @@
-//! Nine of ten slots are fake and send arbitrary vectors. Neither the noise nor the cost of a
-//! release to an honest slot depends on them (INV-6, INV-7, INV-11).
+//! Nine of ten slots are fake and send arbitrary vectors. Neither the noise nor an honest slot's
+//! privacy cost depends on them (INV-6, INV-7, INV-11).
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use crate::common;
@@ -128,7 +128,7 @@ fn attack(mechanism: &Mechanism, conduct: Conduct, seed: u64) -> Vec<Round> {
         .map(|number| {
             let mut uploads = honest(number);
             uploads.extend(fakes(conduct, number, &uploads, &earlier, &mut luck));
-            // Each slot's vectors arrive in the order of sending, the slots in random order.
+            // Each slot's vectors arrive in the order of sending; the order of slots is random.
             let mut order: Vec<u32> = (0..N_SLOTS).collect();
             luck.shuffle(&mut order);
             uploads.sort_by_key(|(slot, _)| order[*slot as usize]);
@@ -139,18 +139,17 @@ fn attack(mechanism: &Mechanism, conduct: Conduct, seed: u64) -> Vec<Round> {
         .collect()
 }
 
-/// Returns the contribution of a slot's first vector alone, on this mechanism with the coins of
-/// this seed.
+/// Returns the contribution of a slot's first vector in a round without other vectors, with the
+/// coins of this seed.
 fn alone(mechanism: &Mechanism, round: &Round, slot: u32, seed: u64) -> Vec<i64> {
     let first = round.uploads.iter().find(|(sender, _)| *sender == slot);
     let own: Vec<_> = first.cloned().into_iter().collect();
     pre_noise(mechanism, round.number, shape(round.number), seed, &own)
 }
 
-/// With the same seed, a round equals the round without vectors plus the separate contribution of
-/// each slot, regardless of the fake slots. Noise and coins are the same with and without them, the
-/// victim's contribution is the same, and each fake slot's contribution is within the bound of one
-/// slot.
+/// With the same seed, a round equals the round without vectors plus each slot's contribution,
+/// regardless of the fake slots. Noise and coins are the same with and without them, the victim's
+/// contribution is the same, and each fake slot's contribution is within the bound of one slot.
 #[test]
 fn sybils() {
     for q in [1.0, 0.5] {

@@ -1,4 +1,4 @@
-//! Python interface of agents of a federation over a network.
+//! Python bindings for agents of a federation over a network.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
 use crate::party_event::PartyEvent;
 use crate::{convert, errors};
 
-/// A flag that ends a run from another thread.
+/// A flag to end a run from another thread.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
@@ -41,7 +41,7 @@ impl Stop {
     }
 }
 
-/// Enrols an agent. The parameters of its study are passed to `on_space` before anything is stored.
+/// Enrols an agent. The parameters of the study are passed to `on_space` before anything is stored.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they are those of the Python function")]
 pub(crate) fn enrol<'py>(
@@ -72,7 +72,7 @@ pub(crate) fn enrol<'py>(
     let (enrolled, shown) = py.detach(|| {
         let mut shown = Ok(());
         let enrolled = fedbo_agent::enrol(&options, &mut |federation| {
-            // INV-24: seen before anything of it is stored.
+            // INV-24: show the parameters before anything is stored.
             shown = Python::attach(|py| {
                 on_space.call1(py, (convert::space(py, &federation.space)?,)).map(drop)
             });
@@ -93,9 +93,9 @@ pub(crate) fn enrol<'py>(
     Ok(result)
 }
 
-/// Runs an agent with the settings of a text in the format of an `agent.toml` until its plan is
-/// done. `evaluate` starts its evaluations. `on_event` is called with each event; if it returns
-/// True, the run ends. Errors refer to the text by `label`. Returns how the run ended.
+/// Runs an agent until its plan is complete, with settings in the format of an `agent.toml`.
+/// `evaluate` starts its evaluations. `on_event` is called with each event; the run ends if it
+/// returns True. Error messages refer to the settings as `label`. Returns why the run ended.
 #[pyfunction]
 pub(crate) fn run_agent(
     py: Python<'_>,
@@ -122,7 +122,7 @@ pub(crate) fn run_agent(
     Ok(ended_as(ended))
 }
 
-/// The name of the end of a run in Python.
+/// Returns the reason for the end of a run, as named in Python.
 pub(crate) fn ended_as(ended: Ended) -> &'static str {
     match ended {
         Ended::Complete => "complete",
@@ -131,7 +131,7 @@ pub(crate) fn ended_as(ended: Ended) -> &'static str {
     }
 }
 
-/// Sends the events of an agent to the Python thread and waits until they are handled.
+/// Sends the events of an agent to the Python thread, and waits until they are handled.
 pub(crate) struct Events {
     observer: PythonObserver,
     stop: Arc<AtomicBool>,

@@ -1,5 +1,5 @@
-//! Objectives that are evaluated in Python. Every trial becomes a [`Call`] to the thread that
-//! started the run, so that Ctrl-C reaches the user's function.
+//! Evaluation of objectives in Python. Every trial becomes a [`Call`] that is sent to the thread
+//! that started the run, so that Ctrl-C reaches the user's function.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::{convert, errors};
 
-/// Interval at which a waiting thread checks for signals.
+/// Interval at which a waiting thread checks for signals and stop requests.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Converts an event to Python data.
@@ -27,20 +27,20 @@ pub(crate) type Telling =
 pub(crate) enum Event {
     /// A trial to evaluate.
     Call(Call),
-    /// Something has happened, for instance a trial was told. The answer tells if the run
+    /// Something has happened, for instance a trial has finished. The reply decides whether the run
     /// continues.
     Told(Telling, Sender<ControlFlow<()>>),
     /// A warning for the user.
     Warning(String),
 }
 
-/// A message from the evaluation of a trial to the worker that waits for it.
+/// A message from the evaluation of a trial to the worker thread that waits for it.
 enum Reply {
     Report { epoch: u32, value: f64, signal: Sender<Signal> },
     End(TrainingEnd),
 }
 
-/// A trial to evaluate. Its function may report to it, and must end it once.
+/// A trial to evaluate. The evaluation may send reports, and must end the call exactly once.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Call {
     agent: u64,
@@ -59,7 +59,7 @@ impl Call {
     fn end(&self, end: TrainingEnd) {
         let slot = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(to) = slot {
-            let _gone = to.send(Reply::End(end)); // a worker that was stopped no longer receives
+            let _gone = to.send(Reply::End(end)); // a stopped worker has closed its channel
         }
     }
 }
@@ -89,7 +89,7 @@ impl Call {
         let (signal, answer) = mpsc::channel();
         let sent = self.reply(Reply::Report { epoch, value, signal });
         let answer = Mutex::new(answer);
-        // If the worker has ended, it has released the trial.
+        // If the worker has exited, it has released the trial.
         let heard = || answer.lock().unwrap_or_else(PoisonError::into_inner).recv();
         !sent || py.detach(heard).is_ok_and(Signal::stops)
     }
@@ -99,7 +99,7 @@ impl Call {
         self.end(TrainingEnd::Ended(Outcome::Value(value)));
     }
 
-    /// Ends the call with several numbers, in the order of the study's `number_names`.
+    /// Ends the call with several outcomes, in the order of the study's `number_names`.
     fn tell_numbers(&self, numbers: Vec<f64>) {
         self.end(TrainingEnd::Ended(Outcome::Numbers(numbers)));
     }
@@ -122,7 +122,7 @@ impl Call {
     }
 }
 
-/// The Rust side of the objective. It waits for the messages of Python.
+/// Objective that is evaluated in Python. It waits for messages from there.
 pub(crate) struct PythonObjective {
     events: Mutex<Sender<Event>>,
     stop: Arc<AtomicBool>,
@@ -151,7 +151,7 @@ impl PythonObjective {
             match replies.recv_timeout(POLL) {
                 Ok(Reply::End(end)) => return end,
                 Ok(Reply::Report { epoch, value, signal }) => {
-                    // A study without early stopping keeps no reports.
+                    // A study without early stopping ignores reports.
                     let answer = monitor.map_or(Signal::Continue, |m| m.report(epoch, value));
                     let _gone = signal.send(answer);
                 }
@@ -177,10 +177,10 @@ impl Objective for PythonObjective {
     }
 }
 
-/// Sends the results of a run's trials to the Python thread.
+/// Sends the events of a run to the Python thread.
 pub(crate) struct PythonObserver {
     events: Mutex<Sender<Event>>,
-    /// The definition of the study, to convert its told trials.
+    /// Definition of the study, for converting its finished trials.
     definition: Option<Definition>,
 }
 
@@ -189,7 +189,7 @@ impl PythonObserver {
         Self { events: Mutex::new(events), definition: None }
     }
 
-    /// Creates the observer of a study's run.
+    /// Creates the observer for a run of a study.
     pub(crate) fn of_study(events: Sender<Event>, definition: &Definition) -> Self {
         Self { definition: Some(definition.clone()), ..Self::new(events) }
     }
@@ -198,7 +198,7 @@ impl PythonObserver {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).send(event).is_ok()
     }
 
-    /// Sends an event and waits for the answer.
+    /// Sends an event and waits for the reply.
     pub(crate) fn tell(
         &self,
         telling: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send + 'static,
@@ -210,7 +210,7 @@ impl PythonObserver {
         heard.recv().unwrap_or(ControlFlow::Break(()))
     }
 
-    /// Sends an event without waiting for an answer.
+    /// Sends an event without waiting for a reply.
     pub(crate) fn note(
         &self,
         telling: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send + 'static,
@@ -243,7 +243,8 @@ impl Observer for PythonObserver {
 pub(crate) struct Functions<'a, 'py> {
     /// Starts the evaluation of a [`Call`]. It may end the call later, on another thread.
     pub(crate) evaluate: &'a Bound<'py, PyAny>,
-    /// Called with each event, for instance with every told trial. True ends the run.
+    /// Called with each event, for instance with every finished trial. The run ends if it returns
+    /// True.
     pub(crate) on_told: &'a Bound<'py, PyAny>,
     /// Called with each warning.
     pub(crate) on_warning: &'a Bound<'py, PyAny>,
@@ -273,12 +274,12 @@ impl Functions<'_, '_> {
     }
 }
 
-/// Runs `work` on a thread of its own and handles its events on this thread, until the last sender
-/// of events is dropped.
+/// Runs `work` on a separate thread and handles its events on this thread until the last sender of
+/// events is dropped.
 ///
 /// # Errors
-/// Returns the exception of a Python function or a signal. In this case, `stop` is set, `work` is
-/// awaited, and its further calls are released.
+/// Returns the exception of a Python function or a signal. In this case, sets `stop`, releases
+/// further calls, and waits for `work` to end.
 pub(crate) fn serve<R: Send>(
     py: Python<'_>,
     functions: &Functions<'_, '_>,
@@ -298,12 +299,12 @@ pub(crate) fn serve<R: Send>(
             let served = match py.detach(next) {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => py.check_signals(),
-                // The run is ending, so its calls are released without an evaluation.
+                // The run is ending, so release its calls without evaluating them.
                 Ok(Event::Call(call)) if raised.is_some() || stop.load(Ordering::Relaxed) => {
                     call.release();
                     Ok(())
                 }
-                Ok(_) if raised.is_some() => Ok(()), // dropping the answer ends the run
+                Ok(_) if raised.is_some() => Ok(()), // dropping the reply channel ends the run
                 Ok(event) => functions.serve(py, event),
             };
             if let Err(error) = served

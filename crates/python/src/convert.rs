@@ -1,7 +1,7 @@
-//! Conversions of points and trials to and from Python data.
+//! Conversion of points and trials to and from Python objects.
 
 use fedbo_report::Row;
-use fedbo_space::{Kind, Point, Space, Value};
+use fedbo_space::{Point, Space, Value};
 use fedbo_storage::{Told, Trial, TrialState};
 use fedbo_study::Definition;
 use pyo3::IntoPyObjectExt as _;
@@ -21,7 +21,7 @@ pub(crate) fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, 
     }
 }
 
-/// Converts a point to a dict, in the order of its parameters.
+/// Converts a point to a dict in the order of its parameters.
 pub(crate) fn params<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py, PyDict>> {
     let params = PyDict::new(py);
     for (name, each) in point.iter() {
@@ -30,7 +30,7 @@ pub(crate) fn params<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py,
     Ok(params)
 }
 
-/// Converts a dict to a point. Its space is checked by the caller.
+/// Converts a dict to a point. The caller must check it against the space.
 pub(crate) fn point(params: &Bound<'_, PyDict>) -> PyResult<Point> {
     let entries: PyResult<Vec<_>> = params
         .iter()
@@ -71,8 +71,8 @@ fn text(given: &Bound<'_, PyAny>) -> PyResult<String> {
     })
 }
 
-/// Extracts a string for messages. Lone surrogates, which `os.fsdecode` makes of bytes that are not
-/// UTF-8, become `\udcXX`.
+/// Extracts a string for messages. Lone surrogates, which `os.fsdecode` produces for bytes that are
+/// not UTF-8, become `\udcXX`.
 pub(crate) fn lossy(text: &Bound<'_, PyString>) -> PyResult<String> {
     match text.extract() {
         Ok(text) => Ok(text),
@@ -118,8 +118,8 @@ pub(crate) fn trial<'py>(
     Ok(fields)
 }
 
-/// Converts a row of a federation's results to a dict. Its parameters are strings, which the space
-/// parses.
+/// Converts a row of a federation's results to a dict. Its parameter values are parsed from text by
+/// the space.
 pub(crate) fn row<'py>(py: Python<'py>, row: &Row, space: &Space) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("arm", &row.arm)?;
@@ -162,7 +162,7 @@ pub(crate) fn space<'py>(py: Python<'py>, space: &Space) -> PyResult<Bound<'py, 
         if let Some(log) = spec.log {
             keys.set_item("log", log)?;
         }
-        if let Kind::Categorical { choices } = parameter.kind() {
+        if let Some(choices) = &spec.choices {
             let choices: PyResult<Vec<_>> = choices.iter().map(|each| value(py, each)).collect();
             keys.set_item("choices", PyList::new(py, choices?)?)?;
         }

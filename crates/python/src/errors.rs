@@ -1,4 +1,4 @@
-//! Conversions of errors to Python exceptions.
+//! Conversion of errors to Python exceptions.
 
 use fedbo_agent::EnrolError;
 use fedbo_config::FileError;
@@ -20,7 +20,7 @@ mod python {
     pyo3::import_exception!(fedbo._errors, StorageError);
 }
 
-/// References to the program in error messages, and their replacements in Python.
+/// References to the command line in error messages, and their replacements in Python.
 const IN_PYTHON: [(&str, &str); 4] = [
     ("has no [early_stopping]", "was made without early_stopping"),
     ("with fedbo tell", "with tell"),
@@ -33,7 +33,7 @@ fn words(error: impl std::fmt::Display) -> String {
     IN_PYTHON.iter().fold(error.to_string(), |text, (program, ours)| text.replace(program, ours))
 }
 
-/// Converts an error that has no exception class of its own.
+/// Converts an error without a specific exception class.
 pub(crate) fn other(error: impl std::fmt::Display) -> PyErr {
     python::Error::new_err(words(error))
 }
@@ -43,8 +43,8 @@ pub(crate) fn input(error: impl std::fmt::Display) -> PyErr {
     python::DefinitionError::new_err(words(error))
 }
 
-/// Converts an error about arguments that were written as a file. Keys become names of arguments,
-/// and line numbers are omitted.
+/// Converts an error about arguments that were formatted as a file. Keys become argument names, and
+/// line numbers are omitted.
 pub(crate) fn arguments(mut error: FileError) -> PyErr {
     match &mut error {
         FileError::UnknownKey { place, key, .. }
@@ -59,7 +59,7 @@ pub(crate) fn arguments(mut error: FileError) -> PyErr {
     input(error)
 }
 
-/// Returns the name of the argument for a key of the file, for instance `seed` for `study.seed`.
+/// Returns the argument name for a key of the file, for instance `seed` for `study.seed`.
 fn argument(key: &str) -> String {
     match key.split_once('.') {
         Some(("study" | "federation" | "agent", argument)) => argument.to_owned(),
@@ -82,7 +82,7 @@ pub(crate) fn definition(error: &FileError) -> PyErr {
     python::DefinitionError::new_err(format!("{error:#}"))
 }
 
-/// Converts an error of a storage.
+/// Converts a storage error.
 pub(crate) fn storage(error: &StorageError) -> PyErr {
     match error {
         StorageError::NoTrial { .. } => input(error),
@@ -90,7 +90,7 @@ pub(crate) fn storage(error: &StorageError) -> PyErr {
     }
 }
 
-/// Converts an error of anything stored in files.
+/// Converts an error of data stored in files.
 fn stored(error: impl std::fmt::Display) -> PyErr {
     python::StorageError::new_err(words(error))
 }
@@ -99,7 +99,7 @@ fn refused(error: impl std::fmt::Display) -> PyErr {
     python::Refused::new_err(words(error))
 }
 
-/// Converts an error of an export by its kind.
+/// Converts an error of an export.
 pub(crate) fn export(error: anyhow::Error) -> PyErr {
     match error.downcast::<StudyError>() {
         Ok(error) => study(error),
@@ -107,7 +107,7 @@ pub(crate) fn export(error: anyhow::Error) -> PyErr {
     }
 }
 
-/// Converts an error of a picture by its kind.
+/// Converts an error of a picture.
 pub(crate) fn picture(error: PictureError) -> PyErr {
     match error {
         PictureError::Study(error) => study(error),
@@ -115,7 +115,7 @@ pub(crate) fn picture(error: PictureError) -> PyErr {
     }
 }
 
-/// Converts an error of a study by its kind.
+/// Converts an error of a study.
 pub(crate) fn study(error: StudyError) -> PyErr {
     match error {
         StudyError::Storage(error) => storage(&error),
@@ -137,7 +137,7 @@ pub(crate) fn study(error: StudyError) -> PyErr {
     }
 }
 
-/// Converts an error of a federation in one process by its kind.
+/// Converts an error of a federation in one process.
 pub(crate) fn federation(error: RunError) -> PyErr {
     match error {
         RunError::File(error) | RunError::NotPaid(error) => definition(&error),
@@ -165,7 +165,7 @@ pub(crate) fn federation(error: RunError) -> PyErr {
     }
 }
 
-/// Converts an error of an agent's enrolment by its kind.
+/// Converts an error of an agent's enrolment.
 pub(crate) fn enrolment(error: EnrolError) -> PyErr {
     match error {
         EnrolError::Home(error) => home(error),
@@ -183,7 +183,7 @@ pub(crate) fn enrolment(error: EnrolError) -> PyErr {
     }
 }
 
-/// Converts an error of a running agent by its kind.
+/// Converts an error of a running agent.
 pub(crate) fn agent(error: fedbo_agent::RunError) -> PyErr {
     use fedbo_agent::RunError;
     match error {
@@ -214,7 +214,7 @@ pub(crate) fn agent(error: fedbo_agent::RunError) -> PyErr {
     }
 }
 
-/// Converts an error of a peer by its kind.
+/// Converts an error of a peer.
 pub(crate) fn peer(error: PeerError) -> PyErr {
     match error {
         PeerError::File(error) => definition(&error),
@@ -231,8 +231,7 @@ pub(crate) fn peer(error: PeerError) -> PyErr {
     }
 }
 
-/// Converts an error of an agent's folder. An unknown or ambiguous study is an error of an
-/// argument.
+/// Converts an error of an agent's folder. An unknown or ambiguous study is an argument error.
 fn home(error: HomeError) -> PyErr {
     match error {
         error @ HomeError::WhichStudy { .. } => input(error),
@@ -240,7 +239,7 @@ fn home(error: HomeError) -> PyErr {
     }
 }
 
-/// Returns the excerpt of the file that an error shows below its message.
+/// Returns the excerpt of the file that is shown below an error message.
 fn excerpt(error: &FileError) -> String {
     let words = error.to_string();
     format!("{error:#}").strip_prefix(&words).unwrap_or_default().to_owned()

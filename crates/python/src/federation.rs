@@ -1,4 +1,4 @@
-//! Python interface of federations in one process.
+//! Python bindings for federations in one process.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use crate::{convert, errors};
 /// Width of the closing table in columns.
 const TABLE_WIDTH: u16 = 120;
 
-/// A federation. `simulate` adds the objectives of its agents.
+/// A federation. The objectives of its agents are passed to `simulate`.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Federation {
     federation: fedbo_federation::Federation,
@@ -67,14 +67,14 @@ fn rows_of<'py>(py: Python<'py>, rows: &[Row], space: &Space) -> PyResult<Bound<
 
 #[pymethods]
 impl Federation {
-    /// Parses a text in the format of a `federation.toml`. Its agents have only names.
+    /// Parses a text in the format of a `federation.toml`. Its agents have names but no objectives.
     #[staticmethod]
     fn from_text(py: Python<'_>, text: &str) -> PyResult<Self> {
         let read = py.detach(|| fedbo_federation::Federation::from_text(text, ALGORITHMS));
         Ok(Self { federation: read.map_err(errors::arguments)? })
     }
 
-    /// Reads a `federation.toml`. Its agents may have commands and built-in problems.
+    /// Reads a `federation.toml`. Its agents may have commands or built-in problems as objectives.
     #[staticmethod]
     #[pyo3(signature = (path, seed = None))]
     fn from_file(py: Python<'_>, path: PathBuf, seed: Option<u64>) -> PyResult<Self> {
@@ -84,8 +84,8 @@ impl Federation {
         Ok(Self { federation: read.map_err(|e| errors::definition(&e))? })
     }
 
-    /// Returns the name of the table in a `federation.toml` with the options of an algorithm;
-    /// `None` if the algorithm does not exist.
+    /// Returns the name of the table in a `federation.toml` that has the options of an algorithm,
+    /// or `None` if the algorithm does not exist.
     #[staticmethod]
     fn table_of(algorithm: &str) -> Option<&'static str> {
         let found = ALGORITHMS.iter().find(|each| each.name == algorithm)?;
@@ -137,7 +137,7 @@ impl Federation {
         convert::space(py, &self.federation.space)
     }
 
-    /// Names of the agents, each with True if the file has its objective.
+    /// Names of the agents, each with True if the file defines its objective.
     #[getter]
     fn agents(&self) -> Vec<(String, bool)> {
         let elsewhere = |of: &_| matches!(of, fedbo_federation::AgentObjective::Elsewhere);
@@ -145,7 +145,7 @@ impl Federation {
         agents.map(|agent| (agent.name.clone(), !elsewhere(&agent.objective))).collect()
     }
 
-    /// Names of the agents that share previous trials and make no queries.
+    /// Names of the agents that only share previous trials and make no queries.
     #[getter]
     fn contributors(&self) -> Vec<String> {
         let is_tuning = |name: &str| self.federation.tuning().any(|(_, each)| each.name == name);
@@ -153,7 +153,8 @@ impl Federation {
         names.filter(|name| !is_tuning(name)).collect()
     }
 
-    /// Returns a copy with previous trials of an agent, a list of points and their values.
+    /// Returns a copy of the federation with previous trials of an agent, given as points and
+    /// values.
     fn with_observations(
         &self,
         agent: &str,
@@ -165,8 +166,8 @@ impl Federation {
         Ok(Self { federation: federation.map_err(errors::input)? })
     }
 
-    /// Returns a copy with the trials of a study or a table, as named by the key `observations` of
-    /// a file.
+    /// Returns a copy of the federation with previous trials of an agent, read from a study or a
+    /// table. `place` has the format of the key `observations` in a file.
     fn with_observations_of(&self, py: Python<'_>, agent: &str, place: &str) -> PyResult<Self> {
         let (federation, folder) = (&self.federation, std::path::Path::new(""));
         let refused = |why: String| errors::input(format!("observations of {agent:?}: {why}"));
@@ -181,27 +182,27 @@ impl Federation {
         Ok(Self { federation: federation.map_err(errors::input)? })
     }
 
-    /// The arms that can be compared: the algorithm and its controls.
+    /// Arms that can be compared: the algorithm and its controls.
     #[getter]
     fn arms(&self) -> Vec<&'static str> {
         self.federation.arms().into_iter().map(Arm::name).collect()
     }
 
-    /// Returns the arms of a run without explicit arms.
+    /// Returns the arms that a run has by default.
     #[pyo3(signature = (runs = None))]
     fn default_arms(&self, runs: Option<u32>) -> Vec<&'static str> {
         default_arms(&self.federation, runs).into_iter().map(Arm::name).collect()
     }
 
-    /// True if the arm of the algorithm charges its releases to a budget.
+    /// True if the algorithm charges its releases to a privacy budget.
     #[getter]
     fn is_charged(&self) -> bool {
         self.federation.privacy().is_some()
     }
 
-    /// Runs arms as `fedbo run` does, with results in the folder `out`. `evaluate` starts the
-    /// evaluations of the agents `functions`. `on_told` is called with the rows of each wave; if it
-    /// returns True, the run ends.
+    /// Runs arms like `fedbo run`, with results in the folder `out`. `evaluate` starts the
+    /// evaluations of the agents named in `functions`. `on_told` is called with the rows of each
+    /// wave of trials; the run ends if it returns True.
     #[expect(clippy::too_many_arguments, reason = "the options of a run, by name")]
     #[pyo3(signature = (evaluate, on_told, on_warning, *, functions, arms, runs, out, overwrite, resume, spend_again, threads, failures_max))]
     fn simulate<'py>(
@@ -244,7 +245,7 @@ impl Federation {
             let given = federation.with_objective(agent, Arc::clone(&objective));
             federation = given.map_err(errors::input)?;
         }
-        drop(objective); // so that the last sender of events is dropped at the end of the run
+        drop(objective); // so that no sender of events outlives the run
         let space = Arc::new(self.federation.space.clone());
         let observer = PythonObserver::new(events);
         let progress = Progress { observer, space: Arc::clone(&space), stop: Arc::clone(&stop) };

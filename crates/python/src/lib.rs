@@ -1,10 +1,9 @@
 //! The native module `fedbo._fedbo` of the Python package `fedbo`.
 //!
-//! Determines how the Rust studies and federations are called from Python: which thread evaluates,
-//! when the interpreter's lock is released, and which exception an error becomes. The user
-//! interface is written in Python, in `python/fedbo`, and has no mathematics either. Start at
-//! [`study::Study`]. Federations in one process are in [`federation::Federation`], agents over a
-//! network in [`agent::run_agent`].
+//! These bindings determine which thread evaluates objectives, when the GIL is released, and which
+//! exception an error becomes. The public API is written in Python, in `python/fedbo`. Neither
+//! contains any mathematics. Start at [`study::Study`]. Federations in one process are in
+//! [`federation::Federation`], agents over a network in [`agent::run_agent`].
 
 mod agent;
 mod calls;
@@ -22,14 +21,13 @@ use std::ffi::OsString;
 
 use pyo3::prelude::*;
 
-/// Runs the program `fedbo` with these arguments, starting with its name, and returns its exit
-/// status.
+/// Runs the program `fedbo` and returns its exit status. The first argument is the program's name.
 #[pyfunction]
 fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| fedbo_cli::run_program(arguments))
 }
 
-/// Returns the JSON document of a command that only computes one. The first argument is the
+/// Runs a command without side effects and returns its JSON document. The first argument is the
 /// program's name.
 #[pyfunction]
 fn answer(py: Python<'_>, arguments: Vec<String>) -> PyResult<String> {

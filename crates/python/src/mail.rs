@@ -1,4 +1,4 @@
-//! Agents that exchange their requests through messages of another system.
+//! Agents whose requests and responses are carried by messages of another system.
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -15,21 +15,21 @@ use crate::agent::{Events, Stop, ended_as};
 use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
 use crate::{convert, errors};
 
-/// An answer: the id of its request, status, headers and body.
+/// A response: the id of its request, status, headers and body.
 type Answer = ([u8; 32], u16, Vec<(String, String)>, Vec<u8>);
 
 /// A request: its id, method, target, headers and body.
 type Request<'py> =
     (Bound<'py, PyBytes>, String, String, Vec<(String, String)>, Bound<'py, PyBytes>);
 
-/// The answers given to a process of an agent, and the requests that it leaves.
+/// The responses for one process of an agent, and the requests that the process makes.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Mail(Arc<fedbo_agent::Mail>);
 
 #[pymethods]
 impl Mail {
-    /// `challenge` and `asked_ms` come from the previous process: its challenge, and the time at
-    /// which its requests left, in milliseconds since 1970.
+    /// `challenge` and `asked_ms` are those of the previous process: its challenge, and the time at
+    /// which its requests were sent, in milliseconds since 1970.
     #[new]
     fn new(answers: Vec<Answer>, challenge: Option<[u8; 32]>, asked_ms: Option<u64>) -> Self {
         let answers = answers.into_iter().map(|(id, status, headers, body)| {
@@ -38,7 +38,7 @@ impl Mail {
         Self(Arc::new(fedbo_agent::Mail::new(answers, challenge.map(Digest), asked_ms)))
     }
 
-    /// The requests without answers. They must be answered in this order.
+    /// The requests without responses. They must be processed in this order.
     #[getter]
     fn outbox<'py>(&self, py: Python<'py>) -> Vec<Request<'py>> {
         let requests = self.0.outbox().into_iter();
@@ -56,9 +56,9 @@ impl Mail {
     }
 }
 
-/// Continues the enrolment of the agent of an `agent.toml`. Returns True once the agent has joined.
-/// Until then, the mail's outbox has requests, or another process continues the enrolment. The
-/// parameters of the study are passed to `on_space` before anything is stored.
+/// Continues the enrolment of the agent of an `agent.toml`. Returns True once the agent is
+/// enrolled. Before that, either the outbox of `mail` has requests or another process continues the
+/// enrolment. The parameters of the study are passed to `on_space` before anything is stored.
 #[pyfunction]
 pub(crate) fn enrol_by_mail(
     py: Python<'_>,
@@ -73,7 +73,7 @@ pub(crate) fn enrol_by_mail(
     let (joined, shown) = py.detach(|| {
         let mut shown = Ok(());
         let joined = fedbo_agent::enrol_by_mail(&file.home, token, &mail.0, &mut |federation| {
-            // INV-24: seen before anything of it is stored.
+            // INV-24: show the parameters before anything is stored.
             shown = Python::attach(|py| {
                 on_space.call1(py, (convert::space(py, &federation.space)?,)).map(drop)
             });
@@ -87,10 +87,10 @@ pub(crate) fn enrol_by_mail(
     }
 }
 
-/// Runs the agent of an `agent.toml` until it would wait for an answer that the mail does not have.
-/// `evaluate` starts its evaluations; without it, the agent runs the file's command. `on_event` is
-/// called with each event. Returns how the run ended: `interrupted` if the mail's outbox has
-/// requests or another process runs the study.
+/// Runs the agent of an `agent.toml` until it needs a response that is not in `mail`. `evaluate`
+/// starts its evaluations; without it, the agent runs the file's command. `on_event` is called with
+/// each event. Returns why the run ended: `interrupted` if the outbox of `mail` has requests or
+/// another process runs the study.
 #[pyfunction]
 pub(crate) fn run_agent_by_mail(
     py: Python<'_>,
@@ -108,7 +108,7 @@ pub(crate) fn run_agent_by_mail(
         Arc::new(PythonObjective::new(events.clone(), stop.flag()))
     });
     let observer = PythonObserver::new(events);
-    // Without `evaluate`, the file's command runs, so the placeholder is never called.
+    // Without `evaluate`, the agent runs the file's command and never calls this placeholder.
     let nobody = py.None().into_bound(py);
     let evaluate = evaluate.unwrap_or(&nobody);
     let functions = Functions { evaluate, on_told: on_event, on_warning };

@@ -28,22 +28,22 @@ impl PartyEvent {
         Self { trial: Some(told), ..Self::new(kind, message, Some(trial.round)) }
     }
 
-    /// Creates the event of a trial that is about to be evaluated.
+    /// Creates the event for a trial that is about to be evaluated.
     pub(crate) fn trial_started(trial: &Trial, point: &Point) -> Self {
         Self::of_trial("trial-started", format!("trial {}", trial.index), trial, point)
     }
 
-    /// Creates the event of a told trial.
+    /// Creates the event for a finished trial.
     pub(crate) fn trial_ended(trial: &Trial, point: &Point, told: &Told) -> Self {
         let number = trial.index;
         let (message, value) = match told {
             Told::Value(value) => (format!("trial {number}: {value:?}"), Some(*value)),
-            // A party's trials have one number.
+            // Trials of a party have a single value.
             Told::Numbers(_) => (format!("trial {number}: {told}"), None),
             Told::Failed { kind, message } => {
                 (format!("trial {number} failed ({kind}): {message}"), None)
             }
-            // A party's trials report nothing, so none is stopped.
+            // Trials of a party make no reports, so none is stopped.
             Told::Stopped { because, .. } => (format!("trial {number} stopped: {because}"), None),
         };
         Self { value, ..Self::of_trial("trial-ended", message, trial, point) }

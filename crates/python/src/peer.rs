@@ -1,4 +1,4 @@
-//! Python interface of peers of a federation of neighbours.
+//! Python bindings for peers of a federation of neighbours.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
 use crate::errors;
 use crate::party_event::PartyEvent;
 
-/// Runs a peer as configured by its file. `evaluate` starts its evaluations instead of a command.
-/// `on_event` is called with each event. Returns how the run ended.
+/// Runs a peer as configured in its file, with `evaluate` instead of a command. `on_event` is
+/// called with each event. Returns why the run ended.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the options of the program, by name")]
 #[pyo3(signature = (path, evaluate, on_event, on_warning, *, stop, name, home, listen, neighbours, plain_http, leave))]
@@ -70,8 +70,8 @@ pub(crate) fn run_peer(
     })
 }
 
-/// Sends the events of a peer to the Python thread without waiting, because the peer's threads
-/// exchange reports with neighbours meanwhile.
+/// Sends the events of a peer to the Python thread. Does not wait for a reply, because the peer's
+/// threads must keep exchanging reports with neighbours.
 struct Events(PythonObserver);
 
 impl Events {

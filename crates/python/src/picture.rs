@@ -1,11 +1,11 @@
-//! Python interface of pictures.
+//! Python bindings for pictures.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
 
-/// A picture of a study. It is drawn on each request.
+/// A picture of a study. Each method call draws it again.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Picture(fedbo_report::Picture);
 

@@ -1,4 +1,4 @@
-//! Python interface of queries for trials that another framework stores.
+//! Python bindings for proposing points of trials that another framework stores.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -10,18 +10,18 @@ use pyo3::types::PyDict;
 
 use crate::{convert, errors};
 
-/// An ended trial: its point, its value (`None` if it failed), and the source of its point.
+/// A finished trial: its point, its value (`None` if it failed), and the source of its point.
 type Ended<'py> = (Bound<'py, PyDict>, Option<f64>, String);
 
-/// Proposes points of a study with trials that are stored elsewhere. Calls release the
-/// interpreter's lock while they compute.
+/// Proposes points for a study whose trials are stored elsewhere. Methods release the GIL while
+/// they compute.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Sampler(Mutex<fedbo_study::Sampler>);
 
 #[pymethods]
 impl Sampler {
-    /// Creates the sampler of a study from a text in the format of a `study.toml`. Errors refer to
-    /// the text by `label`.
+    /// Creates the sampler for a study defined by a text in the format of a `study.toml`. Error
+    /// messages refer to the text as `label`.
     #[staticmethod]
     fn from_text(py: Python<'_>, label: PathBuf, text: &str) -> PyResult<Self> {
         let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
@@ -29,8 +29,8 @@ impl Sampler {
         Ok(Self(Mutex::new(made.map_err(errors::study)?)))
     }
 
-    /// Returns the point of trial `number` and its source, given the ended and the open trials;
-    /// `None` if every point was tried.
+    /// Proposes the point of trial `number`, given the finished and the open trials. Returns the
+    /// point and its source, or `None` if every point was tried.
     fn propose<'py>(
         &self,
         py: Python<'py>,

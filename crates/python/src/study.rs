@@ -1,4 +1,4 @@
-//! Python interface of studies.
+//! Python bindings for studies.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,16 +18,17 @@ use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
 use crate::picture::Picture;
 use crate::{convert, errors};
 
-/// A study. Calls release the interpreter's lock while they compute or wait.
+/// A study. Methods release the GIL while they compute or wait.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Study {
     study: fedbo_study::Study,
     address: Address,
-    /// The file of the study, if it was opened from one.
+    /// The study's file, if the study was opened from one.
     file: Option<StudyFile>,
-    /// The process that opened the study. A database must not be used by its forks.
+    /// Id of the process that opened the study. A forked child must not use the database
+    /// connection.
     process: u32,
-    /// Unique number of a study in this process's memory.
+    /// Unique number of an in-memory study within this process.
     in_memory: Option<u64>,
 }
 
@@ -45,7 +46,8 @@ impl Study {
         Ok(Self::new(study, address, Some(file)))
     }
 
-    /// Calls a function with the study while other threads can run Python.
+    /// Calls a function with the study, without holding the GIL. Fails in a fork of the process
+    /// that opened the study.
     fn with<R: Send>(
         &self,
         py: Python<'_>,
@@ -64,15 +66,15 @@ impl Study {
 
 #[pymethods]
 impl Study {
-    /// Creates or resumes the study of a text in the format of a `study.toml`. Errors refer to the
-    /// text by `label`.
+    /// Creates or resumes the study defined by a text in the format of a `study.toml`. Error
+    /// messages refer to the text as `label`.
     #[staticmethod]
     fn from_text(py: Python<'_>, label: PathBuf, text: &str) -> PyResult<Self> {
         let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
         Self::of_file(py, file)
     }
 
-    /// Creates or resumes the study of a file. Its command is ignored.
+    /// Creates or resumes the study defined by a file. The file's command is ignored.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let file = StudyFile::load_without_command(&path).map_err(|e| errors::definition(&e))?;
@@ -93,7 +95,7 @@ impl Study {
         Ok(Self::new(study, address, None))
     }
 
-    /// Stores trials as a new study, described by a text in the format of a `study.toml`. If the
+    /// Stores trials as a new study, defined by a text in the format of a `study.toml`. If the
     /// study exists, only missing trials are added.
     #[staticmethod]
     fn import_trials(
@@ -130,7 +132,8 @@ impl Study {
         }
     }
 
-    /// Names of a trial's numbers: objectives, then constraints; `value` for a single objective.
+    /// Names of a trial's outcomes: first objectives, then constraints. A single objective is named
+    /// `value`.
     #[getter]
     fn number_names(&self) -> Vec<&str> {
         self.study.definition().number_names()
@@ -143,7 +146,7 @@ impl Study {
         objectives.map(|each| (each.name.as_str(), each.direction.to_string())).collect()
     }
 
-    /// Names of the constraints, with the largest and the smallest value that satisfies each.
+    /// Names of the constraints, each with its upper and lower bound.
     #[getter]
     fn constraints(&self) -> Vec<(&str, Option<f64>, Option<f64>)> {
         let constraints = self.study.definition().constraints.iter();
@@ -186,21 +189,22 @@ impl Study {
         convert::space(py, self.study.space())
     }
 
-    /// Numbers of trials and jobs in the study's file; `None` without a file.
+    /// Number of trials and number of jobs in the study's file, or `None` without a file.
     #[getter]
     fn run_options(&self) -> Option<(u64, usize)> {
         self.file.as_ref().map(|file| (file.n_trials, file.jobs))
     }
 
-    /// Returns the study's id, which its trials carry; `None` before the first trial. It does not
-    /// change if the storage is moved, but it does if the study is recreated under the same name.
+    /// Returns an id that distinguishes this study from others. It remains the same if the storage
+    /// is moved, but changes if the study is recreated under the same name. A stored study has no
+    /// id before its first trial.
     fn identity(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let name = &self.study.definition().name;
         if let Some(number) = self.in_memory {
             return Ok(Some(format!("{name} in memory {number}")));
         }
         let trials = self.with(py, fedbo_study::Study::trials)?;
-        // The same time as in the tag `fedbo.began` of an export.
+        // The tag `fedbo.began` of an export has the same time.
         Ok(trials.first().map(|first| format!("{name} since {}", first.asked_at_ms)))
     }
 
@@ -214,7 +218,7 @@ impl Study {
         self.with(py, |study| study.tell(number, value)).map(drop)
     }
 
-    /// Tells the numbers of a trial in the order of `number_names`.
+    /// Tells the outcomes of a trial in the order of `number_names`.
     fn tell_numbers(&self, py: Python<'_>, number: u64, numbers: Vec<f64>) -> PyResult<()> {
         self.with(py, |study| study.tell_numbers(number, numbers)).map(drop)
     }
@@ -230,7 +234,7 @@ impl Study {
         self.with(py, |study| study.tell_failed(number, &message)).map(drop)
     }
 
-    /// Reports the value of a trial after an epoch. Returns the reason if the trial was stopped.
+    /// Reports the value of a trial after an epoch. If this stops the trial, returns the reason.
     fn report(
         &self,
         py: Python<'_>,
@@ -264,7 +268,7 @@ impl Study {
         convert::trial(py, self.study.definition(), &self.with(py, |study| study.retry(number))?)
     }
 
-    /// Returns all trials in the order of asking.
+    /// Returns all trials in the order in which they were asked for.
     fn trials<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let trials = self.with(py, fedbo_study::Study::trials)?;
         let trials: PyResult<Vec<_>> =
@@ -287,8 +291,8 @@ impl Study {
         PyList::new(py, trials?)
     }
 
-    /// Returns the results of a model of all trials for the objective with this index; `None` if
-    /// there are fewer than two values.
+    /// Returns the results of a model fitted to all trials, for the objective with this index.
+    /// Returns `None` if there are fewer than two values.
     #[pyo3(signature = (objective = 0))]
     fn insight<'py>(
         &self,
@@ -336,21 +340,22 @@ impl Study {
         Ok(Picture::new(drawn.map_err(errors::picture)?))
     }
 
-    /// Writes all trials to `path` in the format `csv`, `json` or `tensorboard`. Returns the files.
+    /// Writes all trials to `path` in the format `csv`, `json` or `tensorboard`. Returns the paths
+    /// of the written files.
     fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<Vec<PathBuf>> {
         let format = match format {
             "csv" => ExportFormat::Csv,
             "json" => ExportFormat::Json,
             "tensorboard" => ExportFormat::TensorBoard,
-            _ => return Err(errors::other(format!("there is no form {format:?} of an export"))),
+            _ => return Err(errors::other(format!("there is no export format {format:?}"))),
         };
         self.with(py, |_| Ok(()))?; // fails in a fork
         let written = py.detach(|| export(&self.study, &self.address, format, &path));
         written.map_err(errors::export)
     }
 
-    /// Evaluates trials until the study has `n_trials`. `evaluate` starts a call and may end it
-    /// later.
+    /// Evaluates trials until the study has `n_trials`. `evaluate` starts a call, which may end
+    /// after `evaluate` returns.
     #[expect(clippy::too_many_arguments, reason = "the options of a run, by name")]
     #[pyo3(signature = (evaluate, on_told, on_warning, *, n_trials, jobs, timeout, failures_max, patience, improvement_min))]
     fn run<'py>(

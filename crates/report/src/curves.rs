@@ -1,4 +1,4 @@
-//! Mean and standard error over units, by iteration.
+//! Mean and standard error over units at each iteration.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::trace::{arm_names, traces};
 /// The mean curve of one arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Name of the arm; in a figure with its label.
+    /// Name of the arm. A figure shows it with its label.
     pub arm: String,
     /// Iterations in order, limited to those at which a unit has a value.
     pub points: Vec<CurvePoint>,
@@ -25,8 +25,8 @@ pub struct CurvePoint {
     pub estimate: Estimate,
 }
 
-/// Returns one curve per arm, in the order of the file, over clusters that count as one value. Arms
-/// without a value are left out.
+/// Returns one curve per arm, in the order of the file. Each cluster counts as one value. Arms
+/// without a value are omitted.
 #[must_use]
 pub fn curves(rows: &[Row], metric: Metric, clusters: Clusters) -> Vec<Curve> {
     let curve = |arm: &str| {
@@ -54,7 +54,7 @@ mod tests {
             row("ts", "a", 0, 0, Some(1.0)),
             row("ts", "a", 0, 1, Some(2.0)),
             row("ts", "a", 1, 0, Some(3.0)),
-            row("ts", "a", 1, 1, None), // failed: the best value stays
+            row("ts", "a", 1, 1, None), // failed: the best value is unchanged
             row("ts", "b", 0, 0, Some(5.0)),
             row("empty", "a", 0, 0, None),
         ];
@@ -70,7 +70,7 @@ mod tests {
         assert!((error - 2.0 / 3.0_f64.sqrt()).abs() < 1e-12);
         assert!((second.estimate.mean - 2.5).abs() < 1e-12 && second.estimate.n == 2);
         assert!((second.estimate.standard_error.expect("two units") - 0.5).abs() < 1e-12);
-        // By run: (1 + 5)/2 = 3 and 3; then 2 and 3.
+        // Averaged by run: (1 + 5)/2 = 3 and 3 at iteration 1; then 2 and 3.
         let [first, second] = points(Clusters::Runs)[..] else { panic!("two iterations") };
         assert!((first.estimate.mean - 3.0).abs() < 1e-12 && first.estimate.n == 2);
         assert!(first.estimate.standard_error.expect("two runs") < 1e-12);

@@ -43,7 +43,7 @@ pub enum ReportError {
         /// The existing file.
         path: PathBuf,
     },
-    /// The header of a results file differs from that of this version.
+    /// The header of a results file does not match this version.
     #[error("{}, line 1, column {column}: expected the column {expected:?}, found {found:?}", path.display())]
     Header {
         /// The file.
@@ -52,10 +52,10 @@ pub enum ReportError {
         column: usize,
         /// The expected name.
         expected: &'static str,
-        /// The name found.
+        /// The actual name.
         found: String,
     },
-    /// A line has too few or too many fields, usually because it was cut off.
+    /// A line has too few or too many fields, usually because it was truncated.
     #[error("{}, line {line}: {found} fields, the header has {expected}; if the run was cut off there, `fedbo run FILE --resume` repairs it", path.display())]
     FieldCount {
         /// The file.
@@ -78,18 +78,18 @@ pub enum ReportError {
         column: String,
         /// The expected kind of value.
         expected: &'static str,
-        /// The text found.
+        /// The actual text.
         found: String,
     },
-    /// The file is not valid comma-separated values in UTF-8.
+    /// The file is not valid CSV in UTF-8.
     #[error("{}: {message}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The parser's message, with the place.
+        /// The parser's message with the position.
         message: String,
     },
-    /// A parameter has the name of a fixed column, or of another parameter.
+    /// A parameter has the name of a fixed column or of another parameter.
     #[error("the parameter {name:?} cannot be a column of {}: the name is taken; rename the parameter", path.display())]
     ParameterName {
         /// The file to be written.
@@ -131,15 +131,15 @@ impl Classified for ReportError {
 fn way_out(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {
-        ErrorKind::NotFound => "; create its parent folder first, or name another place",
+        ErrorKind::NotFound => "; create its parent folder first, or choose another location",
         ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::AlreadyExists => {
-            "; name another place"
+            "; choose another location"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "; make its folder writable, or name another place"
+            "; make its folder writable, or choose another location"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "; make room, or name another place"
+            "; free some space, or choose another location"
         }
         _ => "",
     }

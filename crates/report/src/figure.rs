@@ -1,8 +1,7 @@
 //! `curves.svg` and `curves.png`: mean lines with standard-error bands.
 //!
-//! Arms differ in colour, marker and dash pattern, so that they can be told apart without colour.
-//! The legend is above the panels and never covers data. Both files come from the same drawing
-//! code.
+//! Arms differ in colour, marker and dash pattern, so they are distinguishable without colour. The
+//! legend is above the panels and never covers data. Both files come from the same drawing code.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +21,7 @@ use super::summary::Clusters;
 /// Height of the leading panel.
 const LEAD_HEIGHT: f64 = 260.0;
 
-/// The division of a picture into panels.
+/// Division of a picture into panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PanelBy {
@@ -35,40 +34,40 @@ pub enum PanelBy {
     Experiment,
 }
 
-/// A horizontal line at a known value: an optimum or a published result.
+/// A horizontal line at a known value, such as an optimum or a published result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Its text in the legend.
+    /// Legend text.
     pub label: String,
     /// The value at which the line is drawn.
     pub value: f64,
 }
 
-/// The settings of a results folder's pictures, stored in its summary so that the pictures can be
+/// The picture settings of a results folder, stored in its summary so that the pictures can be
 /// redrawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FigureSpec {
-    /// Title above everything; empty for none, as in papers.
+    /// Title at the top; empty for none, as in papers.
     pub title: String,
-    /// Name of the horizontal axis, with its unit.
+    /// Label of the horizontal axis, with its unit.
     pub x_label: String,
-    /// Name of the vertical axis, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub y_label: String,
-    /// The vertical axis.
+    /// The scale of the vertical axis.
     pub scale: Scale,
     /// The division into panels.
     pub panel_by: PanelBy,
-    /// True if agents learn from each other, so that a run counts as one value.
+    /// True if agents learn from each other, so that each run counts as one value.
     ///
     /// Curves over several agents are then averaged over the agents of each run first, and bands
-    /// are over runs. The panels of agents get a leading panel with their mean.
+    /// are over runs. If there is one panel per agent, a leading panel shows the mean over agents.
     pub mean_over_agents: bool,
     /// True if all panels share the vertical axis.
     pub shared_y: bool,
     /// Lines drawn in every panel.
     pub references: Vec<Reference>,
-    /// Plain-language labels of arms, by name; tables and pictures show both.
+    /// Plain-language labels of arms, by name. Tables and pictures show both.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub arm_labels: BTreeMap<String, String>,
 }
@@ -90,7 +89,8 @@ impl Default for FigureSpec {
 }
 
 impl FigureSpec {
-    /// Returns the label and name of an arm: `each alone (log-ei)`, or its name if it has no label.
+    /// Formats an arm's label and name, such as `each alone (log-ei)`; only the name if it has no
+    /// label.
     #[must_use]
     pub fn arm_label(&self, arm: &str) -> String {
         match self.arm_labels.get(arm) {
@@ -113,20 +113,20 @@ pub struct Panel {
 
 /// A picture of one or more panels.
 ///
-/// A curve starts at iteration 0, the end of the initial points, which are equal in all arms.
+/// Curves start at iteration 0, the end of the initial points, which are the same in all arms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Title above everything; empty for none.
+    /// Title at the top; empty for none.
     pub title: String,
-    /// Name of the horizontal axis, with its unit.
+    /// Label of the horizontal axis, with its unit.
     pub x_label: String,
-    /// Name of the vertical axis, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub y_label: String,
-    /// The vertical axis.
+    /// The scale of the vertical axis.
     pub scale: Scale,
     /// True if all panels except the leading one share the vertical axis.
     pub shared_y: bool,
-    /// A wide panel above all others, with its own vertical axis.
+    /// A wide panel above all others, with a separate vertical axis.
     pub lead: Option<Panel>,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
@@ -257,7 +257,7 @@ impl Figure {
         }
     }
 
-    /// Names of the arms of all panels; their indices select styles.
+    /// Names of the arms in all panels. Their indices select styles.
     fn arms(&self) -> Vec<String> {
         let curves = self.all_panels().flat_map(|panel| &panel.curves);
         different(curves.map(|curve| &curve.arm))
@@ -268,14 +268,14 @@ impl Figure {
         different(references.map(|reference| &reference.label))
     }
 
-    /// The vertical axis over all values that these panels show.
+    /// The vertical axis over all values shown in these panels.
     fn y_axis(&self, panels: &[Panel], n_ticks: u32) -> Axis {
         let is_log = self.scale == Scale::Log;
         let mut values: Vec<f64> = Vec::new();
         for point in panels.iter().flat_map(|panel| &panel.curves).flat_map(shown) {
             let error = point.estimate.standard_error.unwrap_or(0.0);
             let mean = point.estimate.mean;
-            // A band that reaches zero would stretch a logarithmic axis to infinity.
+            // A band that reaches zero would be infinitely long on a logarithmic axis.
             let lower = if is_log { (mean - error).max(mean / 4.0) } else { mean - error };
             values.extend([lower, mean + error]);
         }
@@ -333,8 +333,8 @@ impl Figure {
         for (index, curve) in styled.clone().rev() {
             drawn.line(points(curve), Stroke::of_arm(index));
         }
-        // About eight markers per curve, fewer in small panels, at different iterations for
-        // different arms.
+        // Each curve has about eight markers, fewer in small panels. Different arms have them at
+        // different iterations.
         for (index, curve) in styled.rev() {
             let points = points(curve);
             let every = points.len().div_ceil(if is_wide { 8 } else { 5 }).max(1);
@@ -345,7 +345,7 @@ impl Figure {
         drawn
     }
 
-    /// Returns the footnote: the meaning of lines and bands, and the number of units.
+    /// Returns the footnote, which explains lines and bands and states the number of units.
     fn footnote(&self) -> String {
         let points = self.all_panels().flat_map(|panel| &panel.curves).flat_map(shown);
         let counts: Vec<usize> = points.map(|point| point.estimate.n).collect();
@@ -369,7 +369,7 @@ fn shown(curve: &Curve) -> impl Iterator<Item = &CurvePoint> + Clone {
     curve.points.iter().filter(|point| point.iteration >= 0)
 }
 
-/// Names without duplicates.
+/// Returns the names without duplicates.
 fn different<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in all {
@@ -435,7 +435,8 @@ mod tests {
         assert_eq!(figure.panels[1].curves[0].points[0].estimate.n, 1);
     }
 
-    /// By hand: at 20, the agents a and b of run 0 have the same value, and run 1 has only agent a.
+    /// By hand: at iteration 20, agents a and b of run 0 have equal values, and run 1 has only
+    /// agent a.
     #[test]
     fn the_mean_over_agents_leads_with_one_value_a_run() {
         let spec = FigureSpec {
@@ -454,8 +455,8 @@ mod tests {
         figure.write(folder.path()).expect("a writable folder");
         let svg = std::fs::read_to_string(folder.path().join("curves.svg")).expect("the SVG");
         assert!(svg.contains("mean over 2 agents") && svg.contains("over 1 to 2 runs"), "{svg}");
-        // A single agent is its own mean, and a picture without panels of agents is the mean
-        // itself.
+        // A single agent needs no mean over agents, and a picture without panels per agent already
+        // shows the mean.
         let alone: Vec<Row> = rows().into_iter().filter(|row| row.agent == "a").collect();
         assert_eq!(Figure::from_rows(&alone, Metric::Best, &spec).lead, None);
         let spec = FigureSpec { panel_by: PanelBy::None, ..spec };

@@ -1,4 +1,4 @@
-//! The results folder: one run at a time, and atomic writes.
+//! The results folder: locked by one run at a time, with atomic writes.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write as _};
@@ -12,14 +12,14 @@ use super::error::ReportError;
 /// Name of the lock file of a run.
 const LOCK_FILE: &str = ".lock";
 
-/// Keeps other runs out of a results folder until it is dropped or the process ends.
+/// An exclusive lock on a results folder, held until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct FolderLock {
     _held: File,
 }
 
 impl FolderLock {
-    /// Locks a folder, creating it if necessary.
+    /// Locks a folder. Creates it if necessary.
     ///
     /// # Errors
     /// [`ReportError::Locked`] if another run is writing there; otherwise if the folder cannot be
@@ -39,10 +39,9 @@ impl FolderLock {
     }
 }
 
-/// Writes a file atomically: to a temporary file first, which is then moved into place.
+/// Writes a file atomically: writes a temporary file, then renames it into place.
 ///
-/// If this fails, an existing file stays unchanged. Concurrent writers of the same file are
-/// serialized.
+/// On failure, an existing file is unchanged. Concurrent writers of the same file are serialized.
 ///
 /// # Errors
 /// [`ReportError::Write`] if the file cannot be written or moved into place.
@@ -52,29 +51,29 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     let aside = PathBuf::from(aside);
     let written = begin_aside(&aside).and_then(|mut file| {
         let placed = file.write_all(bytes).and_then(|()| std::fs::rename(&aside, path));
-        placed.inspect_err(|_| drop(std::fs::remove_file(&aside))) // best effort: the temporary file is useless
+        placed.inspect_err(|_| drop(std::fs::remove_file(&aside))) // best effort: the temporary file is no longer needed
     });
     written.map_err(|cause| ReportError::Write { path: path.to_owned(), cause })
 }
 
-/// Creates the temporary file, empty and locked. A concurrent writer waits, and a file left by a
+/// Creates the temporary file, empty and locked. Concurrent writers wait. A file left behind by a
 /// killed process is reused.
 fn begin_aside(path: &Path) -> std::io::Result<File> {
     for _ in 0..1000 {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         match file.lock() {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Ok(()) | Err(_) => {} // without file locks no writer waits
+            Ok(()) | Err(_) => {} // without file locks, writers do not wait
         }
-        // The file that was waited for may have been moved into place, so check that the path still
-        // leads to it.
+        // Another writer may have renamed this file into place while we waited for the lock, so
+        // check that the path still refers to it.
         let (own, there) = (file.metadata()?, std::fs::metadata(path));
         if there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())) {
             file.set_len(0)?;
             return Ok(file);
         }
     }
-    Err(std::io::Error::other("other programs keep writing it; try again when they have ended"))
+    Err(std::io::Error::other("other programs keep writing it; try again when they have finished"))
 }
 
 /// Removes a file if it exists.
@@ -87,8 +86,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), ReportError> {
     }
 }
 
-/// Formats a table as comma-separated values, with texts escaped so that no spreadsheet reads them
-/// as formulas.
+/// Formats a table as CSV. Texts are escaped so that no spreadsheet interprets them as formulas.
 pub(crate) fn table_bytes<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

@@ -1,8 +1,8 @@
-//! Pictures of a repeated game: `payoffs`, the payoffs of each player by round, and `actions`, the
+//! Pictures of a repeated game: `payoffs`, each player's payoffs by round, and `actions`, the
 //! chosen actions.
 //!
-//! This module draws rounds. It has no knowledge of players' decisions: it takes plain data. After
-//! Dai 2021 (thesis), Fig. 8.2, for one game. Start at [`GamePicture`].
+//! This module draws rounds. It does not depend on how players decide: its input is plain data. The
+//! pictures follow Dai 2021 (thesis), Fig. 8.2, for one game. Start at [`GamePicture`].
 
 mod actions;
 mod dots;
@@ -21,46 +21,45 @@ use crate::chart::{Chart, Key, Mark, Panel, Sign, at, counted, write};
 use crate::error::ReportError;
 use crate::study::PlottedValue;
 
-/// Names of the payoff files.
+/// File names of the payoff picture.
 pub const GAME_PAYOFF_FILES: [&str; 2] = ["payoffs.svg", "payoffs.png"];
 
-/// Names of the action files.
+/// File names of the action picture.
 pub const GAME_ACTION_FILES: [&str; 2] = ["actions.svg", "actions.png"];
 
-/// Colour of the band of random rounds, and its minimum width.
+/// Colour and minimum width of the band of random rounds.
 const BAND: RGBColor = RGBColor(226, 228, 238);
 const BAND_MIN: f64 = 3.0;
-/// Maximum number of rounds for which marks have a white rim.
+/// Maximum number of rounds for which markers have a white rim.
 const N_RIMMED: usize = 200;
-/// Maximum width of a player's name in the legend, and of its label.
+/// Maximum widths of a player's name in the legend and of its label.
 const NAME_ROOM: f64 = 230.0;
 const LABEL_ROOM: f64 = 190.0;
 
 /// The rounds of a game, as plotted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GamePicture {
-    /// Title above both pictures; empty for none.
+    /// Title at the top of both pictures; empty for none.
     pub title: String,
-    /// Planned number of random rounds, counted from the first round, even if the game ended
-    /// earlier.
+    /// Planned number of random rounds, counted from the first round, even if the game ended before
+    /// that.
     pub n_initial: usize,
     /// The players, in the order of the file.
     pub players: Vec<PlayerCourse>,
 }
 
-/// The actions and the payoffs of one player.
+/// The actions and payoffs of one player.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlayerCourse {
-    /// Its name, as in the file.
+    /// The player's name, as in the file.
     pub name: String,
     /// The player's method: "level 2", "level 0 (gp-mw)", "by hand", "program"; may be empty.
     pub label: String,
-    /// Its payoff in each round; `None` if it was lost. The number of rounds is the same for all
-    /// players.
+    /// The payoff in each round; `None` if it was lost. All players have the same number of rounds.
     pub payoffs: Vec<Option<f64>>,
-    /// Its actions; each parameter has as many values as there are payoffs.
+    /// The player's actions. Each parameter has one value per payoff.
     pub parameters: Vec<ParameterCourse>,
-    /// For each round, whether a substitute replaced its own action, which failed; empty if that
+    /// For each round, true if a substitute replaced the player's failed action; empty if that
     /// never happened.
     pub substituted: Vec<bool>,
 }
@@ -70,7 +69,7 @@ pub struct PlayerCourse {
 pub struct ParameterCourse {
     /// The parameter's name.
     pub name: String,
-    /// The range of values.
+    /// The parameter's range.
     pub range: Kind,
     /// The value in each round.
     pub values: Vec<PlottedValue>,
@@ -96,8 +95,8 @@ impl GamePicture {
 
     /// Writes [`GAME_ACTION_FILES`] into an existing folder.
     ///
-    /// Each parameter of each player has a panel, for the first 24 of them; a note states the
-    /// number of omitted ones. A substitute for a failed action is a cross. If there are very many
+    /// Each parameter of each player has a panel, up to 24 panels. A footnote states the number of
+    /// omitted panels. A cross marks a substitute for a failed action. If there are very many
     /// rounds, only one in several has dots, as the footnote states.
     ///
     /// # Errors
@@ -129,7 +128,7 @@ impl GamePicture {
         write(self.check_lengths().and_then(|()| chart()), folder, files).map(|_| ())
     }
 
-    /// Returns the number of played rounds.
+    /// Returns the number of rounds played.
     fn n_rounds(&self) -> usize {
         let payoffs = self.players.first().map(|player| &player.payoffs);
         payoffs.map_or(0, Vec::len)
@@ -201,12 +200,12 @@ impl GamePicture {
         font.cut_apart(&names, room)
     }
 
-    /// Returns the number of played rounds that were random.
+    /// Returns the number of random rounds played.
     fn n_random(&self) -> usize {
         self.n_initial.min(self.n_rounds())
     }
 
-    /// The horizontal axis, which shows the rounds.
+    /// The horizontal axis over the rounds.
     fn x_axis(&self, n_columns: usize) -> Axis {
         Axis::whole(1.0, self.n_rounds().max(1) as f64, if n_columns == 1 { 8 } else { 5 })
     }
@@ -219,7 +218,7 @@ impl GamePicture {
         let end = self.n_random() as f64 + 0.5;
         let (lowest, highest) = (f64::NEG_INFINITY, f64::INFINITY);
         let width = (panel.x.place(end) - panel.x.place(0.5)) * panel.size.0;
-        // Even few rounds among very many get a visible band, in the margin.
+        // Extend the band into the margin, so that even a few of very many rounds are visible.
         let from = if width < BAND_MIN {
             at(end, highest).shifted(-BAND_MIN, 0.0)
         } else {
@@ -236,7 +235,7 @@ impl GamePicture {
         }
     }
 
-    /// The legend entry of the band; `None` if there was no random round.
+    /// The legend entry of the band; `None` without random rounds.
     fn band_key(&self) -> Option<Key> {
         let text = counted(self.n_random(), "random round", "random rounds");
         (self.n_random() > 0).then_some(Key::new(Sign::Fill(BAND), text))
@@ -262,7 +261,7 @@ impl ParameterCourse {
     }
 }
 
-/// Number of a round on its axis, from 1.
+/// Number of a round on the axis, from 1.
 fn round_number(round_idx: usize) -> f64 {
     round_idx as f64 + 1.0
 }

@@ -1,7 +1,7 @@
-//! `topology.svg` and `topology.png`: agents and the edges between them, some of them highlighted.
+//! `topology.svg` and `topology.png`: agents and the edges between them, some highlighted.
 //!
-//! This module draws places, names and edges. It has no knowledge of graphs: the caller chooses the
-//! agents' places and the highlighted ones. Start at [`GraphPicture`].
+//! This module draws positions, names and edges. It does not depend on graphs: the caller chooses
+//! the positions and the highlighted agents. Start at [`GraphPicture`].
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::chart::text::Font;
 use crate::chart::{At, Chart, Key, Label, Panel, Picture, Sign, at, write};
 use crate::error::ReportError;
 
-/// Maximum number of agents with names beside them.
+/// Maximum number of agents for which names are drawn.
 const N_NAMES_MAX: usize = 60;
 /// Width of the picture, and maximum height for agents.
 const WIDTH: f64 = 740.0;
@@ -27,13 +27,13 @@ const PLAIN_EDGE: RGBColor = RGBColor(172, 178, 184);
 /// Font of names if agents are not arranged around a centre.
 const SMALL_NAME: Font = Font { em: 11.5, ..NAME };
 
-/// Names of the picture's files.
+/// File names of the picture.
 pub const GRAPH_FILES: [&str; 2] = ["topology.svg", "topology.png"];
 
 /// A picture of agents and edges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphPicture {
-    /// Title above everything.
+    /// Title at the top.
     pub title: String,
     /// The text below the title.
     pub facts: String,
@@ -47,18 +47,18 @@ pub struct GraphPicture {
     pub other_words: String,
 }
 
-/// An agent and its place.
+/// An agent and its position.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphAgent {
-    /// Its name, drawn beside it unless there are too many agents.
+    /// The agent's name, drawn beside it unless there are too many agents.
     pub name: String,
-    /// Its place in any unit, x to the right and y downwards. The picture is scaled to contain all
-    /// agents.
+    /// The agent's position in arbitrary units, x to the right and y downwards. The picture is
+    /// scaled to contain all agents.
     pub place: [f64; 2],
-    /// The direction, of length 1, from the agent to its name: away from the centre if agents are
-    /// arranged around one. `None` puts the name where it covers least.
+    /// The unit vector from the agent to its name: away from the centre if agents are arranged
+    /// around one. `None` puts the name where it covers the least.
     pub outward: Option<[f64; 2]>,
-    /// True if it is highlighted.
+    /// True if the agent is highlighted.
     pub highlighted: bool,
 }
 
@@ -66,8 +66,8 @@ impl GraphPicture {
     /// Writes [`GRAPH_FILES`] into the folder and returns their paths.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] if an edge has an agent that does not exist, or a place is not finite;
-    /// [`ReportError::Write`] if a file cannot be written.
+    /// [`ReportError::Draw`] if an edge refers to an agent that does not exist, or a position is
+    /// not finite; [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().map(|()| self.chart()), folder, GRAPH_FILES)
     }
@@ -99,7 +99,7 @@ impl GraphPicture {
         };
         let stands_out =
             |(a, b): &&(usize, usize)| self.agents[*a].highlighted && self.agents[*b].highlighted;
-        // Many edges are drawn as thin lines, so that the agents remain visible.
+        // With many edges, lines are thin so that the agents remain visible.
         let thin = (1.5 * (80.0 / self.edges.len().max(1) as f64).powf(0.35)).clamp(0.5, 1.5);
         let plain = Stroke::solid(PLAIN_EDGE, thin);
         let thick = Stroke::solid(VERMILION, 1.5 * thin + 0.75);
@@ -142,16 +142,17 @@ impl GraphPicture {
         }
     }
 
-    /// The agents' places, scaled so that they and their names fill the picture, and its height.
+    /// The agents' positions, scaled so that agents and names fill the picture, and the picture's
+    /// height.
     fn places(&self, beside: f64, above: f64) -> (Vec<At>, f64) {
-        // Halves, since the difference of two finite numbers may overflow.
+        // Halve first, since the difference of two finite numbers may overflow.
         let half = |axis: usize| {
             let values = self.agents.iter().map(move |agent| agent.place[axis] / 2.0);
             let low = values.clone().reduce(f64::min).unwrap_or(0.0);
             (low, values.reduce(f64::max).unwrap_or(0.0) - low)
         };
         let ((left, width), (top, height)) = (half(0), half(1));
-        // Both axes use the scale of the axis that fills its room.
+        // Both axes use the scale of the more constrained one.
         let share = (width / (WIDTH - 2.0 * beside)).max(height / HEIGHT_MAX);
         let scaled = |length: f64| if share > 0.0 { length / share } else { 0.0 };
         let first = (WIDTH - scaled(width)) / 2.0;
@@ -223,7 +224,7 @@ mod tests {
         }
         // Each name occurs once, so that a reader can search for it.
         assert_eq!(svg.matches("a &amp; &lt;b&gt;").count(), 1);
-        // Three edges and two lines of the legend; three discs, each with its white rim, and two in
+        // Three edges and two lines in the legend; three discs, each with a white rim, and two in
         // the legend.
         assert_eq!(svg.matches("<polyline").count(), 5);
         assert_eq!(svg.matches("<circle").count(), 8);
@@ -231,7 +232,7 @@ mod tests {
             let of_shape = svg.lines().filter(|line| line.contains(shape));
             of_shape.filter(|line| line.contains("#D55E00")).count()
         };
-        // One edge and two agents, and their line in the legend.
+        // One edge and two agents, and their legend entry.
         assert_eq!((highlighted("<polyline"), highlighted("<circle")), (2, 3));
     }
 
@@ -250,7 +251,7 @@ mod tests {
         assert!(!svg.contains("two of them") && svg.contains("other agents"));
     }
 
-    /// No agent, one agent, all at one place, all on a line, huge and tiny coordinates, and too
+    /// No agent, one agent, coincident agents, collinear agents, huge and tiny coordinates, and too
     /// many agents for names.
     #[test]
     fn awkward_places_are_drawn_too() {

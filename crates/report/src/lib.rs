@@ -1,30 +1,30 @@
 //! The results of a run: `results.csv`, `summary.json`, pictures, and the closing table.
 //!
-//! This crate writes, summarises and draws results. It has no knowledge of algorithms: its input is
+//! This crate writes, summarises and draws results. It does not depend on algorithms: its input is
 //! rows and trials as plain data. Start at [`Row`] and [`ResultsWriter`], then [`summarize`],
 //! [`Figure`], [`Tradeoff`] and [`closing_table`]. The pictures of a single party's study are in
-//! [`study`], that of a graph of agents is a [`GraphPicture`].
+//! [`study`]; the picture of a graph of agents is a [`GraphPicture`].
 //!
 //! # Pictures
 //!
-//! A picture is a pure function from rows, trials or rounds to a chart. All charts go through the
+//! A picture is a pure function from rows, trials or rounds to a chart. Each chart goes through the
 //! same three steps:
 //!
-//! 1. Chart (`chart/mod.rs`) decides the content, as plain data: panels in rows and columns, each
-//!    with two axes (linear, logarithmic, categories), a strip for entries without a place on
-//!    them, marks in their units (lines, bands, points, cells and bars, error bars, texts), rules
-//!    and names beside points; a legend; captions.
-//! 2. Layout (`chart/layout.rs`) decides the positions: tick labels that fit, shortened names, a
-//!    legend in lines, names that avoid covering data. Its result is a list of shapes in units of
-//!    length.
-//! 3. The renderer (`chart/render.rs`) converts shapes to an SVG and a PNG, through plotters.
+//! 1. Chart (`chart/mod.rs`) defines the content as plain data: panels in rows and columns, a
+//!    legend and captions. A panel has two axes (linear, logarithmic, categories), a strip for
+//!    entries without a position on them, marks in axis units (lines, bands, points, cells and
+//!    bars, error bars, texts), rules, and names beside points.
+//! 2. Layout (`chart/layout.rs`) computes positions: tick labels that fit, shortened names, a
+//!    legend in lines, and names that avoid covering data. Its result is a list of shapes in units
+//!    of length.
+//! 3. The renderer (`chart/render.rs`) converts the shapes to an SVG and a PNG with plotters.
 //!
 //! All pictures share these modules: `axis` (ranges and ticks), `values` (an axis that resolves the
-//! better values and excludes outliers), `style` (colours for colour-blind readers, shapes and
-//! dashes that work without colour), `text` (widths and shortened names), `labels` (places of
-//! names). A new picture is a data type with a function to a chart, and measures nothing. The tests
-//! check for every picture that they draw that its texts do not overlap and that nothing leaves the
-//! canvas.
+//! better values and excludes outliers), `style` (colours for colour-blind readers, and shapes and
+//! dashes that work without colour), `text` (widths and shortened names), `labels` (positions of
+//! names). A new picture is a data type with a function to a chart, and does not compute any
+//! positions. For every picture that they draw, the tests check that texts do not overlap and
+//! nothing leaves the canvas.
 
 mod chart;
 mod curves;

@@ -1,4 +1,4 @@
-//! The compared column, and its direction of improvement.
+//! The compared column and its direction of improvement.
 
 use fedbo_space::Direction;
 use serde::{Deserialize, Serialize};
@@ -8,31 +8,31 @@ use super::row::Row;
 /// The smallest regret that [`Metric::LogRegret`] distinguishes from 0.
 pub const LOG_REGRET_FLOOR: f64 = 1e-8;
 
-/// The column that summaries and pictures use.
+/// The column on which summaries and pictures are based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
     /// The best value so far, in the direction of the study.
     Best,
-    /// Simple regret: distance of the best value so far from the known optimum. Smaller is better
-    /// in both directions.
+    /// Simple regret: the distance of the best value so far from the known optimum. Smaller is
+    /// better in both directions.
     Regret,
     /// The mean of the values after the initial ones, T⁻¹ Σ_t v_t, in the direction of the study.
-    /// For games, since every round counts.
+    /// Used for games, where every round counts.
     Mean,
-    /// The mean of the regrets after the initial ones, if a row's regret is that of its own round.
-    /// Smaller is better in both directions.
+    /// The mean of the regrets after the initial ones, where a row's regret is that of its own
+    /// round. Smaller is better in both directions.
     #[serde(rename = "mean-regret")]
     MeanRegret,
-    /// log10 max(simple regret, 10⁻⁸), for regrets that differ by orders of magnitude, since the
-    /// worst one dominates their mean. Smaller is better in both directions.
+    /// log10 max(simple regret, 10⁻⁸). Used if regrets differ by orders of magnitude, since the
+    /// worst one would dominate their mean. Smaller is better in both directions.
     #[serde(rename = "log-regret")]
     LogRegret,
 }
 
 impl Metric {
-    /// The number that the metric takes from this row, if the row has one: the metric itself, or a
-    /// term of the mean ([`is_mean`](Self::is_mean)).
+    /// Returns the row's contribution to the metric, if it has one: the metric itself, or a term of
+    /// the mean ([`is_mean`](Self::is_mean)).
     #[must_use]
     pub fn of(self, row: &Row) -> Option<f64> {
         match self {
@@ -43,7 +43,8 @@ impl Metric {
         }
     }
 
-    /// Returns true if the metric after an iteration is the mean over iterations 1, 2, … up to it.
+    /// Returns true if the metric after an iteration is the mean over all iterations from 1 to that
+    /// one.
     #[must_use]
     pub fn is_mean(self) -> bool {
         matches!(self, Self::Mean | Self::MeanRegret)

@@ -2,7 +2,7 @@
 //! losses with the sign test.
 //!
 //! A task is the agent of a row. If outcomes span orders of magnitude, a few tasks dominate a
-//! difference of means; ranks and signs count each task once.
+//! difference of means. Ranks and signs count each task once.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use super::summary::{Clusters, Summary, Verdict};
 use super::table::p_value_text;
 use super::trace::{Trace, Unit, arm_names, traces};
 
-/// The quantiles in a table.
+/// The quantiles in the table.
 const SHARES: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 0.9];
 
-/// The input of [`Summary::rank`] besides the rows.
+/// The input of [`Summary::rank`] in addition to the rows.
 #[derive(Clone, Debug)]
 pub struct RankingRequest {
     /// The control arm.
     pub control: String,
-    /// Iterations at which arms are ranked, besides the end.
+    /// Iterations at which arms are ranked, in addition to the end.
     pub checkpoints: Vec<i64>,
-    /// The groups of each task, by task name. A task may belong to groups of several groupings.
+    /// The groups of each task, by task name. A task may belong to groups in several groupings.
     pub groups: BTreeMap<String, Vec<TaskGroup>>,
 }
 
@@ -43,19 +43,19 @@ pub struct TaskGroup {
 /// Ranks, quantiles and signs of the arms of one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranking {
-    /// Mean ranks over all tasks and by group, at each checkpoint and at the end.
+    /// Mean ranks over all tasks and per group, at each checkpoint and at the end.
     pub ranks: Vec<MeanRanks>,
-    /// Quantiles of the metric by arm, at each checkpoint and at the end.
+    /// Quantiles of the metric per arm, at each checkpoint and at the end.
     pub quantiles: Vec<Quantiles>,
-    /// Wins, ties and losses of each arm against the control, over all tasks and by group, at each
+    /// Wins, ties and losses of each arm against the control, over all tasks and per group, at each
     /// checkpoint and at the end.
     pub signs: Vec<Signs>,
-    /// Number of sign tests in Holm's correction: those over all tasks, of all configurations
+    /// Number of sign tests in Holm's correction: all tests over all tasks, in all configurations
     /// together.
     pub comparisons: usize,
 }
 
-/// The mean rank of each arm over tasks and runs. Rank 1 is the best, and arms with equal outcomes
+/// The mean rank of each arm over tasks and runs. Rank 1 is the best. Arms with equal outcomes
 /// share the mean of their ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeanRanks {
@@ -63,9 +63,10 @@ pub struct MeanRanks {
     pub iteration: Option<i64>,
     /// The group; `None` for all tasks.
     pub group: Option<TaskGroup>,
-    /// Number of tasks with a run that has an outcome of every arm.
+    /// Number of tasks that have a run with an outcome of every arm.
     pub tasks: usize,
-    /// Arm and mean rank, in the order of the file. A task counts once: its runs are averaged first.
+    /// Each arm with its mean rank, in the order of the file. A task counts once: its runs are
+    /// averaged first.
     pub arms: Vec<(String, f64)>,
 }
 
@@ -82,7 +83,7 @@ pub struct Quantiles {
     pub values: Vec<(f64, f64)>,
 }
 
-/// Wins, ties and losses against the control. Each task counts once, by the mean of its paired
+/// Wins, ties and losses against the control. Each task counts once, with the mean of its paired
 /// differences over runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Signs {
@@ -98,7 +99,7 @@ pub struct Signs {
     pub wins: usize,
     /// Tasks with equal outcomes.
     pub ties: usize,
-    /// Tasks on which it is worse.
+    /// Tasks on which the arm is worse.
     pub losses: usize,
     /// Two-sided p-value of the sign test, uncorrected; `None` if all tasks are ties.
     pub p_value: Option<f64>,
@@ -106,7 +107,7 @@ pub struct Signs {
     /// is only descriptive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_adjusted: Option<f64>,
-    /// A gain or loss if the adjusted p-value is below 5 %.
+    /// Gain or loss if the adjusted p-value is below 5 %.
     pub verdict: Verdict,
 }
 
@@ -128,7 +129,7 @@ pub fn sign_test(wins: usize, losses: usize) -> Option<f64> {
     Some((2.0 * beta_reg((n - k) as f64, k as f64 + 1.0, 0.5)).clamp(0.0, 1.0))
 }
 
-/// Quantile of sorted values by linear interpolation; `None` without values.
+/// Quantile of sorted values by linear interpolation; `None` if there are no values.
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
@@ -146,8 +147,8 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 impl Summary {
-    /// Adds ranks, quantiles and signs of these rows, separately for each configuration. The sign
-    /// tests over all tasks are corrected together.
+    /// Adds the ranks, quantiles and signs of these rows, separately for each configuration. The
+    /// sign tests over all tasks are corrected together.
     pub fn rank(&mut self, rows: &[Row], request: &RankingRequest) {
         let mut parts: Vec<&mut Summary> = if self.configurations.is_empty() {
             vec![self]
@@ -165,7 +166,7 @@ impl Summary {
     }
 }
 
-/// Applies Holm's correction over the sign tests of all tasks, and sets the verdicts.
+/// Applies Holm's correction to the sign tests over all tasks, and sets the verdicts.
 fn judge(rankings: &mut [&mut Ranking]) {
     let overall = |signs: &&Signs| signs.group.is_none();
     let all = rankings.iter().flat_map(|ranking| ranking.signs.iter().filter(overall));
@@ -189,7 +190,7 @@ fn judge(rankings: &mut [&mut Ranking]) {
 /// The outcomes of all arms at one iteration.
 struct Outcomes<'a> {
     iteration: Option<i64>,
-    /// Outcomes by arm, in the order of the file.
+    /// Outcomes per arm, in the order of the file.
     arms: Vec<(&'a str, BTreeMap<Unit<'a>, f64>)>,
 }
 
@@ -230,7 +231,7 @@ impl Ranking {
         ranking
     }
 
-    /// Formats the tables in Markdown: ranks by group at the end, ranks over all tasks at the
+    /// Formats the Markdown tables: ranks per group at the end, ranks over all tasks at the
     /// checkpoints, quantiles, and wins, ties and losses.
     #[must_use]
     pub fn tables(&self, metric: Metric) -> String {
@@ -302,7 +303,7 @@ impl Ranking {
         format!("{}\n\n{}\n\n{note}", markdown(header, rows), self.group_table())
     }
 
-    /// Wins, ties and losses of each arm by group at the end.
+    /// Wins, ties and losses of each arm per group, at the end.
     fn group_table(&self) -> String {
         let at_the_end = || self.signs.iter().filter(|signs| signs.iteration.is_none());
         let arms: Vec<String> = at_the_end()
@@ -361,7 +362,7 @@ impl<'a> Outcomes<'a> {
             let Some(found) = found else { continue };
             let better = |a: f64, b: f64| summary.metric.improvement(summary.direction, a - b);
             for (own, ranks) in found.iter().zip(&mut by_arm) {
-                // 1 + number of better arms + half of the number of equal ones.
+                // 1 + number of better arms + half the number of ties.
                 let beaten = found.iter().map(|other| match better(*other, *own) {
                     gain if gain > 0.0 => 1.0,
                     gain if gain < 0.0 => 0.0,

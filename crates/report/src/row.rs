@@ -1,6 +1,6 @@
 //! `results.csv`: one row per trial, in tidy form, written during the run.
 //!
-//! A row is one line, and no cell is a formula (`fedbo_space::cell`).
+//! Each row is one line, and no cell is interpreted as a formula (`fedbo_space::cell`).
 
 use std::fs::{File, OpenOptions};
 use std::hash::{Hash as _, Hasher as _};
@@ -17,7 +17,7 @@ use super::task_weights::TASK_WEIGHT_FILES;
 use super::team_regret::TEAM_REGRET_FILE;
 use super::tradeoff::TRADEOFF_FILES;
 
-/// Name of the results file in its folder.
+/// File name of the results in their folder.
 pub const RESULTS_FILE: &str = "results.csv";
 
 /// Columns before the parameters.
@@ -36,13 +36,14 @@ pub struct Row {
     pub experiment: String,
     /// The algorithm or control arm.
     pub arm: String,
-    /// The agent. Together with `run` it identifies the unit for means and paired comparisons.
+    /// The agent. Agent and `run` together identify the unit for means and paired comparisons.
     pub agent: String,
-    /// Index of the repetition. Equal indices share their seeds across arms.
+    /// Index of the repetition. Runs with equal indices share their seeds across arms.
     pub run: u32,
-    /// Iteration from 1; initial points have numbers ≤ 0.
+    /// Iteration, from 1; initial points have numbers ≤ 0.
     pub iteration: i64,
-    /// The source of the query: initial, own posterior, a message and its sender, a region's aggregate.
+    /// The source of the query: initial, own posterior, a message with its sender, or a region's
+    /// aggregate.
     pub source: String,
     /// Name and value of each parameter, in the order of the search space.
     pub parameters: Vec<(String, String)>,
@@ -50,12 +51,12 @@ pub struct Row {
     pub value: Option<f64>,
     /// Best value of this unit so far; `None` until a trial succeeds.
     pub best: Option<f64>,
-    /// Simple regret after this trial, if the optimum is known. In a round of a game, the distance
-    /// of the round's own payoff from the largest.
+    /// Simple regret after this trial, if the optimum is known. In a game, the distance of this
+    /// round's payoff from the largest one.
     pub regret: Option<f64>,
-    /// Seconds spent on proposing the query.
+    /// Seconds spent proposing the query.
     pub ask_seconds: f64,
-    /// `ok`, or `failed: ` and the reason.
+    /// `ok`, or `failed: ` followed by the reason.
     pub status: String,
 }
 
@@ -94,11 +95,11 @@ pub struct ResultsWriter {
 impl ResultsWriter {
     /// Creates the folder and the file, and writes the header.
     ///
-    /// Existing results are an error unless `overwrite` is set. In that case the summary and the
-    /// pictures in the folder are removed too, so that a folder never mixes two runs.
+    /// Existing results are an error unless `overwrite` is set. With `overwrite`, the summary and
+    /// the pictures in the folder are removed too, so that a folder never mixes two runs.
     ///
     /// # Errors
-    /// If the folder is unusable, or the name of a parameter is taken.
+    /// If the folder is unusable, or a parameter has the name of another column.
     pub fn create(
         folder: &Path,
         parameters: &[String],
@@ -136,8 +137,8 @@ impl ResultsWriter {
         Ok(writer)
     }
 
-    /// Opens the results file of a folder to append rows, which must have the parameters of the
-    /// existing ones.
+    /// Opens the results file of a folder to append rows. Their parameters must be those of the
+    /// existing rows.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -160,12 +161,12 @@ impl ResultsWriter {
         self.file.set_len(self.begun_at).map_err(|cause| self.write_error(cause))
     }
 
-    /// Sets the new path of the file after a move.
+    /// Updates the path after the file was moved.
     pub(super) fn moved_to(&mut self, path: PathBuf) {
         self.path = path;
     }
 
-    /// Path of the file that is being written.
+    /// Path of the file being written.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -177,7 +178,7 @@ impl ResultsWriter {
     /// If a number is NaN or infinite.
     ///
     /// # Panics
-    /// If the row's parameters differ from those that the file was created with.
+    /// If the row's parameters differ from those with which the file was created.
     pub fn append(&mut self, row: &Row) -> Result<(), ReportError> {
         let names = || row.parameters.iter().map(|(name, _)| name);
         assert!(
@@ -216,7 +217,7 @@ impl ResultsWriter {
             .map_err(|error| self.write_error(error.into()))
     }
 
-    /// Writes the rows appended since the last commit, so that an interrupted run keeps them.
+    /// Writes the rows appended since the last commit, so that they survive an interruption.
     ///
     /// # Errors
     /// If the file cannot be written. Earlier commits are kept, and a partial line is removed.
@@ -245,8 +246,8 @@ fn buffer() -> csv::Writer<Vec<u8>> {
     csv::Writer::from_writer(Vec::new())
 }
 
-/// Removes the files derived from the results in a folder: the summary, the regret of a team and
-/// the pictures of a run.
+/// Removes the files derived from the results in a folder: the summary, the team regret and the
+/// pictures of a run.
 ///
 /// # Errors
 /// If a file cannot be removed.
@@ -259,10 +260,10 @@ pub fn remove_reports(folder: &Path) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// Checks, before a long run, that its folder exists, is writable and has no other results.
+/// Checks before a long run that its folder exists, is writable and has no other results.
 ///
 /// # Errors
-/// If the folder cannot be created or written, or has results and `overwrite` is not set.
+/// If the folder cannot be created or written, or has results although `overwrite` is not set.
 pub fn check_folder(folder: &Path, overwrite: bool) -> Result<(), ReportError> {
     std::fs::create_dir_all(folder)
         .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })?;
@@ -313,8 +314,8 @@ fn row_of(
     Fields { path, line, header, record: &record.iter().map(restored).collect() }.row(parameters)
 }
 
-/// Follows a results file that may still be written. Each call returns the rows added since the
-/// previous one.
+/// Follows a results file that may still be growing. Each call returns the rows added since the
+/// previous call.
 #[derive(Debug)]
 pub struct ResultsTail {
     path: PathBuf,
@@ -322,13 +323,13 @@ pub struct ResultsTail {
     header: Option<(csv::StringRecord, Vec<String>)>,
     /// Position of the next line.
     place: csv::Position,
-    /// The file of the first read, by device and inode number.
+    /// Device and inode number of the file at the first read.
     file: Option<(u64, u64)>,
     /// The first two lines, header and first row, as far as they have been read.
     head: Vec<u8>,
 }
 
-/// Maximum number of bytes of the first lines that identify results.
+/// Maximum number of bytes of the first lines, which identify the results.
 const HEAD_BYTES: usize = 4096;
 
 impl ResultsTail {
@@ -344,8 +345,8 @@ impl ResultsTail {
         }
     }
 
-    /// An identity of these results, available once the first row has been read: a hash of the file
-    /// and its first row.
+    /// Returns an identifier of these results once the first row has been read: a hash of the
+    /// file's device and inode numbers and the first lines.
     #[must_use]
     pub fn identity(&self) -> Option<u64> {
         if !self.has_head() {
@@ -361,7 +362,7 @@ impl ResultsTail {
         n_lines == 2 || self.head.len() == HEAD_BYTES
     }
 
-    /// Returns the added rows, without a line that is not complete yet.
+    /// Returns the added rows. An incomplete last line is not included.
     ///
     /// `None` if other results have replaced those read so far: the file became shorter, begins
     /// differently, or is a different file.
@@ -527,8 +528,8 @@ impl Fields<'_> {
     }
 }
 
-/// The shortest decimal that parses to the same number, with an exponent if plain digits would be
-/// long.
+/// Formats the shortest decimal that parses to the same number, with an exponent if plain digits
+/// would be long.
 fn shortest(value: f64) -> String {
     let digits = format!("{value:?}");
     digits.strip_suffix(".0").map(str::to_owned).unwrap_or(digits)

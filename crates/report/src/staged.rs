@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use super::error::ReportError;
 use super::row::{RESULTS_FILE, ResultsWriter};
 
-/// Folder for a file that is not in place yet, inside the results folder.
+/// Folder inside the results folder for a file that is not in place yet.
 const STAGING: &str = ".new-results";
 
-/// A new results file, written in a separate folder, that replaces the old one once it is complete.
+/// A new results file, written in a separate folder. It replaces the old file once it is complete.
 ///
-/// If the process is killed before, the old file stays unchanged.
+/// If the process is killed before that, the old file is unchanged.
 #[derive(Debug)]
 pub struct StagedResults {
     folder: PathBuf,
@@ -31,10 +31,10 @@ impl StagedResults {
         Ok((staged, writer))
     }
 
-    /// Replaces the old file by the new one. The writer continues to write to it.
+    /// Replaces the old file with the new one. The writer continues to write to the new file.
     ///
     /// # Errors
-    /// [`ReportError::Write`] if this fails; the old file stays.
+    /// [`ReportError::Write`] on failure; the old file is unchanged.
     pub fn promote(self, writer: &mut ResultsWriter) -> Result<(), ReportError> {
         let from = self.folder.join(RESULTS_FILE);
         let moved = std::fs::File::open(&from)
@@ -48,7 +48,7 @@ impl StagedResults {
 
 impl Drop for StagedResults {
     fn drop(&mut self) {
-        // Best effort: the next writer replaces the file in a folder that remains.
+        // Best effort: the next writer overwrites a leftover file in this folder.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

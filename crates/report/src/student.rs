@@ -23,7 +23,7 @@ impl Estimate {
     ///
     /// mean ± t · standard error,   t the 0.975 quantile of Student's distribution with n − 1 degrees of freedom
     ///
-    /// `None` for a single value, for equal values other than 0, whose spread is unknown, and for
+    /// `None` for a single value, for equal values other than 0 (their spread is unknown), and for
     /// values so large that the interval is infinite.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
@@ -37,8 +37,8 @@ impl Estimate {
         (low.is_finite() && high.is_finite()).then_some(Interval { low, high })
     }
 
-    /// Probability of a mean at least as far from 0 if the true mean is 0, by Student's t with
-    /// ν = n − 1 degrees of freedom:
+    /// Probability that a mean is at least this far from 0 if the true mean is 0, by Student's t
+    /// with ν = n − 1 degrees of freedom:
     ///
     /// p = P(|T| ≥ |t|) = I(ν / (ν + t²); ν/2, 1/2),   t = mean / standard error,   I the regularized incomplete beta function
     ///
@@ -51,22 +51,21 @@ impl Estimate {
         }
         let (t, freedom) = (self.mean / error, degrees_of_freedom(self.n));
         let share = freedom / (freedom + t * t);
-        // The share is not finite if the values overflow, which shows nothing.
+        // The share is not finite if the values overflow. This is not evidence of a difference.
         let p = if share.is_finite() { beta_reg(freedom / 2.0, 0.5, share) } else { 1.0 };
         Some(p.clamp(0.0, 1.0))
     }
 
     /// Returns the standard error, unless all values are equal and not 0.
     ///
-    /// A few equal values, such as counts or accuracies, do not show the precision of their mean.
+    /// A few equal values, such as counts or accuracies, are no evidence of a precise mean.
     fn spread(&self) -> Option<f64> {
-        // The mean of equal values differs from them by rounding.
+        // The mean of equal values differs from them by rounding errors.
         let is_known = |error: &f64| *error > 1e-12 * self.mean.abs() || self.mean.abs() <= 0.0;
         self.standard_error.filter(is_known)
     }
 
-    /// The criterion for every mark of significance: at least three values, and a p-value below 5
-    /// %.
+    /// The criterion for every mark of significance: at least three values and a p-value below 5 %.
     ///
     /// `p_adjusted` is the p-value after [`holm`] if there are several comparisons.
     #[must_use]
@@ -93,8 +92,8 @@ fn quantile(probability: f64, freedom: f64) -> f64 {
 ///
 /// p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)),   p_(1) ≤ … ≤ p_(m)   (Holm 1979)
 ///
-/// A comparison without a p-value keeps none and does not count towards m. Equal p-values stay
-/// equal.
+/// A comparison without a p-value stays without one and does not count towards m. Equal p-values
+/// stay equal.
 #[must_use]
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let known = p_values.iter().enumerate().filter_map(|(index, p)| Some((index, (*p)?)));
@@ -121,7 +120,7 @@ mod tests {
         );
     }
 
-    /// Published tables of the 0.975 quantile, to all their digits.
+    /// Published tables of the 0.975 quantile, to their full precision.
     #[test]
     fn quantiles_are_those_of_the_tables() {
         for (freedom, expected) in [
@@ -155,14 +154,14 @@ mod tests {
             close(p(t, 3), 1.0 - t / (2.0 + t * t).sqrt(), 1e-9);
         }
         close(p(0.0, 7), 1.0, 1e-12);
-        // By the table, 2.093 leaves 5 % with 19 degrees of freedom, and 2.861 leaves 1 %.
+        // From the table: with 19 degrees of freedom, 2.093 leaves 5 % and 2.861 leaves 1 %.
         close(p(2.093_024_054, 20), 0.05, 1e-8);
         close(p(2.860_934_606, 20), 0.01, 1e-8);
         assert!(p(50.0, 60) > 0.0 && p(50.0, 60) < 1e-40);
     }
 
-    /// Tables of Student's distribution: with 3, 5, 10 and 20 values, a mean of two standard errors
-    /// is not significant at 5 %.
+    /// From tables of Student's distribution: with 3, 5, 10 and 20 values, a mean of two standard
+    /// errors is not significant at 5 %.
     #[test]
     fn two_standard_errors_are_not_five_percent() {
         for (n, expected) in [(3, 0.184), (5, 0.116), (10, 0.0766), (20, 0.0600)] {
@@ -200,7 +199,8 @@ mod tests {
         assert_eq!(beyond.p_value(), Some(1.0));
     }
 
-    /// By hand: 0.01, 0.02, 0.03, 0.6 of 4 comparisons give 4·0.01, 3·0.02, 2·0.03 and 0.6.
+    /// By hand: p-values 0.01, 0.02, 0.03, 0.6 of 4 comparisons give 4·0.01, 3·0.02, 2·0.03 and
+    /// 0.6.
     #[test]
     fn holm_steps_down_and_never_back() {
         let check = |p_values: &[Option<f64>], expected: &[Option<f64>]| {
@@ -215,11 +215,11 @@ mod tests {
         };
         let some = |values: [f64; 4]| values.map(Some);
         check(&some([0.03, 0.01, 0.6, 0.02]), &some([0.06, 0.04, 0.6, 0.06]));
-        // The second would be 2 · 0.011 = 0.022, less than the first's 0.03. A missing p-value does
-        // not count.
+        // The second would be 2 · 0.011 = 0.022, less than the first one's 0.03. A missing p-value
+        // does not count.
         let gap = [Some(0.010), None, Some(0.011), Some(0.9)];
         check(&gap, &[Some(0.03), None, Some(0.03), Some(0.9)]);
-        // Of equal p-values the first step is the largest: 4 · 0.02 for all three, in any order.
+        // For equal p-values, the first step is the largest: 4 · 0.02 for all three, in any order.
         check(&some([0.02, 0.5, 0.02, 0.02]), &some([0.08, 0.5, 0.08, 0.08]));
         check(&[Some(0.7), Some(0.8)], &[Some(1.0), Some(1.0)]);
         check(&[], &[]);

@@ -1,7 +1,7 @@
-//! Pictures of one party's study: `history`, `slices`, `importance` and, if it learns from old
-//! studies, `transfer`; for several objectives `pareto`; each as SVG and PNG.
+//! Pictures of one party's study, each as SVG and PNG: `history`, `slices`, `importance` and, if it
+//! learns from old studies, `transfer`; for several objectives, `pareto`.
 //!
-//! This module draws trials. It has no knowledge of storage or proposals: it takes plain data.
+//! This module draws trials. It does not depend on storage or proposals: its input is plain data.
 //! Start at [`StudyPlot`].
 
 mod history;
@@ -19,26 +19,27 @@ use crate::chart::values::{ValueAxis, labelled};
 use crate::chart::{Chart, Key, Panel, Picture, Sign, Strip, at, write};
 use crate::error::ReportError;
 
-/// Names of the pictures, each with the endings `.svg` and `.png`.
+/// Names of the pictures, each with the extensions `.svg` and `.png`.
 pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
 
 /// Name of the additional picture of a study that learns from old ones.
 pub const TRANSFER_PICTURE: &str = "transfer";
 
-/// Name of the picture of a study with several objectives, instead of the others.
+/// Name of the picture of a study with several objectives, which replaces the others.
 pub const PARETO_PICTURE: &str = "pareto";
 
-/// Label and mark of trials that violate a constraint.
+/// Label and marker of trials that violate a constraint.
 const INFEASIBLE: (&str, Glyph) = ("infeasible", Glyph::new(Marker::Square, GREY).hollow());
-/// The label of failed trials.
+/// Label of failed trials.
 const FAILED: &str = "failed";
-/// Magnitudes above the upper limit are drawn at that limit, and those below the lower one as 0.
+/// Magnitudes above the upper limit are drawn at that limit, and magnitudes below the lower limit
+/// as 0.
 const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
 
 /// A parameter of the study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlottedParameter {
-    /// Its name.
+    /// The parameter's name.
     pub name: String,
     /// The range of its values.
     pub range: Kind,
@@ -56,18 +57,18 @@ pub enum PlottedValue {
 /// One trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlottedTrial {
-    /// Its number in the study.
+    /// The trial's number in the study.
     pub number: u64,
-    /// Its value; `None` if it failed. A value that is not finite counts as failed.
+    /// The trial's value; `None` if it failed. A value that is not finite counts as failed.
     pub value: Option<f64>,
-    /// The parameter values, in the order of the parameters. A value that does not fit its
-    /// parameter is not drawn.
+    /// The parameter values, in the order of the parameters. A value outside its parameter's range
+    /// is not drawn.
     pub coordinates: Vec<PlottedValue>,
-    /// True if it belongs to the initial points.
+    /// True if the trial belongs to the initial points.
     pub initial: bool,
-    /// Its objectives, if the study has several.
+    /// The trial's objectives, if the study has several.
     pub numbers: Vec<f64>,
-    /// True if it satisfies all constraints.
+    /// True if the trial satisfies all constraints.
     pub feasible: bool,
     /// True if the study has several objectives, the trial satisfies all constraints, and no other
     /// feasible trial dominates it.
@@ -77,69 +78,69 @@ pub struct PlottedTrial {
 /// One of several objectives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlottedObjective {
-    /// Its name.
+    /// The objective's name.
     pub name: String,
     /// The direction of optimization.
     pub direction: Direction,
 }
 
-/// The importance of one parameter by two measures, which are displayed side by side.
+/// The importance of one parameter by two measures, which are shown side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlottedImportance {
     /// Name of the parameter.
     pub parameter: String,
-    /// Share of the posterior mean's variance that it explains, from 0 to 1.
+    /// Share of the posterior mean's variance explained by the parameter, from 0 to 1.
     pub variance_share: f64,
-    /// Relevance by length scales (ARD), as a share from 0 to 1.
+    /// Relevance by length scale (ARD), as a share from 0 to 1.
     pub relevance: f64,
 }
 
 /// An old study that the study learns from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlottedOldStudy {
-    /// Its name.
+    /// The old study's name.
     pub name: String,
-    /// Its part of the old studies' share, one number per query, from 0 to 1.
+    /// Its fraction of the old studies' share, from 0 to 1, one number per query.
     pub weights: Vec<f64>,
     /// True if its weight is no longer significant at the last query.
     pub dropped: bool,
 }
 
-/// The influence of old studies on a study, by query: before the first told trial, and after each.
+/// The influence of old studies on a study, by query: before the first completed trial, and after
+/// each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlottedTransfer {
-    /// The old studies' share in each query, from 0 to 1. Negative values, down to −1, are the
+    /// The old studies' share in each query, from 0 to 1. A negative value, down to −1, is the
     /// share of their negated functions.
     pub shares: Vec<f64>,
-    /// The old studies, each with as many weights as there are shares; empty if they are weighed as
-    /// one.
+    /// The old studies, each with one weight per share; empty if they share one weight.
     pub studies: Vec<PlottedOldStudy>,
 }
 
 /// The pictures of one study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StudyPlot {
-    /// Title above every picture; empty for none.
+    /// Title at the top of every picture; empty for none.
     pub title: String,
     /// True if smaller values are better.
     pub minimize: bool,
-    /// Its objectives, if it has several.
+    /// The objectives, if there are several.
     pub objectives: Vec<PlottedObjective>,
-    /// The finished trials, in the order of telling, without those stopped early, which have no
+    /// The finished trials in telling order. Trials stopped early are excluded, since they have no
     /// final value.
     pub trials: Vec<PlottedTrial>,
-    /// Number of trials that were stopped early, reported in the footnotes.
+    /// Number of trials that were stopped early, for the footnotes.
     pub n_stopped: usize,
     /// The parameters.
     pub parameters: Vec<PlottedParameter>,
-    /// Importances in any order. If empty, the picture says that they are unknown.
+    /// Importances in any order. If empty, the picture states that they are unknown.
     pub importance: Vec<PlottedImportance>,
     /// The influence of old studies, if the study learns from any.
     pub transfer: Option<PlottedTransfer>,
 }
 
 impl StudyPlot {
-    /// Names of the pictures of this study, each with the endings `.svg` and `.png`.
+    /// Names of this study's pictures, each with the extensions `.svg` and `.png`.
     #[must_use]
     pub fn pictures(&self) -> Vec<&'static str> {
         if !self.objectives.is_empty() {
@@ -149,19 +150,18 @@ impl StudyPlot {
         STUDY_PICTURES.into_iter().chain(further).collect()
     }
 
-    /// Writes the pictures of this study into an existing folder, each as `.svg` and `.png`.
+    /// Writes this study's pictures into an existing folder, each as `.svg` and `.png`.
     ///
-    /// - `history`: each trial's value and the best so far. Failed trials are in a strip beyond the
-    ///   worse end of the axis. A few values far beyond all others are drawn at that end, with a
-    ///   separate mark. The axis is logarithmic if values of one sign differ by more than two
-    ///   decades and the better ones would otherwise be hard to distinguish.
-    /// - `slices`: the same values against each parameter, coloured from the first to the last
-    ///   trial.
-    /// - `importance`: both shares of each parameter, the largest first.
-    /// - `pareto`, instead of these for several objectives: each pair of them against each other;
-    ///   for two, the front is a line.
-    /// - `transfer`: the weight of each old study at every query, and below it their combined
-    ///   share.
+    /// - `history`: each trial's value and the best value so far. Failed trials are in a strip
+    ///   beyond the worse end of the axis. A few values far beyond all others are drawn at that
+    ///   end, with a separate marker. The axis is logarithmic if values of one sign span more than
+    ///   two decades and the better ones would otherwise be hard to distinguish.
+    /// - `slices`: the same values against each parameter, coloured by order from the first to the
+    ///   last trial.
+    /// - `importance`: both shares of each parameter, in decreasing order.
+    /// - `pareto`: for several objectives, instead of the pictures above. Each pair of objectives
+    ///   is plotted against each other. With two objectives, the front is a line.
+    /// - `transfer`: the weight of each old study at every query, with their combined share below.
     ///
     /// # Errors
     /// If a file cannot be written or drawn.
@@ -173,8 +173,8 @@ impl StudyPlot {
         Ok(())
     }
 
-    /// Returns one of the [`StudyPlot::pictures`] in memory; `None` if this study has none of this
-    /// name.
+    /// Returns one of the [`StudyPlot::pictures`] in memory; `None` if this study has no picture of
+    /// this name.
     #[must_use]
     pub fn picture(&self, name: &str) -> Option<Picture> {
         self.pictures().contains(&name).then(|| self.chart(name).picture(&format!("{name}.svg")))
@@ -192,7 +192,7 @@ impl StudyPlot {
         }
     }
 
-    /// Index of the best feasible trial, the first of equals.
+    /// Index of the best feasible trial; the first one in a tie.
     fn best(&self) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         for (index, trial) in self.trials.iter().enumerate() {
@@ -212,7 +212,7 @@ impl StudyPlot {
         if self.minimize { Direction::Minimize } else { Direction::Maximize }
     }
 
-    /// Name of the axis of values.
+    /// Label of the value axis.
     fn value_label(&self) -> String {
         labelled("", self.direction())
     }
@@ -223,7 +223,7 @@ impl StudyPlot {
             .expect("an axis that the values choose is theirs")
     }
 
-    /// Number of trials with a value that violate a constraint.
+    /// Number of trials that have a value but violate a constraint.
     fn n_infeasible(&self) -> usize {
         self.trials.iter().filter(|trial| trial.drawn().is_some() && !trial.feasible).count()
     }
@@ -247,20 +247,20 @@ impl StudyPlot {
         text.to_owned()
     }
 
-    /// The mark of a value beyond the end of the axis.
+    /// The marker of a value beyond the end of the axis.
     fn beyond_mark(&self) -> Glyph {
         let marker = if self.minimize { Marker::TriangleUp } else { Marker::TriangleDown };
         Glyph::new(marker, BLUE)
     }
 
-    /// Marks a value beyond the end of the axis just inside it.
+    /// Places a marker just inside the end of the axis for a value beyond it.
     fn beyond(&self, panel: &mut Panel, x: f64, size: f64) {
         let (end, inwards) =
             if self.minimize { (f64::INFINITY, 1.6) } else { (f64::NEG_INFINITY, -1.6) };
         panel.points(vec![at(x, end).shifted(0.0, inwards * size)], self.beyond_mark(), size);
     }
 
-    /// The legend entries of the marks at the worse end.
+    /// The legend entries of the markers at the worse end.
     fn keys_of_borders(&self, values: &ValueAxis) -> Vec<Key> {
         let mut drawn = self.trials.iter().filter_map(PlottedTrial::drawn);
         let is_beyond = drawn.any(|value| values.is_beyond(value));
@@ -273,7 +273,8 @@ impl StudyPlot {
         shown.map(|(_, glyph, text)| Key::new(Sign::Point(glyph), text)).collect()
     }
 
-    /// Returns the footnote: the number of trials, the number of hidden ones, and the best trial.
+    /// Returns the footnote: the number of trials, the number of trials not shown, and the best
+    /// trial.
     fn footnote(&self) -> String {
         let n_trials = self.trials.len();
         let failed = self.trials.iter().filter(|trial| trial.drawn().is_none());
@@ -301,7 +302,7 @@ impl StudyPlot {
 }
 
 impl PlottedTrial {
-    /// The value as drawn; `None` if there is none.
+    /// The value as drawn; `None` without a value.
     fn drawn(&self) -> Option<f64> {
         self.value.filter(|value| value.is_finite()).map(within_magnitude)
     }
@@ -312,8 +313,8 @@ fn within_magnitude(value: f64) -> f64 {
     if value.abs() < least { 0.0 } else { value.clamp(-most, most) }
 }
 
-/// Labels trials by number if they were told in the order of their numbers, otherwise by their
-/// place in the order of telling.
+/// Labels trials by number if they were told in numerical order, otherwise by their position in
+/// telling order.
 fn order_label(study: &StudyPlot) -> (&'static str, Vec<f64>) {
     let ordered = study.trials.windows(2).all(|pair| pair[0].number < pair[1].number);
     if ordered {

@@ -1,4 +1,4 @@
-//! `summary.json`: the results of a run, by arm and by pair of arms.
+//! `summary.json`: the results of a run, per arm and per pair of arms.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,16 +17,17 @@ use super::team_regret::TEAM_REGRET_FILE;
 use super::trace::{Trace, Unit, arm_names, traces};
 use super::tradeoff::TradeoffSpec;
 
-/// Name of the summary in its folder.
+/// File name of the summary in its folder.
 pub const SUMMARY_FILE: &str = "summary.json";
-/// Version of the summary's layout, increased when a field is removed or changes its meaning.
+/// Version of the summary's layout. It increases when a field is removed or changes its meaning.
 ///
-/// In version 1, which can still be read, a verdict compares a difference with two standard errors.
+/// In version 1, which is still supported, a verdict compares a difference with two standard
+/// errors.
 pub const SUMMARY_SCHEMA_VERSION: u32 = 2;
 /// The oldest supported version.
 const OLDEST_SCHEMA_VERSION: u32 = 1;
 
-/// Minimum number of values for a difference to count: two values may agree by chance and then have
+/// Minimum number of values for a difference to count: two values may agree by chance and then show
 /// no spread.
 pub(super) const VALUES_MIN: usize = 3;
 
@@ -63,14 +64,14 @@ impl Estimate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
-    /// Each unit (agent, run): agents do not influence each other.
+    /// Each unit (agent, run), if agents do not influence each other.
     #[default]
     Units,
-    /// Each run, since its agents share messages.
+    /// Each run, if its agents share messages.
     Runs,
-    /// Each agent over all of its runs, for findings that should hold across tasks.
+    /// Each agent over all its runs, for findings that should hold across tasks.
     Agents,
-    /// Each agent and run modulo this number: runs r, r + k, … repeat one design.
+    /// Each agent and run index modulo this number: runs r, r + k, … repeat one design.
     Designs(u32),
 }
 
@@ -114,7 +115,7 @@ pub struct PrimaryComparison {
 }
 
 impl PrimaryComparison {
-    /// Returns true if it declares this difference of this configuration.
+    /// Returns true if this declares the given difference in this configuration.
     fn is(&self, experiment: &str, difference: &Difference) -> bool {
         let Difference { arm, control, iteration, .. } = difference;
         self.experiment == experiment
@@ -123,40 +124,40 @@ impl PrimaryComparison {
     }
 }
 
-/// The input of [`summarize`] besides the rows.
+/// The input of [`summarize`] in addition to the rows.
 #[derive(Clone, Debug)]
 pub struct SummaryRequest {
     /// Name of the experiment.
     pub experiment: String,
-    /// The root seed of every random stream.
+    /// The root seed of all random streams.
     pub seed: u64,
     /// The direction of optimization.
     pub direction: Direction,
     /// Best value or regret.
     pub metric: Metric,
-    /// Iterations at which arms are compared, besides the end.
+    /// Iterations at which arms are compared, in addition to the end.
     pub checkpoints: Vec<i64>,
-    /// Pairs (arm, control); a pair with an arm that has no rows gives differences over no units.
+    /// Pairs (arm, control). If an arm of a pair has no rows, its differences have no units.
     pub pairs: Vec<(String, String)>,
-    /// The comparisons that the experiment was designed for, corrected among themselves; empty if
-    /// all have the same rank.
+    /// The comparisons that the experiment was designed for, corrected separately from the others;
+    /// empty if all comparisons have the same rank.
     pub primary: Vec<PrimaryComparison>,
     /// The clusters that count as one value.
     pub clusters: Clusters,
-    /// True if differential privacy protected the agents' messages; false for a simulation, `None`
-    /// if the question does not arise. Plain FTS is not private.
+    /// True if differential privacy protected the agents' messages; false for a simulation; `None`
+    /// if not applicable. Plain FTS is not private.
     pub private: Option<bool>,
-    /// Privacy spent, by arm; empty if none was.
+    /// Privacy spent per arm; empty if none was spent.
     pub privacy: BTreeMap<String, PrivacySpent>,
-    /// Wall-clock seconds by arm, where measured.
+    /// Wall-clock seconds per arm, where measured.
     pub wall_seconds: BTreeMap<String, f64>,
-    /// The settings of this folder's pictures.
+    /// The picture settings of this folder.
     pub figure: Option<FigureSpec>,
 }
 
 impl SummaryRequest {
-    /// Creates a request for a summary without comparisons, privacy, times or pictures, with each
-    /// unit as one value.
+    /// Creates a request for a summary without comparisons, privacy, times or pictures. Each unit
+    /// counts as one value.
     #[must_use]
     pub fn new(
         experiment: impl Into<String>,
@@ -181,30 +182,30 @@ impl SummaryRequest {
     }
 }
 
-/// The privacy that an arm spent of its budget: ε with everything needed to interpret it.
+/// The part of its privacy budget that an arm spent: ε with everything needed to interpret it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrivacySpent {
     /// ε of all releases, an upper bound at `delta`.
     pub epsilon: f64,
     /// δ.
     pub delta: f64,
-    /// The adjacency of rosters, `zero-out` or `replace-one`.
+    /// The adjacency of rosters: `zero-out` or `replace-one`.
     pub adjacency: String,
     /// Number of releases made.
     pub releases: u64,
-    /// Number of planned releases. Larger than `releases` if the run was interrupted, ended early
-    /// or exhausted its budget.
+    /// Number of planned releases. It exceeds `releases` if the run was interrupted, ended early or
+    /// exhausted its budget.
     pub planned_releases: u64,
-    /// Maximum number of releases per agent, if it is limited; `epsilon` is their cost.
+    /// Maximum number of releases per agent, if limited; `epsilon` is then their cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub participations: Option<u64>,
     /// The accountant that computed it.
     pub accountant: String,
-    /// The mode of the guarantee, `default` or `paper`.
+    /// The mode of the guarantee: `default` or `paper`.
     pub mode: String,
-    /// The available budget ε.
+    /// The budget ε.
     pub budget_epsilon: f64,
-    /// The head of the ledger at the end, as `SEQ:HASH`.
+    /// The ledger's head at the end, as `SEQ:HASH`.
     pub ledger_head: String,
 }
 
@@ -215,7 +216,7 @@ pub struct Summary {
     pub schema_version: u32,
     /// Name of the experiment.
     pub experiment: String,
-    /// The root seed of every random stream.
+    /// The root seed of all random streams.
     pub seed: u64,
     /// The direction of optimization.
     pub direction: Direction,
@@ -224,68 +225,67 @@ pub struct Summary {
     /// The clusters that count as one value in means and standard errors.
     #[serde(default)]
     pub clusters: Clusters,
-    /// True if differential privacy protected the agents' messages; absent if the question does not
-    /// arise. A simulation, whose noise protects nobody, has false.
+    /// True if differential privacy protected the agents' messages; absent if not applicable. False
+    /// for a simulation, since simulated noise protects nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private: Option<bool>,
-    /// True if the run was interrupted. Its arms then contain the results up to that point.
+    /// True if the run was interrupted. The arms then contain the results up to that point.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// The arms, in the order of the file.
     pub arms: Vec<ArmSummary>,
-    /// Paired differences: for each pair the checkpoints, then the end.
+    /// Paired differences: for each pair, those at the checkpoints, then the one at the end.
     pub differences: Vec<Difference>,
-    /// Number of comparisons in Holm's correction: all paired differences of the experiment with a
-    /// p-value, over all configurations, except primary ones.
+    /// Number of comparisons in Holm's correction: all paired differences of the experiment that
+    /// have a p-value, over all configurations, except primary ones.
     ///
-    /// The end is not a separate comparison if it is a checkpoint of all units.
+    /// The end does not count separately if it is a checkpoint of all units.
     #[serde(default)]
     pub comparisons: usize,
-    /// Number of primary comparisons, which are corrected among themselves; absent if there are
-    /// none.
+    /// Number of primary comparisons, which are corrected separately; absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub primary_comparisons: usize,
-    /// One summary per configuration, if the experiment has several. `arms` and `differences` are
-    /// then empty.
+    /// One summary per configuration, if the experiment has several. In that case `arms` and
+    /// `differences` are empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<Summary>,
     /// Ranks, quantiles and signs over tasks, if the experiment has tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranking: Option<Ranking>,
-    /// The settings of this folder's pictures.
+    /// The picture settings of this folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
     /// The settings of the picture of final metrics against costs, if there is one. Set by the code
-    /// that has the costs.
+    /// that computes the costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tradeoff: Option<TradeoffSpec>,
 }
 
-/// One arm over its units, the pairs (agent, run).
+/// One arm over its units, which are pairs (agent, run).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArmSummary {
     /// Name of the arm.
     pub arm: String,
-    /// Number of units, with or without a value. An estimate has its own number of values, `n`.
+    /// Number of units, with or without a value. Each estimate has its own count `n`.
     pub n: usize,
     /// The metric at the end of each unit; `None` if no trial succeeded.
     #[serde(rename = "final")]
     pub last: Option<Estimate>,
     /// The metric at the checkpoints.
     pub at: Vec<AtIteration>,
-    /// True if the arm improves at the end on every control that it was paired with; `None` if
-    /// there was no control.
+    /// True if the arm improves at the end on every control with which it was paired; `None`
+    /// without controls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_over_every_control: Option<bool>,
     /// Number of trials, including failed ones.
     pub trials: usize,
     /// Trials without a value.
     pub failed_trials: usize,
-    /// Trials by the source of their query.
+    /// Number of trials by source of their query.
     pub sources: BTreeMap<String, usize>,
-    /// Seconds spent on proposing queries, all trials together.
+    /// Seconds spent proposing queries, over all trials.
     pub ask_seconds_total: f64,
-    /// Mean seconds per proposal, over trials after the initial ones; 0 if there are none.
+    /// Mean seconds per proposal over the trials after the initial ones; 0 if there are none.
     pub ask_seconds_mean: f64,
     /// Wall-clock seconds of the arm, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -304,14 +304,15 @@ pub struct AtIteration {
     pub estimate: Option<Estimate>,
 }
 
-/// The paired difference arm − control, unit by unit, in the metric's own sign.
+/// The paired difference arm − control over units, with the sign of the metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The arm.
     pub arm: String,
     /// The control arm.
     pub control: String,
-    /// The checkpoint; `None` for the end, the last iteration that both sides of a unit reached.
+    /// The checkpoint; `None` for the end, which is the last iteration that both sides of a unit
+    /// reached.
     pub iteration: Option<i64>,
     /// Estimate over the units present on both sides; `None` if there are none.
     pub estimate: Option<Estimate>,
@@ -325,25 +326,25 @@ pub struct Difference {
     /// The p-value after Holm's correction over [`Summary::comparisons`], or [`Summary::primary_comparisons`].
     #[serde(default)]
     pub p_adjusted: Option<f64>,
-    /// True if it was declared in advance; absent from the file otherwise.
+    /// True if the comparison was declared in advance; absent from the file otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub primary: bool,
-    /// Index of the checkpoint that equals the end, so that both are the same comparison; `None`
-    /// otherwise.
+    /// Index of the checkpoint that coincides with the end, so that both are the same comparison;
+    /// `None` otherwise.
     #[serde(skip)]
     repeats: Option<usize>,
     /// Number of units dropped because one side has no value.
     pub dropped: usize,
-    /// The conclusion from the numbers.
+    /// The verdict from the numbers.
     pub verdict: Verdict,
     /// True if the verdict is a gain.
     pub gain: bool,
 }
 
-/// The conclusion about a difference.
+/// The verdict on a difference.
 ///
-/// A difference counts if its p-value, after Holm's correction over the comparisons of its rank, is
-/// below 5 %, and there are at least three values.
+/// A difference counts if there are at least three values and its p-value, after Holm's correction
+/// over the comparisons of its rank, is below 5 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -390,10 +391,10 @@ impl Summary {
         write_whole(&path, text.as_bytes())
     }
 
-    /// Marks the summary of a folder as outdated when the run resumes, and removes the regret of
-    /// the team, which is rewritten at the end.
+    /// Marks the summary of a folder as outdated when a run resumes, and removes the team regret,
+    /// which is rewritten at the end.
     ///
-    /// A file that is not a summary, or is not readable, stays unchanged.
+    /// A file that is not a summary or is not readable is unchanged.
     ///
     /// # Errors
     /// If a file cannot be written or removed.
@@ -438,7 +439,7 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
     summary
 }
 
-/// Applies Holm's correction over all comparisons of these parts of an experiment, by rank, and
+/// Applies Holm's correction per rank over all comparisons in these parts of an experiment, and
 /// sets the verdicts.
 fn judge(parts: &mut [Summary]) {
     let n_primary = correct(parts, true);
@@ -465,7 +466,7 @@ fn judge(parts: &mut [Summary]) {
     }
 }
 
-/// Applies Holm's correction over the comparisons of one rank. Returns their number.
+/// Applies Holm's correction over the comparisons of one rank, and returns their number.
 fn correct(parts: &mut [Summary], primary: bool) -> usize {
     let all = parts.iter_mut().flat_map(|part| &mut part.differences);
     let is_of_it = |each: &&mut Difference| {
@@ -542,8 +543,8 @@ fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
     }
 }
 
-/// Summarises rows of several configurations, distinguished by their `experiment` column, each with
-/// its own pairs.
+/// Summarises rows of several configurations, which the `experiment` column distinguishes. Each
+/// configuration has its own pairs.
 #[must_use]
 pub fn summarize_configurations(
     rows: &[Row],
@@ -592,7 +593,7 @@ fn summarize_arm(
     };
     let mut sources = BTreeMap::new();
     for row in &rows {
-        // The trust after "shared" differs by row, so it is not part of the source.
+        // The trust value after "shared" differs by row, so it is not part of the source.
         let source = row.source.split_once(':').filter(|(kind, _)| *kind == "shared");
         let source = source.map_or(row.source.as_str(), |(kind, _)| kind);
         *sources.entry(source.to_owned()).or_default() += 1;
@@ -630,8 +631,8 @@ fn common_end(arm: &BTreeMap<Unit<'_>, Trace>, control: &BTreeMap<Unit<'_>, Trac
     ends.all(|end| end == first).then_some(first).flatten()
 }
 
-/// Returns arm − control for each unit with both, and the number of units with only one side or
-/// without a value.
+/// Returns arm − control for each unit with values on both sides, and the number of units with only
+/// one side or without a value.
 fn paired_differences(
     arm: &BTreeMap<Unit<'_>, Trace>,
     control: &BTreeMap<Unit<'_>, Trace>,
@@ -696,8 +697,8 @@ mod tests {
         assert_eq!(found.n, n);
     }
 
-    /// By hand: `fts` ends 2 and 4 above in run 0 (agents a and b), and 3 above in run 1. The run
-    /// means are 3 and 3.
+    /// By hand: `fts` ends 2 and 4 above `ts` in run 0 (agents a and b), and 3 above in run 1. Both
+    /// run means are 3.
     #[test]
     fn clusters_are_averaged_before_they_are_counted() {
         let by_runs = SummaryRequest { clusters: Clusters::Runs, ..request() };
@@ -705,14 +706,15 @@ mod tests {
             |request: &SummaryRequest| summarize(&rows(), request).differences.pop().unwrap();
         check(last(&request()).estimate, 3.0, (1.0_f64 / 3.0).sqrt(), 3);
         check(last(&by_runs).estimate, 3.0, 0.0, 2);
-        // Runs 0 and 1 of agent a are one design, with the mean of 2 and 3. Agent b alone has 4.
+        // Runs 0 and 1 of agent a are one design, with the mean of 2 and 3. Agent b has only 4.
         let by_designs = SummaryRequest { clusters: Clusters::Designs(1), ..request() };
         check(last(&by_designs).estimate, 3.25, 0.75, 2);
     }
 
     #[test]
     fn the_standard_error_divides_by_n_minus_one() {
-        // 2, 4, 4, 4, 5, 5, 7, 9: mean 5, Σ(v−5)² = 32, s² = 32/7, standard error √(32/7/8) = √(4/7).
+        // 2, 4, 4, 4, 5, 5, 7, 9: mean 5, Σ(v−5)² = 32, s² = 32/7, standard error √(32/7/8) =
+        // √(4/7).
         check(
             Estimate::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]),
             5.0,
@@ -741,7 +743,7 @@ mod tests {
             (Some(1), Verdict::Unclear, false)
         );
         check(last.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
-        // After correction for two comparisons it is not a gain; alone it is.
+        // It is not a gain after correction for two comparisons. As a single comparison it is one.
         assert_eq!((last.iteration, last.verdict, last.gain), (None, Verdict::Unclear, false));
         assert_eq!(summary.arms[1].gain_over_every_control, Some(false));
         assert_eq!(ts.gain_over_every_control, None);
@@ -755,14 +757,15 @@ mod tests {
     fn a_gain_follows_the_direction_and_regret_improves_downwards() {
         let minimize = SummaryRequest { direction: Direction::Minimize, ..at_the_end() };
         assert_eq!(summarize(&rows(), &minimize).differences[0].verdict, Verdict::Loss);
-        // The regret of the test rows is 1 − best: the difference changes its sign, but the verdict
-        // does not.
+        // The regret of the test rows is 1 − best: the sign of the difference changes, but the
+        // verdict does not.
         let regret = summarize(&rows(), &SummaryRequest { metric: Metric::Regret, ..minimize });
         check(regret.differences[0].estimate, -3.0, 1.0 / 3.0_f64.sqrt(), 3);
         assert_eq!(regret.differences[0].verdict, Verdict::Gain);
     }
 
-    /// Student's quantile of 0.975 with 8 degrees of freedom is 2.306: two standard errors are not enough.
+    /// The 0.975 quantile of Student's distribution with 8 degrees of freedom is 2.306: two
+    /// standard errors are not enough.
     #[test]
     fn a_gain_must_exceed_students_quantile() {
         let verdict = |mean: f64, n, p_adjusted: Option<f64>| {
@@ -793,8 +796,9 @@ mod tests {
         assert_eq!(verdict(1e9, 2, None), Verdict::Unclear, "two values may happen to agree");
     }
 
-    /// By hand: at 1 the differences are 1, 0, −1, so p = 1; at the end 2, 3, 4, so t = 3√3 with 2 degrees of freedom and
-    /// p = 1 − t/√(2 + t²) = 0.0351. Two comparisons: 2 · 0.0351 = 0.0702.
+    /// By hand: at iteration 1 the differences are 1, 0, −1, so p = 1. At the end they are 2, 3, 4,
+    /// so t = 3√3 with 2 degrees of freedom and p = 1 − t/√(2 + t²) = 0.0351. Corrected for two
+    /// comparisons: 2 · 0.0351 = 0.0702.
     #[test]
     fn the_correction_is_over_all_comparisons_of_all_configurations() {
         let t = 3.0 * 3.0_f64.sqrt();
@@ -820,9 +824,9 @@ mod tests {
         }
     }
 
-    /// The comparisons of [`request`], where the end equals the second checkpoint, at iteration 2,
-    /// and so is no third comparison. If the second is declared in advance, each one is the only
-    /// comparison of its rank.
+    /// The comparisons of [`request`]. The end coincides with the second checkpoint, at iteration
+    /// 2, so it is not a third comparison. If the second comparison is declared in advance, each
+    /// one is the only comparison of its rank.
     #[test]
     fn the_correction_is_by_rank_and_counts_no_comparison_twice() {
         let p = |difference: &Difference| difference.p_value.expect("three values");
@@ -914,7 +918,7 @@ mod tests {
     }
 
     /// Files from before Student's t-test have neither intervals nor p-values, and the reader does
-    /// not invent them.
+    /// not add them.
     #[test]
     fn a_file_without_p_values_is_read() {
         let folder = tempfile::tempdir().expect("a temporary folder");

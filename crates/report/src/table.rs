@@ -1,4 +1,4 @@
-//! The closing table: the results of a run, for a terminal or a page.
+//! The closing table: the results of a run, for a terminal or a web page.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
@@ -9,7 +9,7 @@ use super::summary::{Clusters, Difference, Estimate, Summary, Verdict};
 /// The parts of the table that fit the width.
 #[derive(Clone, Copy, Debug)]
 struct Form {
-    /// True if standard errors are on their own line.
+    /// True if standard errors are on a separate line.
     stacked: bool,
     checkpoints: bool,
     ask_seconds: bool,
@@ -28,8 +28,9 @@ impl Form {
 
 /// Formats the table for a terminal, followed by a line that explains its marks.
 ///
-/// If it is wider than `width` columns, standard errors move below their means; then checkpoints
-/// and seconds per query are left out. `None` for a file or a pipe: the complete table.
+/// If it is wider than `width` columns, standard errors move below their means; if that is not
+/// enough, checkpoints and seconds per query are omitted. For a file or a pipe, `None` gives the
+/// complete table.
 #[must_use]
 pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
     if !summary.configurations.is_empty() {
@@ -142,10 +143,10 @@ fn table(summary: &Summary, form: Form) -> Table {
     table
 }
 
-/// Formats every comparison on its own line: the number of values, the paired difference, Student's
-/// interval, and the p-value before and after Holm's correction.
+/// Formats each comparison on a separate line: the number of values, the paired difference,
+/// Student's interval, and the p-value before and after Holm's correction.
 ///
-/// Arms have their labels if `labelled`. `None` without pairs.
+/// Shows the labels of arms if `labelled`. `None` without pairs.
 fn differences(summary: &Summary, labelled: bool) -> Option<Table> {
     if summary.differences.is_empty() {
         return None;
@@ -199,7 +200,7 @@ fn interval(difference: &Difference) -> String {
     format!("{low:+.decimals$} to {high:+.decimals$}").replace('-', "−")
 }
 
-/// Formats a p-value with few digits, as in tables; empty if there is none.
+/// Formats a p-value with few digits, as is usual in tables; empty without a p-value.
 #[must_use]
 pub fn p_value_text(p: Option<f64>) -> String {
     match p {
@@ -229,7 +230,8 @@ fn label(summary: &Summary, arm: &str, between: &str) -> String {
     }
 }
 
-/// Puts a user's name on one line, without the bars that would end a Markdown cell.
+/// Puts a user-supplied name on one line, without the pipe characters that would end a Markdown
+/// cell.
 fn cell(text: &str) -> String {
     text.replace('|', "/").replace(['\n', '\r'], " ")
 }
@@ -242,8 +244,8 @@ fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Formats mean and ± standard error, both to the second digit of the standard error. The latter is
-/// empty if there is none.
+/// Formats the mean and ± the standard error, both to the second significant digit of the standard
+/// error. The latter is empty if there is none.
 fn estimate(estimate: Option<Estimate>, signed: bool) -> (String, String) {
     let Some(Estimate { mean, standard_error, .. }) = estimate else {
         return ("none".to_owned(), String::new());
@@ -251,7 +253,7 @@ fn estimate(estimate: Option<Estimate>, signed: bool) -> (String, String) {
     let sign = if signed && mean > 0.0 { "+" } else { "" };
     let (mean, error) = match standard_error {
         None => (significant(mean, 4), String::new()),
-        // A standard error that is only rounding does not determine the digits.
+        // A standard error that consists of rounding errors does not determine the digits.
         Some(error) if error <= mean.abs() * 1e-9 => (significant(mean, 4), "± 0".to_owned()),
         Some(error) => {
             let decimals = decimals_of(error, 2);
@@ -378,8 +380,8 @@ mod tests {
 
     /// fts − ts: 0.20, 0.21, 0.22, so 0.21 ± 4.303 · 0.01/√3 and, with t = 36.4 and 2 degrees of
     /// freedom, p = 1 − t/√(2 + t²) = 0.00075. fts − placebo: 0.30, 0.27, 0.24, so 0.27 ± 4.303 ·
-    /// 0.03/√3 and p = 0.0041. Two comparisons: 2 · 0.00075, and 0.0041. The end is also at 10, and
-    /// is not a separate comparison.
+    /// 0.03/√3 and p = 0.0041. Corrected for two comparisons: 2 · 0.00075, and 0.0041. The end is
+    /// also at iteration 10, so it is not a separate comparison.
     #[test]
     fn comparisons_stand_with_intervals_and_both_p_values() {
         let text = closing_table(&summary(), None);
@@ -432,8 +434,8 @@ mod tests {
         assert!(text.contains(both), "{text}");
     }
 
-    /// In a wide table, a row shows label and name on one line; in a narrow one, below each other.
-    /// Differences show labels if there is room.
+    /// A wide table shows label and name on one line, a narrow one on two lines. Differences show
+    /// labels if there is room.
     #[test]
     fn tables_show_plain_words_beside_the_names_of_arms() {
         let words = [("fts|x", "together"), ("ts", "each alone")];
@@ -449,7 +451,7 @@ mod tests {
         assert!(starts(&narrow, "fts/x − ts  "), "{narrow}");
     }
 
-    /// A single run has differences, but no measure of their reliability.
+    /// A single run has differences but no measure of their reliability.
     #[test]
     fn one_run_shows_no_interval() {
         let rows = [row("ts", "a", 0, 10, Some(0.5)), row("fts", "a", 0, 10, Some(0.7))];

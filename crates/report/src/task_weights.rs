@@ -1,4 +1,4 @@
-//! Weights of earlier tasks in strategies that learn from them, by query: `weights.csv` and its
+//! Weights of earlier tasks, by query, in strategies that learn from them: `weights.csv` and its
 //! picture.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use super::folder::{table_bytes, write_whole};
 
 use super::summary::Estimate;
 
-/// The files of task weights in a results folder.
+/// File names of task weights in a results folder.
 pub const TASK_WEIGHT_FILES: [&str; 3] = ["weights.csv", "weights.svg", "weights.png"];
 
 /// Name of the curve for the combined share of all meta-tasks.
@@ -25,21 +25,21 @@ pub struct TaskWeightRow {
     pub experiment: String,
     /// The algorithm or control arm.
     pub arm: String,
-    /// Repetition.
+    /// Index of the repetition.
     pub run: u32,
-    /// The query chosen with this weight, from 1.
+    /// The query that was chosen with this weight, from 1.
     pub iteration: i64,
     /// Name of the meta-task.
     pub task: String,
-    /// Its part of the combined share of all meta-tasks.
+    /// Its fraction of the combined share of all meta-tasks.
     pub weight: f64,
-    /// The latest estimate of its distance, if there is one.
+    /// The latest estimate of the task's distance, if there is one.
     pub gap_bound: Option<f64>,
     /// The combined share of all meta-tasks in the acquisition.
     pub meta_share: f64,
 }
 
-/// Writes [`TASK_WEIGHT_FILES`]: every row, and a picture with one panel of means over runs per
+/// Writes [`TASK_WEIGHT_FILES`]: all rows, and a picture of means over runs with one panel per
 /// configuration and arm.
 ///
 /// # Errors
@@ -134,8 +134,8 @@ fn curve<'a>(
     Curve { arm: name.to_owned(), points: points.collect() }
 }
 
-/// Formats the mean weights at some queries as a Markdown table, one line per configuration, arm
-/// and task.
+/// Formats the mean weights at some queries as a Markdown table with one line per configuration,
+/// arm and task.
 #[must_use]
 pub fn task_weight_table(rows: &[TaskWeightRow], iterations: &[i64]) -> String {
     let mut lines = vec!["| configuration | arm | task |".to_owned(), "|---|---|---|".to_owned()];

@@ -1,15 +1,15 @@
-//! Regret of a team of agents that tune one function: their best, worst and average, by round.
+//! Regret of a team of agents that tune the same function: best, worst and average, by round.
 
 use std::path::Path;
 
 use super::error::ReportError;
 use super::folder::{table_bytes, write_whole};
 
-/// Name of the team regret file in a results folder.
+/// File name of the team regret in a results folder.
 pub const TEAM_REGRET_FILE: &str = "regret.csv";
 
-/// Regret of a team in rounds 1, 2, …, T (Zerefa et al., section D), all from the instant regret f*
-/// − f(x_{t,i}) of each query.
+/// Regret of a team in rounds 1, 2, …, T (Zerefa et al., section D), computed from the instant
+/// regret f* − f(x_{t,i}) of each query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TeamRegret {
     /// R_B(t): the minimum over all agents and rounds up to t.
@@ -21,11 +21,11 @@ pub struct TeamRegret {
 }
 
 impl TeamRegret {
-    /// Computes the regret from the agents' instant regrets in each round, which omit agents with
-    /// failed trials.
+    /// Computes the regret from the agents' instant regrets in each round. Agents with failed
+    /// trials are omitted.
     ///
-    /// A round without any repeats the worst and the average of the previous round. `None` if the
-    /// first round has none.
+    /// A round without regrets repeats the worst and average of the previous round. `None` if the
+    /// first round has no regrets.
     #[must_use]
     pub fn of(rounds: &[Vec<f64>]) -> Option<Self> {
         let mut regret = Self::default();
@@ -45,7 +45,7 @@ impl TeamRegret {
         Some(regret)
     }
 
-    /// Sums over rounds 1..=t for each t: the paper's cumulative regrets.
+    /// Sums over rounds 1..=t for each t, which are the paper's cumulative regrets.
     #[must_use]
     pub fn cumulative(&self) -> Self {
         let sums = |values: &[f64]| {
@@ -67,9 +67,9 @@ pub struct TeamRun {
     pub experiment: String,
     /// The algorithm or control arm.
     pub arm: String,
-    /// Repetition.
+    /// Index of the repetition.
     pub run: u32,
-    /// Its regret.
+    /// The team's regret.
     pub regret: TeamRegret,
 }
 

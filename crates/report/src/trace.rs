@@ -12,7 +12,7 @@ pub(super) type Unit<'a> = (&'a str, &'a str, u32);
 /// The metric of one unit over its iterations.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    /// Metric after each iteration; the last row of an iteration counts.
+    /// Metric after each iteration. If an iteration has several rows, the last one counts.
     points: BTreeMap<i64, f64>,
     /// Last iteration that the unit reached, with or without a value.
     last_iteration: Option<i64>,
@@ -28,8 +28,8 @@ impl Trace {
             .flatten()
     }
 
-    /// Replaces each number by the mean of the numbers of iterations 1, 2, … up to its own, and
-    /// drops those of earlier iterations.
+    /// Replaces each number by the mean of the numbers of iterations 1, 2, … up to its iteration,
+    /// and drops the numbers of earlier iterations.
     fn average(&mut self) {
         let (mut sum, mut n) = (0.0, 0.0);
         self.points.retain(|iteration, value| {
@@ -88,7 +88,7 @@ pub(super) fn traces<'a>(
 pub(super) mod tests {
     use super::*;
 
-    /// A row with only the metric set meaningfully.
+    /// A row in which only the metric is meaningful.
     pub(crate) fn row(arm: &str, agent: &str, run: u32, iteration: i64, best: Option<f64>) -> Row {
         Row {
             experiment: "test".to_owned(),
@@ -123,7 +123,7 @@ pub(super) mod tests {
         assert_eq!(trace.last_iteration(), Some(4));
     }
 
-    /// Values 9 (initial), 2, 5, none, 4 and regrets 1 − v: means by hand.
+    /// Values 9 (initial), 2, 5, none, 4 and regrets 1 − v, with means computed by hand.
     #[test]
     fn a_mean_is_over_what_came_after_the_initial_rows_whatever_their_order() {
         let rows = [

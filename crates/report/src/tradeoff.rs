@@ -1,7 +1,7 @@
 //! `tradeoff.svg` and `tradeoff.png`: final metrics of arms against the cost of their releases, as
 //! in DP-FTS-DE Fig. 3a, b, c.
 //!
-//! This module turns a summary into this picture. It has no knowledge of accountants: a cost is a
+//! This module converts a summary to this picture. It does not depend on accountants: a cost is a
 //! number with a name. Start at [`TradeoffSpec`], then [`Tradeoff`].
 
 mod picture;
@@ -14,16 +14,16 @@ use crate::chart::{Scale, write};
 use crate::error::ReportError;
 use crate::summary::{ArmSummary, Estimate, Summary};
 
-/// Names of the picture's files.
+/// File names of the picture.
 pub const TRADEOFF_FILES: [&str; 2] = ["tradeoff.svg", "tradeoff.png"];
 
 /// The settings of the picture, stored in the summary so that it can be redrawn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TradeoffSpec {
-    /// Title above everything; empty for none.
+    /// Title at the top; empty for none.
     pub title: String,
-    /// Name of the vertical axis, which shows the summary's metric, with its unit.
+    /// Label of the vertical axis, which shows the summary's metric, with its unit.
     pub y_label: String,
     /// The panels, row by row.
     pub panels: Vec<TradeoffPanel>,
@@ -35,21 +35,21 @@ pub struct TradeoffSpec {
 pub struct TradeoffPanel {
     /// Title above the panel; empty for none.
     pub title: String,
-    /// Name of the horizontal axis: the cost and its conditions.
+    /// Label of the horizontal axis: the cost and its conditions.
     pub x_label: String,
-    /// The horizontal axis. On a logarithmic one, a cost must be above 0.
+    /// The scale of the horizontal axis. Costs on a logarithmic axis must be above 0.
     pub scale: Scale,
-    /// Arms with a cost, in series by the setting that varies. Each series has a marker and a
-    /// colour.
+    /// Arms with a cost, grouped into series by the setting that varies. Each series has a marker
+    /// and a colour.
     pub series: Vec<TradeoffSeries>,
-    /// Arms without a cost: horizontal lines, named at their ends.
+    /// Arms without a cost, drawn as horizontal lines with names at their ends.
     pub levels: Vec<ArmRef>,
 }
 
 /// Arms that differ in one setting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TradeoffSeries {
-    /// Its name in the legend. Series with equal names look the same in all panels.
+    /// The series' name in the legend. Series with equal names look the same in all panels.
     pub name: String,
     /// Its arms.
     pub points: Vec<TradeoffPoint>,
@@ -60,9 +60,9 @@ pub struct TradeoffSeries {
 pub struct TradeoffPoint {
     /// The arm.
     pub arm: ArmRef,
-    /// The text beside its marker; empty for none.
+    /// The text beside the marker; empty for none.
     pub label: String,
-    /// Its place on the horizontal axis.
+    /// The position on the horizontal axis.
     pub cost: f64,
 }
 
@@ -94,8 +94,8 @@ impl ArmRef {
 }
 
 impl Summary {
-    /// Adds the picture that `spec` describes to the summary, to its file, and as
-    /// [`TRADEOFF_FILES`] to the folder.
+    /// Adds the picture that `spec` describes to the summary and its file, and writes
+    /// [`TRADEOFF_FILES`] into the folder.
     ///
     /// # Errors
     /// If a file cannot be written or drawn.
@@ -112,7 +112,7 @@ pub struct Tradeoff {
     title: String,
     y_label: String,
     panels: Vec<Panel>,
-    /// Number of requested arms without a value, or without a place on the axis.
+    /// Number of requested arms without a value or without a position on the axis.
     n_missing: usize,
 }
 
@@ -147,8 +147,8 @@ struct Level {
 impl Tradeoff {
     /// Creates the picture that `spec` describes.
     ///
-    /// Arms that the summary does not have, that have no value, or whose cost does not fit the axis
-    /// are left out. The picture states their number.
+    /// Omits arms that are missing from the summary, have no value, or have a cost that does not
+    /// fit the axis. The picture states their number.
     #[must_use]
     pub fn of(summary: &Summary, spec: &TradeoffSpec) -> Self {
         let mut n_missing = 0;

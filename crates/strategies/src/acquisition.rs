@@ -1,9 +1,10 @@
-//! Acquisition functions of a posterior's mean and standard deviation.
+//! Acquisition functions of the posterior mean and standard deviation.
 
 use fedbo_gp::Predictor;
 use fedbo_optim::{Function, Points};
 
-/// The value of an acquisition function a(μ, σ) at a mean and a standard deviation, with its derivatives.
+/// The value of an acquisition function a(μ, σ) at a mean and a standard deviation, with its
+/// derivatives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     /// a(μ, σ), to be maximized.
@@ -14,12 +15,12 @@ pub struct Score {
     pub d_std: f64,
 }
 
-/// Acquisition function on the unit cube: x ↦ a(μ(x), σ(x)) for the mean μ and the standard
-/// deviation σ of a posterior.
+/// An acquisition function on the unit cube: x ↦ a(μ(x), σ(x)), where μ and σ are the mean and the
+/// standard deviation of a posterior.
 ///
 /// ∇a = ∂a/∂μ ∇μ + ∂a/∂σ ∇σ,   σ ∇σ = −v·∇v   ([`fedbo_gp::Prediction`])
 ///
-/// The slope of σ is taken as 0 where σ² is lost to rounding. A value or a gradient costs O(n²).
+/// The slope of σ is taken as 0 where rounding dominates σ². A value or a gradient costs O(n²).
 #[derive(Clone, Debug)]
 pub struct Acquisition<'a, F> {
     predictor: &'a Predictor<'a>,
@@ -27,7 +28,7 @@ pub struct Acquisition<'a, F> {
 }
 
 impl<'a, F: Fn(f64, f64) -> Score + Sync> Acquisition<'a, F> {
-    /// Creates the function from a(μ, σ), with μ and σ ≥ 0 in the surrogate's units.
+    /// Creates the function from a(μ, σ). μ and σ ≥ 0 are in the surrogate's units.
     pub fn new(predictor: &'a Predictor<'a>, score: F) -> Self {
         Self { predictor, score }
     }
@@ -74,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Central differences with a step of 1e-5 and an error of about 1e-8; the batch agrees with
+    /// Central differences with a step of 1e-5 have an error of about 1e-8. The batch agrees with
     /// single points.
     #[test]
     fn values_and_gradients_of_the_bound_agree() {

@@ -1,27 +1,27 @@
-//! A strategy that takes part in a federation.
+//! The interface of a strategy that takes part in a federation.
 
 use fedbo_gp::FeatureMap;
 use fedbo_streams::Stream;
 
 use crate::{Domain, Strategy, StrategyError, Surrogate};
 
-/// A strategy that can send its knowledge as one function drawn from its posterior, in weights of
-/// the shared features.
+/// A strategy that can share its knowledge as a function drawn from its posterior, represented by
+/// weights of the shared features.
 pub trait Collaborator: Strategy {
     /// Domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// Model of the agent's own objective.
+    /// The model of the agent's own objective.
     fn own(&self) -> &Surrogate;
 
     /// The federation's shared feature map.
     fn map(&self) -> &FeatureMap;
 
-    /// Draws the weight sample ω of a message, M numbers. Does not change state, so equal streams
-    /// give equal weights.
+    /// Draws the weight sample ω of a message, which contains M numbers. Does not change the state,
+    /// so equal streams give equal weights.
     ///
     /// # Errors
-    /// If the weight posterior cannot be built, or a weight would not be finite.
+    /// If the weight posterior cannot be built, or a weight is not finite.
     fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError>;
 }
 

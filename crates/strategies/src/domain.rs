@@ -1,4 +1,4 @@
-//! Domains of queries, and the maximization of functions on them.
+//! Domains of queries, and the maximization of functions over them.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ pub enum Domain {
     Space(Space),
     /// Finitely many points.
     Finite(Arc<Points>),
-    /// Finitely many points with a factor of the initial kernel's prior over them, which many
-    /// strategies may share.
+    /// Finitely many points with a factor of the initial kernel's prior over them. Many strategies
+    /// may share it.
     Factored(Arc<JointSampler>),
 }
 
@@ -26,7 +26,7 @@ impl Domain {
     /// Checks that the shared features have the dimension of the domain.
     ///
     /// # Errors
-    /// [`StrategyError::Setting`] if it differs.
+    /// [`StrategyError::Setting`] if they differ.
     pub fn check_features(&self, map: &FeatureMap) -> Result<(), StrategyError> {
         StrategyError::ensure(
             map.dim() == self.dim(),
@@ -45,7 +45,7 @@ impl Domain {
         }
     }
 
-    /// A uniformly random query.
+    /// Draws a uniformly random query.
     pub fn random(&self, stream: &mut Stream) -> Vec<f64> {
         match self {
             Self::Space(space) => {
@@ -59,7 +59,7 @@ impl Domain {
         }
     }
 
-    /// The points of a finite domain.
+    /// The points of a finite domain; `None` for a space.
     pub fn points(&self) -> Option<&Points> {
         match self {
             Self::Space(_) => None,
@@ -70,7 +70,7 @@ impl Domain {
 }
 
 impl Domain {
-    /// The point of the domain at the given coordinates; snapped in a space.
+    /// Returns the point of the domain at the given coordinates, which are snapped in a space.
     pub(crate) fn snapped(&self, unit: &[f64]) -> Vec<f64> {
         match self {
             Self::Space(space) => space.snap(unit),
@@ -78,7 +78,7 @@ impl Domain {
         }
     }
 
-    /// Points that cover the domain; all points of a finite domain.
+    /// Returns points that cover the domain, or all points of a finite domain.
     pub(crate) fn cover(&self) -> Points {
         match self {
             Self::Space(space) => sobol(space.dim(), 256, 0),
@@ -87,7 +87,7 @@ impl Domain {
         }
     }
 
-    /// All points of a discrete space, or `None` if there are more than 100 000.
+    /// Returns all points of a discrete space, or `None` if there are more than 100 000.
     pub(crate) fn enumerated(&self) -> Option<Points> {
         match self {
             Self::Space(space) => enumerated(space),
@@ -96,7 +96,7 @@ impl Domain {
     }
 }
 
-/// Method to maximize a function over a [`Domain::Space`]; a finite domain is always scanned.
+/// Method of maximizing a function over a [`Domain::Space`]. A finite domain is always scanned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Maximizer {
     /// A batch of Sobol points; the best ones are refined by L-BFGS-B.
@@ -105,18 +105,19 @@ pub enum Maximizer {
     Direct(Direct),
     /// [`Maximizer::MultiStart`] with a local search for integers and choices.
     ///
-    /// Maxima are snapped and improved by changes of single integers and choices; the floats climb
-    /// in between. They are ranked by the function at the snapped points. This is the search of one
-    /// party's study: a [`crate::Proposer`] that uses it also learns from failures, and ends when a
-    /// discrete space is used up.
+    /// Maxima are snapped and improved by changing single integers and choices; the floats climb in
+    /// between. The results are ranked by the function at the snapped points. This is the search of
+    /// a single-party study. A [`crate::Proposer`] that uses it also learns from failures and ends
+    /// when a discrete space is exhausted.
     Snapped(MultiStart),
 }
 
-/// Largest number of observations for a full search for an acquisition function's maximum.
+/// Largest number of observations at which the maximum of an acquisition function gets a full
+/// search.
 const FULL_SEARCH: usize = 400;
 
 impl Maximizer {
-    /// The search for the maximum of an acquisition function over a space.
+    /// Returns the search for the maximum of an acquisition function over a space.
     ///
     /// Values and gradients cost O(n²), and the maxima lie near the best points of the batch and
     /// near the incumbent, so fewer ascents suffice than for a sample.
@@ -124,7 +125,7 @@ impl Maximizer {
         Self::Snapped(MultiStart { n_candidates: 20, n_refine: 5, ..MultiStart::for_dim(dim) })
     }
 
-    /// The same search, cut back if the O(n²) cost of an evaluation would make a query take
+    /// Returns the same search, reduced if the O(n²) cost of an evaluation would make a query take
     /// seconds.
     pub(crate) fn within(&self, n: usize) -> Self {
         let cut = |search: &MultiStart| {
@@ -151,12 +152,13 @@ impl Maximizer {
         }
     }
 
-    /// Candidate queries for the maximum of `function`, best first, all finite and in the domain.
+    /// Returns candidate queries for the maximum of `function`, best first, all finite and in the
+    /// domain.
     ///
-    /// `extra` are further starts for the multi-start search.
+    /// `extra` contains additional starts for the multi-start search.
     ///
     /// # Errors
-    /// If the function is finite nowhere.
+    /// If the function is not finite anywhere.
     pub fn candidates(
         &self,
         function: &dyn Function,
@@ -197,7 +199,7 @@ pub struct Candidates(Order);
 #[derive(Clone, Debug)]
 enum Order {
     Listed(Vec<Vec<f64>>),
-    /// Points of a finite domain with their values. At least one value is finite. The points are
+    /// Points of a finite domain with their values, at least one of them finite. The points are
     /// sorted only if the best one is not usable.
     ByValue {
         values: Vec<f64>,
@@ -206,7 +208,7 @@ enum Order {
 }
 
 impl Candidates {
-    /// The points of a finite domain in the order of their values.
+    /// Ranks the points of a finite domain by their values.
     ///
     /// # Errors
     /// If no value is finite.
@@ -215,7 +217,7 @@ impl Candidates {
         Ok(Self(Order::ByValue { values: values.to_vec(), points: points.clone() }))
     }
 
-    /// The best candidate that `usable` accepts.
+    /// Returns the best candidate that `usable` accepts.
     pub fn first(self, usable: impl Fn(&[f64]) -> bool) -> Option<Vec<f64>> {
         match self.0 {
             Order::Listed(units) => units.into_iter().find(|unit| usable(unit)),

@@ -1,4 +1,4 @@
-//! Expected improvement and its logarithm, for acquisition functions.
+//! Expected improvement and its logarithm, for use in acquisition functions.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -8,8 +8,9 @@ use crate::Score;
 ///
 /// EI = std · h(z),   z = (mean − f*)/std,   h(z) = φ(z) + z Φ(z)
 ///
-/// φ and Φ are the standard normal density and distribution function (Jones et al. 1998); for std = 0 it is
-/// max(mean − f*, 0). Underflows to 0 far below the incumbent, where [`log_expected_improvement`] does not.
+/// φ and Φ are the standard normal density and distribution function (Jones et al. 1998). For std =
+/// 0 the result is max(mean − f*, 0). It underflows to 0 far below the incumbent;
+/// [`log_expected_improvement`] does not.
 pub fn expected_improvement(mean: f64, std: f64, incumbent: f64) -> f64 {
     let gain = mean - incumbent;
     if std > 0.0 { std * ln_h(gain / std).value.exp() } else { gain.max(0.0) }
@@ -32,8 +33,8 @@ pub fn log_expected_improvement(mean: f64, std: f64, incumbent: f64) -> Score {
     Score { value: std.ln() + h.value, d_mean: h.distribution / std, d_std: h.density / std }
 }
 
-/// ln Φ(z) of the standard normal distribution and its derivative φ(z)/Φ(z), even if Φ itself is 0
-/// in double precision:
+/// Returns ln Φ(z) of the standard normal distribution and its derivative φ(z)/Φ(z), even where Φ
+/// itself is 0 in double precision:
 ///
 /// ln Φ = ln h + ln (Φ/h)
 pub(crate) fn ln_normal_distribution(z: f64) -> (f64, f64) {
@@ -48,25 +49,26 @@ struct LnH {
     density: f64,
 }
 
-/// Values of z below this use the continued fraction; above it the two terms of h(z) cancel at most
-/// one digit.
+/// Values of z below this use the continued fraction. Above it, the two terms of h(z) cancel at
+/// most one digit.
 const TAIL: f64 = -2.5;
 
-/// h(z) = φ(z) + z Φ(z), computed term by term for z ≥ −2.5. Below, it is computed by the repeated
-/// integrals Hh of the normal density (Abramowitz & Stegun 1964), without cancellation:
+/// h(z) = φ(z) + z Φ(z), computed term by term for z ≥ −2.5. Below that, it is computed without
+/// cancellation from the repeated integrals Hh of the normal density (Abramowitz & Stegun 1964):
 ///
 /// h(−x) = φ(x) q r,   Φ(−x) = φ(x) q,   q = 1/(x + r),   r = 1/(x + 2/(x + 3/(x + …)))
 fn ln_h(z: f64) -> LnH {
     let half_ln_tau = 0.5 * (2.0 * PI).ln();
     if z < TAIL {
         let x = -z;
-        // The truncated fraction is within 1e-16 at x = 2.5 with 80 terms and within 1e-15 at x = 5 with 24.
+        // At x = 2.5 the fraction truncated after 80 terms is accurate to 1e-16; at x = 5, after 24
+        // terms, to 1e-15.
         let n_terms = if x < 5.0 { 80_i32 } else { 24 };
         let mut tail = 0.0;
         for k in (2..=n_terms).rev() {
             tail = f64::from(k) / (x + tail);
         }
-        // Computed with 1/r and 1/q, which do not underflow.
+        // Uses 1/r and 1/q, which do not underflow.
         let (inverse_r, r) = (x + tail, 1.0 / (x + tail));
         let inverse_q = x + r;
         return LnH {
@@ -85,14 +87,14 @@ fn ln_h(z: f64) -> LnH {
 mod tests {
     use super::*;
 
-    /// (z, ln h(z), Φ(z)/h(z)) to 18 digits, by mpmath with 60 digits. For |z| < 50:
+    /// (z, ln h(z), Φ(z)/h(z)) to 18 digits, computed with mpmath at 60 digits. For |z| < 50:
     ///
     /// ```python
     /// phi = exp(-z * z / 2) / sqrt(2 * pi); Phi = erfc(-z / sqrt(2)) / 2; h = phi + z * Phi
     /// ```
     ///
-    /// For larger |z|: the fraction r = 1/(x + 2/(x + 3/(x + …))), x = −z, with 4000 terms:
-    /// h = phi r/(x + r), Φ/h = 1/r.
+    /// For larger |z|, the fraction r = 1/(x + 2/(x + 3/(x + …))), x = −z, with 4000 terms: h = phi
+    /// r/(x + r), Φ/h = 1/r.
     #[expect(clippy::excessive_precision, reason = "as the script prints them")]
     const VECTORS: [(f64, f64, f64); 18] = [
         (-1e6, -500000000028.54996, 1000000.000002),
@@ -123,14 +125,14 @@ mod tests {
             assert!(error < 1e-14, "ln h({z}) = {}: {error:e}", found.value);
             let error = (found.d_mean / ratio - 1.0).abs();
             assert!(error < 1e-14, "Φ/h at {z}: {error:e}");
-            // 1 = φ/h + z Φ/h, tested where the terms do not cancel.
+            // 1 = φ/h + z Φ/h, checked where the terms do not cancel.
             if z > -2.0 {
                 assert!((found.d_std + z * found.d_mean - 1.0).abs() < 1e-14, "φ/h at {z}");
             }
         }
     }
 
-    /// ln Φ by mpmath with 60 digits: log(erfc(-z / sqrt(2)) / 2).
+    /// ln Φ computed with mpmath at 60 digits: log(erfc(-z / sqrt(2)) / 2).
     #[test]
     #[expect(clippy::excessive_precision, reason = "as the script prints them")]
     fn the_logarithm_of_the_distribution_agrees_with_60_digits() {
@@ -150,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Value and derivatives are continuous, within their tolerance, at the change of the formula.
+    /// The value and the derivatives are continuous, within tolerance, where the formula changes.
     #[test]
     fn the_pieces_meet() {
         for z in [-5.0, TAIL] {
@@ -188,7 +190,7 @@ mod tests {
         assert!(expected_improvement(0.5, 0.0, 1.0).abs() < 1e-15);
     }
 
-    /// Central differences: their error is about 1e-9 of the derivative here.
+    /// Central differences have an error of about 1e-9 of the derivative here.
     #[test]
     fn derivatives_agree_with_differences() {
         for (mean, std, incumbent) in

@@ -1,22 +1,21 @@
-//! Feasibility of points: a probability of success that a search can weigh against the value of a
-//! point.
+//! Feasibility of points: a probability of success that a search can weigh against a point's value.
 
 use fedbo_optim::{Function, Points};
 
 /// Weight of the prior relative to one trial at the same point.
 const PRIOR_WEIGHT: f64 = 0.01;
-/// Candidate bandwidths, as shares of √d.
+/// Candidate bandwidths, as fractions of √d.
 const BANDWIDTHS: [f64; 6] = [0.025, 0.05, 0.1, 0.2, 0.4, 0.8];
 /// Number of latest trials used to compare bandwidths.
 const N_COMPARED: usize = 200;
 
-/// Probability that a trial at x succeeds, by a kernel estimate over all told trials:
+/// Probability that a trial at x succeeds, by a kernel estimate over all finished trials:
 ///
 /// p(x) = (w p₀ + Σ_{i succeeded} ρ_i(x)) / (w + Σ_i ρ_i(x)),   ρ_i(x) = exp(−‖x − x_i‖²/(2ℓ²))
 ///
 /// with w = 0.01 and p₀ = (successes + 1)/(trials + 2), the limit of p far from all trials. The
-/// bandwidth ℓ is the one of six that gives the latest 200 outcomes the highest likelihood, each
-/// predicted from all others.
+/// bandwidth ℓ is chosen from six values. It maximizes the likelihood of the latest 200 outcomes,
+/// each predicted from all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Feasibility {
     trials: Points,
@@ -26,13 +25,14 @@ pub(crate) struct Feasibility {
 }
 
 impl Feasibility {
-    /// Estimates the probability from inputs that succeeded and inputs that failed, each in the
-    /// order of telling; `None` if none failed. Cost O(n) for each of the compared trials.
+    /// Estimates the probability from the inputs that succeeded and the inputs that failed, each in
+    /// the order of observation. Returns `None` if none failed. Cost O(n) for each of the compared
+    /// trials.
     pub(crate) fn of(succeeded: &Points, failed: &Points) -> Option<Self> {
         if failed.is_empty() {
             return None;
         }
-        // The latest trials of both kinds come last.
+        // The latest trials of either kind come last.
         let longest = succeeded.len().max(failed.len());
         let (mut trials, mut outcomes) = (Points::new(failed.dim()), Vec::new());
         for index in 0..longest {
@@ -65,7 +65,8 @@ impl Feasibility {
         Some(found)
     }
 
-    /// ln of the product of the probabilities of the latest outcomes, each from all other trials.
+    /// ln of the product of the probabilities of the latest outcomes, each predicted from all other
+    /// trials.
     fn left_out_likelihood(&self) -> f64 {
         let n = self.succeeded.len();
         (n.saturating_sub(N_COMPARED)..n)
@@ -128,13 +129,14 @@ impl Feasibility {
 /// k, the weight of ln p(x).
 const WARINESS: f64 = 4.0;
 
-/// A function of the surrogate with k ln p(x) added, k = 4.
+/// A function of the surrogate plus k ln p(x), with k = 4.
 ///
-/// For a log expected improvement, k = 1 would give that of a trial that may fail (Gardner et al.
-/// 2014). For samples and bounds, in standardized units, the term is a penalty. A larger k is more
-/// cautious. Beyond a border of failures the surrogate extrapolates, and the improvement can be
-/// larger by orders of magnitude. On Branin's function with one half failing, k = 4 wastes about
-/// two thirds as many of 30 trials as k = 1 (`fedbo-study`'s example `failures`).
+/// For a log expected improvement, k = 1 would give the expected improvement of a trial that may
+/// fail (Gardner et al. 2014). For samples and bounds, in standardized units, the term is a
+/// penalty. A larger k is more cautious. The surrogate extrapolates beyond the border of a failing
+/// region, where the improvement can be larger by orders of magnitude. On Branin's function with a
+/// failing half, k = 4 wastes about two thirds as many of 30 trials as k = 1 (see the example
+/// `failures` of `fedbo-study`).
 pub(crate) struct FeasibilityWeighted<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) feasibility: &'a Feasibility,
@@ -186,7 +188,7 @@ mod tests {
         assert!(all.is_some_and(|all| all.log_probability(&[0.5, 0.5]).is_finite()));
     }
 
-    /// A clear border gives a narrower bandwidth than outcomes without a pattern.
+    /// A clear border leads to a narrower bandwidth than outcomes without a pattern.
     #[test]
     fn the_bandwidth_is_narrow_where_it_predicts() {
         let clear = half(120);

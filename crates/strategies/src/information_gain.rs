@@ -1,13 +1,14 @@
-//! Maximum information gain, the quantity used in regret bounds.
+//! Maximum information gain, a quantity that regret bounds use.
 
 use fedbo_gp::Kernel;
 use fedbo_optim::Points;
 
-/// An upper bound on γ_n = max_{|A| = n} ½ ln det(I + σ⁻² k(A, A)) over subsets A of the candidates.
+/// Returns an upper bound on γ_n = max_{|A| = n} ½ ln det(I + σ⁻² k(A, A)) over subsets A of the
+/// candidates.
 ///
 /// Greedy selection reaches at least (1 − 1/e) γ_n because the gain is submodular (Srinivas et al.
-/// 2010, section 4). The greedy gain divided by (1 − 1/e) is therefore a bound for the candidates,
-/// and an estimate for a box that they merely cover. Cost O(n² N) for N candidates.
+/// 2010, section 4). The greedy gain divided by (1 − 1/e) is therefore a bound for the candidates.
+/// For a box that the candidates only cover, it is an estimate. Cost O(n² N) for N candidates.
 pub fn information_gain_bound(
     kernel: &Kernel,
     noise_variance: f64,
@@ -15,8 +16,8 @@ pub fn information_gain_bound(
     n: usize,
 ) -> f64 {
     let mut variances = vec![kernel.outputscale(); candidates.len()];
-    // Row s contains cov(f_c, w_s) for every candidate c, with the whitened observations w_s chosen
-    // so far.
+    // Row s contains cov(f_c, w_s) for every candidate c, where w_s are the whitened observations
+    // chosen so far.
     let mut rows: Vec<Vec<f64>> = Vec::with_capacity(n);
     let mut gain = 0.0;
     for _ in 0..n {
@@ -54,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// Compares with brute force over all subsets of size 3 of 9 points: the bound holds and is
+    /// Compares with brute force over all subsets of size 3 of 9 points. The bound holds and is
     /// within a factor 1/(1 − 1/e).
     #[test]
     fn the_bound_covers_the_best_subset() {

@@ -1,11 +1,11 @@
 //! Strategies: rules that propose the next query from the observations so far.
 //!
 //! This crate decides where to query next. The caller owns the loop, the objective and the clock.
-//! The crate has no access to files, threads or the transport of messages. Values are maximized; a
-//! caller that minimizes negates them.
+//! The crate does not access files, threads or the network. Values are maximized; a caller that
+//! minimizes negates them.
 //!
 //! Start at [`Strategy`], then [`LogEi`] and [`ThompsonSampling`]. [`MessageSettings`] creates the
-//! messages of agents of a federation.
+//! messages of agents in a federation.
 
 mod acquisition;
 mod collaborator;
@@ -22,6 +22,7 @@ pub mod meta;
 mod outcomes;
 mod output_option;
 mod pareto;
+mod partition;
 mod proposer;
 mod random;
 mod region_function;
@@ -37,6 +38,8 @@ mod trials;
 mod ts;
 mod ucb_multiplier;
 
+use fedbo_streams::Purpose;
+
 pub use acquisition::{Acquisition, Score};
 pub use collaborator::Collaborator;
 pub use domain::{Candidates, Domain, Maximizer};
@@ -50,6 +53,7 @@ pub use message::{MessageContent, MessageNoise, MessageSettings};
 pub use outcomes::Outcomes;
 pub use output_option::OutputOption;
 pub use pareto::{hypervolume, non_dominated};
+pub use partition::{Partition, PartitionError};
 pub use proposer::Proposer;
 pub use random::{RandomOptions, RandomSearch};
 pub use region_function::{RegionFunction, in_range};
@@ -70,3 +74,8 @@ pub use surrogate::{
 pub use trials::Repeats;
 pub use ts::{OwnQuery, SampleSearch, ThompsonSampling, ThompsonSettings, TsOptions};
 pub use ucb_multiplier::UcbMultiplier;
+
+/// Streams of the models of earlier tasks, and of choices among them.
+pub const META_TASK: Purpose = Purpose::new("meta-task");
+/// Streams of continuations of a learning curve, which decide whether a trial continues training.
+pub const EARLY_STOPPING: Purpose = Purpose::new("early-stopping");

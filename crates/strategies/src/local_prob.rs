@@ -2,28 +2,28 @@
 
 use crate::StrategyError;
 
-/// A schedule of p_t. The schedules of FTS have p_1 = p_2, as in its experiments (FTS sections 5.1
-/// and 5.2).
+/// A schedule of p_t. The schedules from FTS have p_1 = p_2, as in its experiments (FTS sections
+/// 5.1 and 5.2).
 #[derive(Clone, Debug, PartialEq)]
 pub enum LocalProb {
     /// p_t = 1 − 1/√t.
     InverseSqrt,
     /// p_t = 1 − 1/t².
     InverseSquare,
-    /// p_t = 1 − t^(−exponent) with p_1 = 0; the exponent is 1/2 or 1 in the experiments of
+    /// p_t = 1 − t^(−exponent) with p_1 = 0. The exponent is 1/2 or 1 in the experiments of
     /// DP-FTS-DE (section 5).
     Power(f64),
-    /// The same at every step; 1 is plain Thompson sampling.
+    /// The same value at every step; 1 is plain Thompson sampling.
     Constant(f64),
-    /// One value for each step; the last one holds for all later steps.
+    /// One value for each step. The last one holds for all later steps.
     List(Vec<f64>),
 }
 
 impl LocalProb {
-    /// Checks that every probability lies in `[0, 1]` and that a list is not empty.
+    /// Checks that every probability is in `[0, 1]` and that a list is not empty.
     ///
     /// # Errors
-    /// The first value that is out of range.
+    /// If a value is out of range. The error reports the first one.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let values: &[f64] = match &self {
             Self::InverseSqrt | Self::InverseSquare => &[],
@@ -69,7 +69,7 @@ impl LocalProb {
             Self::Constant(p) => *p,
             Self::List(list) => {
                 let index = usize::try_from(step.max(1) - 1).unwrap_or(usize::MAX);
-                let last = list.last().copied().unwrap_or(1.0); // `validate` refuses empty lists
+                let last = list.last().copied().unwrap_or(1.0); // `validate` rejects empty lists
                 list.get(index).copied().unwrap_or(last)
             }
         }
@@ -103,7 +103,8 @@ mod tests {
         }
     }
 
-    /// 0.25 + Σ_{t=2}^{50} 1/t² = 0.875 of 50 queries are expected to use another agent in the paper's landmine runs.
+    /// In the paper's landmine runs, 0.25 + Σ_{t=2}^{50} 1/t² = 0.875 of 50 queries are expected to
+    /// use another agent.
     #[test]
     fn the_papers_landmine_schedule_uses_less_than_one_message() {
         let expected: f64 = (1..=50).map(|t| 1.0 - LocalProb::InverseSquare.at(t)).sum();

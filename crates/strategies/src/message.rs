@@ -1,4 +1,5 @@
-//! An agent's message: a function drawn from its posterior, as weights of the shared features.
+//! An agent's message: a function drawn from its posterior, represented by weights of the shared
+//! features.
 
 use fedbo_gp::{FeatureMap, Standardizer, WeightPosterior};
 use fedbo_streams::Stream;
@@ -10,25 +11,25 @@ use crate::{StrategyError, Surrogate};
 pub enum MessageContent {
     /// ω ~ N(ν, σ²Σ⁻¹), the agent's posterior (FTS eqs. (2) and (3)).
     Posterior,
-    /// ω = ν, the posterior mean. Without a draw, an average over agents or rounds contains only
-    /// their knowledge.
+    /// ω = ν, the posterior mean. Since nothing is drawn, an average over agents or rounds contains
+    /// only what they know.
     Mean,
-    /// ω = 0: no information, so that a release contains only its noise. The placebo of a noisy
+    /// ω = 0: no information, so a release contains only its noise. The placebo of a noisy
     /// mechanism.
     Zero,
-    /// ω ~ N(0, I), a draw of the prior without information: the placebo control arm.
+    /// ω ~ N(0, I): a draw from the prior, without information. The placebo control arm.
     Placebo,
 }
 
 /// σ² in the weight posterior.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MessageNoise {
-    /// A given variance in the units of the outputs in the message; 1e-6 in the paper (D.2.2).
+    /// A fixed variance in the units of the outputs in the message; 1e-6 in the paper (D.2.2).
     Given(f64),
     /// The noise variance of the agent's own surrogate, converted to the units of the outputs in
-    /// the message, with a lower bound.
+    /// the message and bounded below.
     Own {
-        /// Smallest variance, in the units of the outputs in the message.
+        /// The lower bound, in the units of the outputs in the message.
         floor: f64,
     },
 }
@@ -40,12 +41,14 @@ pub struct MessageSettings {
     pub content: MessageContent,
     /// σ².
     pub noise_variance: MessageNoise,
-    /// True if each agent standardizes its outputs on its own (default), false for raw outputs (the paper's setting).
+    /// True if each agent standardizes its own outputs (default), false for raw outputs (the
+    /// paper's setting).
     pub standardize: bool,
 }
 
 impl Default for MessageSettings {
-    /// Posterior samples of standardized outputs, with the agent's own noise variance of at least 1e-4.
+    /// Posterior samples of standardized outputs, with the agent's own noise variance of at least
+    /// 1e-4.
     fn default() -> Self {
         Self {
             content: MessageContent::Posterior,
@@ -77,7 +80,7 @@ impl MessageSettings {
     /// Draws the M weights of a message.
     ///
     /// # Errors
-    /// If the weight posterior cannot be built, or a weight would not be finite.
+    /// If the weight posterior cannot be built, or a weight is not finite.
     pub fn draw(
         &self,
         map: &FeatureMap,

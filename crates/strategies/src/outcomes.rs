@@ -1,4 +1,4 @@
-//! The additional numbers of a trial beside its value.
+//! The numbers that a trial reports in addition to its first value.
 
 /// Number of objectives and constraints of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,14 +10,14 @@ pub struct Outcomes {
 }
 
 impl Default for Outcomes {
-    /// One objective without constraints.
+    /// One objective and no constraints.
     fn default() -> Self {
         Self { n_objectives: 1, n_constraints: 0 }
     }
 }
 
 impl Outcomes {
-    /// The length of [`Observation::further`](crate::Observation::further) of a trial with a value.
+    /// The length of [`Observation::further`](crate::Observation::further) for a successful trial.
     pub fn n_further(&self) -> usize {
         self.n_objectives - 1 + self.n_constraints
     }

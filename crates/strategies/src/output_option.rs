@@ -1,25 +1,25 @@
-//! The output transform named by a study.
+//! The output transform that a study selects.
 
 use fedbo_gp::Warping;
 use serde::{Deserialize, Serialize};
 
-/// Transform of outputs before they are modelled: option `output_transform` of `log-ei`, `ts` and
-/// `gp-ucb`.
+/// Transform of outputs before they are modelled: the option `output_transform` of `log-ei`, `ts`
+/// and `gp-ucb`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputOption {
-    /// Yeo–Johnson's power transform, or the logarithm of the gap to the best output if the
-    /// evidence clearly favours it: see [`crate::HyperparameterPolicy::Scheduled`].
+    /// Yeo–Johnson's power transform. If the evidence clearly favours it, the logarithm of the gap
+    /// to the best output instead: see [`crate::HyperparameterPolicy::Scheduled`].
     #[default]
     Automatic,
     /// Yeo–Johnson's power transform with λ in `[0, 2]`.
     YeoJohnson,
-    /// An affine map only.
+    /// Only an affine map.
     None,
 }
 
 impl OutputOption {
-    /// The option of a stored definition from before the option existed.
+    /// The value for definitions that were stored before this option existed.
     pub(crate) fn of_stored_without() -> Self {
         Self::YeoJohnson
     }
@@ -27,7 +27,7 @@ impl OutputOption {
     /// The family for slacks of constraints.
     pub(crate) const OF_SLACKS: [Warping; 1] = [Warping::SignedLog];
 
-    /// Families among which fits choose.
+    /// Families from which fits choose.
     pub(crate) fn warpings(self) -> Vec<Warping> {
         match self {
             Self::Automatic => vec![
@@ -50,10 +50,10 @@ mod tests {
 
     const N: usize = 40;
 
-    /// Observations of a function of the squared distance to a point, at random points that
-    /// approach it by a factor exp(rate).
+    /// Returns observations of a function of the squared distance to a point. The inputs are random
+    /// points that approach it by a factor exp(rate).
     fn observations(rate: f64, value: impl Fn(f64) -> f64) -> Vec<Observation> {
-        let mut stream = Seed::new(5).stream(Purpose::Run, 0, 0);
+        let mut stream = Seed::new(5).stream(Purpose::RUN, 0, 0);
         let mut observe = |index: usize| {
             #[expect(clippy::cast_precision_loss, reason = "a few dozen")]
             let reach = 0.4 * (-rate * index as f64 / N as f64).exp();
@@ -76,8 +76,8 @@ mod tests {
         surrogate.output_transform().unwrap().power()
     }
 
-    /// The sixth power of a shrinking distance spans decades; its square over the whole cube does
-    /// not.
+    /// The sixth power of a shrinking distance spans decades, but its square over the whole cube
+    /// does not.
     #[test]
     fn gaps_over_decades_are_taken_by_their_logarithm_where_that_is_smooth() {
         let decades = observations(6.0, |squared| -squared.powi(3));
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(chosen, power(OutputOption::YeoJohnson, &square));
     }
 
-    /// The model is a function of the list of observations, independent of how they were told.
+    /// The model depends only on the list of observations, not on how they were split into calls.
     #[test]
     fn the_choice_does_not_depend_on_the_pieces_in_which_values_come() {
         let decades = observations(6.0, |squared| -squared.powi(3));

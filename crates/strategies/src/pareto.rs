@@ -1,11 +1,11 @@
-//! Non-dominated points, and the regions that they do not dominate.
+//! Non-dominated points, and the region that they do not dominate.
 
 /// Returns the indices, in order, of the points that no other point dominates. A point dominates
-/// another if it is at least as large in each coordinate and larger in one. Of equal points only
+/// another if it is at least as large in every coordinate and larger in one. Of equal points, only
 /// the first is kept.
 ///
-/// Cost O(n f) comparisons of points for n points with at most f non-dominated ones among the first
-/// ones.
+/// Costs O(n f) comparisons of points for n points, where f is the largest number of non-dominated
+/// points in any prefix.
 pub fn non_dominated(points: &[Vec<f64>]) -> Vec<usize> {
     let covers = |a: usize, b: usize| points[a].iter().zip(&points[b]).all(|(a, b)| a >= b);
     let mut front: Vec<usize> = Vec::new();
@@ -18,7 +18,7 @@ pub fn non_dominated(points: &[Vec<f64>]) -> Vec<usize> {
     front
 }
 
-/// Volume above the reference r that is dominated by at least one point; each coordinate is to be
+/// The volume above the reference r that at least one point dominates. Each coordinate is
 /// maximized:
 ///
 /// vol ∪_i [r_1, p_i1] × … × [r_m, p_im]
@@ -39,17 +39,18 @@ pub fn hypervolume(points: &[Vec<f64>], reference: &[f64]) -> f64 {
     edges.windows(2).map(slice).sum()
 }
 
-/// A box above the reference; its upper ends may be infinite.
+/// A box above the reference. Its upper ends may be infinite.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OpenBox {
     pub(crate) lower: Vec<f64>,
     pub(crate) upper: Vec<f64>,
 }
 
-/// Disjoint boxes that together cover the region above the reference not dominated by any point.
+/// Returns disjoint boxes that together cover the region above the reference that no point
+/// dominates.
 ///
-/// For n non-dominated points there are n + 1 boxes with two coordinates, and at most O(n^(m−1))
-/// with m.
+/// For n non-dominated points there are n + 1 boxes in two coordinates, and at most O(n^(m−1)) in
+/// m.
 pub(crate) fn open_boxes(points: &[Vec<f64>], reference: &[f64]) -> Vec<OpenBox> {
     let Some((last, rest)) = reference.split_last() else {
         return vec![OpenBox { lower: Vec::new(), upper: Vec::new() }];
@@ -72,8 +73,8 @@ pub(crate) fn open_boxes(points: &[Vec<f64>], reference: &[f64]) -> Vec<OpenBox>
     ends.windows(2).flat_map(slice).collect()
 }
 
-/// The reference's coordinate and the larger coordinates of the points, ascending and without
-/// duplicates.
+/// Returns the reference's coordinate and the larger coordinates of the points, ascending and
+/// without duplicates.
 fn edges(points: &[Vec<f64>], coordinate: usize, reference: f64) -> Vec<f64> {
     let above = points.iter().map(|point| point[coordinate]).filter(|v| *v > reference);
     let mut edges: Vec<f64> = std::iter::once(reference).chain(above).collect();
@@ -82,8 +83,8 @@ fn edges(points: &[Vec<f64>], coordinate: usize, reference: f64) -> Vec<f64> {
     edges
 }
 
-/// The non-dominated points among those that reach a level in a coordinate, without this and later
-/// coordinates.
+/// Returns the non-dominated points among those that reach a level in a coordinate, without that
+/// coordinate and the later ones.
 fn reaching(points: &[Vec<f64>], coordinate: usize, level: f64) -> Vec<Vec<f64>> {
     let reaching = points.iter().filter(|point| point[coordinate] >= level);
     let shorter: Vec<Vec<f64>> = reaching.map(|point| point[..coordinate].to_vec()).collect();
@@ -110,9 +111,9 @@ mod tests {
         (0..n).map(|_| (0..m).map(|_| stream.uniform()).collect()).collect()
     }
 
-    /// Every point above the reference is in exactly one box if no point dominates it, and in none
-    /// otherwise. The share of dominated points is the hypervolume, here with a standard error of
-    /// 0.0035.
+    /// Every point above the reference is in exactly one box if no point dominates it, and in no
+    /// box otherwise. The fraction of dominated points is the hypervolume, here with a standard
+    /// error of 0.0035.
     #[test]
     fn boxes_cover_what_is_open_once_and_the_rest_is_the_hypervolume() {
         let mut stream = test_stream(4);

@@ -1,4 +1,4 @@
-//! The common part of all strategies with a Gaussian process: the model, the search for a maximum,
+//! The shared part of all strategies with a Gaussian process: the model, the search for a maximum,
 //! and the choice among candidates.
 
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::{
     StrategyError, Surrogate, SurrogateSettings,
 };
 
-/// A surrogate with a domain, and the steps from a function of the surrogate to a query: the common
-/// part of strategies with a Gaussian process.
+/// A surrogate with a domain, and the steps from a function of the surrogate to a query. All
+/// strategies with a Gaussian process share it.
 ///
 /// A custom strategy passes all observations to [`Proposer::tell`] and asks for the maximum of an
 /// acquisition function.
@@ -53,14 +53,14 @@ pub struct Proposer {
     trials: Trials,
     surrogate: Surrogate,
     maximizer: Maximizer,
-    /// The probability that a trial succeeds, once one has failed. Only in a study, as the papers'
-    /// algorithms have no notion of failures.
+    /// The probability that a trial succeeds, once a trial has failed. Only in a study, because the
+    /// papers' algorithms do not consider failures.
     feasibility: Option<Feasibility>,
 }
 
 impl Proposer {
-    /// Creates a proposer without observations; `seed` feeds hyperparameter fits. `samples` is true
-    /// if functions are drawn from the posterior, for which a finite domain keeps a factor.
+    /// Creates a proposer without observations. `seed` feeds hyperparameter fits. `samples` is true
+    /// if functions are drawn from the posterior; a finite domain then keeps a factor for it.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -90,11 +90,11 @@ impl Proposer {
         })
     }
 
-    /// Creates a proposer for a surrogate with `n_context` coordinates behind those of a query, for
-    /// instance the epoch of training.
+    /// Creates a proposer for a surrogate with `n_context` additional coordinates after those of a
+    /// query, such as the training epoch.
     ///
-    /// `surrogate` covers all coordinates. The function to be maximized depends on the query alone;
-    /// see [`Proposer::tell_in_context`].
+    /// `surrogate` covers all coordinates. The function to maximize depends only on the query. See
+    /// [`Proposer::tell_in_context`].
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -116,14 +116,14 @@ impl Proposer {
         })
     }
 
-    /// Creates a proposer for a study of one party.
+    /// Creates a proposer for a single-party study.
     ///
-    /// Proposals are points that the space can represent, failures lower the value of nearby
-    /// points, and no point is proposed again unless the objective is noisy. `seed` feeds
+    /// Proposals are points that the space can represent, and failures lower the value of nearby
+    /// points. No point is proposed again unless the objective is noisy. `seed` feeds
     /// hyperparameter fits.
     ///
     /// # Errors
-    /// If the space cannot carry a surrogate.
+    /// If the surrogate does not support the space.
     pub fn for_study(space: &Space, noisy: bool, seed: Seed) -> Result<Self, StrategyError> {
         Self::new(
             Domain::Space(space.clone()),
@@ -135,12 +135,12 @@ impl Proposer {
         )
     }
 
-    /// Model of the objective.
+    /// The model of the objective.
     pub fn surrogate(&self) -> &Surrogate {
         &self.surrogate
     }
 
-    /// Number of told trials, including failed ones.
+    /// Number of finished trials, including failed ones.
     pub(crate) fn n_told(&self) -> usize {
         self.trials.n_told()
     }
@@ -158,8 +158,8 @@ impl Proposer {
         self.tell_in_context(observed, observed)
     }
 
-    /// Adds finished trials, and separate observations for the surrogate: these have the
-    /// coordinates of the context, and there may be several for each trial.
+    /// Adds finished trials, and separate observations for the surrogate. The observations include
+    /// the context coordinates, and each trial may have several.
     ///
     /// # Errors
     /// If the surrogate cannot be conditioned; in that case nothing is added.
@@ -184,7 +184,7 @@ impl Proposer {
         Ok(())
     }
 
-    /// The points that may be queried while the trials at `pending` are running.
+    /// Returns the points that may be queried while the trials at `pending` are running.
     ///
     /// # Errors
     /// If no point of a study's discrete space is left.
@@ -196,18 +196,18 @@ impl Proposer {
         Ok(open)
     }
 
-    /// The running trials on which a model is conditioned: the newest ones, as the cost of a query
-    /// grows with the square of their number. In a study [`Open::pick`] skips points crowded by the
-    /// others.
+    /// Returns the running trials on which a model is conditioned. These are the newest ones,
+    /// because the cost of a query grows with the square of their number. In a study,
+    /// [`Open::pick`] skips points that are crowded by the others.
     pub(crate) fn modelled(pending: &Points) -> Points {
         const N_MODELLED: usize = 64;
         let rows = pending.rows().skip(pending.len().saturating_sub(N_MODELLED));
         Points::from_rows(pending.dim(), rows)
     }
 
-    /// Returns true for one party's study, which learns from failures and ends when a discrete
-    /// space is used up. An agent of a federation owes a query each round, so it repeats a point
-    /// instead.
+    /// Returns true for a single-party study, which learns from failures and ends when a discrete
+    /// space is exhausted. An agent of a federation must make a query in each round, so it repeats
+    /// a point instead.
     fn is_for_study(&self) -> bool {
         matches!(self.maximizer, Maximizer::Snapped(_))
     }
@@ -229,10 +229,10 @@ impl Proposer {
         open.pick(candidates, source, stream)
     }
 
-    /// Proposes the largest local maximum of a function found by ascents from the best trials, from
+    /// Proposes the largest local maximum found by ascents of a function from the best trials, from
     /// points near the best one, and from one point elsewhere.
     ///
-    /// Before the first value, and in a discrete space small enough for exhaustive evaluation, the
+    /// Before the first value, and in a discrete space that is small enough to enumerate, the
     /// search is that of [`Proposer::propose_maximum`].
     ///
     /// # Errors
@@ -255,7 +255,7 @@ impl Proposer {
         open.pick(candidates, Source::Own, stream)
     }
 
-    /// Returns true if the search evaluates all points of the space.
+    /// Returns true if the search evaluates every point of the space.
     fn is_enumerable(&self, search: &MultiStart) -> bool {
         match self.domain() {
             Domain::Space(space) => space.n_points().is_some_and(|n| n <= search.n_starts as u64),
@@ -263,13 +263,13 @@ impl Proposer {
         }
     }
 
-    /// Proposes the maximum of an acquisition function that costs O(n²) an evaluation for n
+    /// Proposes the maximum of an acquisition function that costs O(n²) per evaluation, for n
     /// observations of the posterior.
     ///
-    /// No point of `pending`, the running trials, is proposed unless repeats are allowed.
+    /// Running trials, given in `pending`, are not proposed again unless repeats are allowed.
     ///
     /// # Errors
-    /// If no finite query exists, or every point of a discrete space is used up.
+    /// If no finite query exists, or a discrete space is exhausted.
     pub fn propose_acquisition(
         &self,
         function: &dyn Function,
@@ -281,8 +281,8 @@ impl Proposer {
         self.propose_acquisition_from(function, n, &no_more, pending, stream)
     }
 
-    /// Like [`Proposer::propose_acquisition`], for a function that costs as much as one of n
-    /// observations, with additional starts for the search.
+    /// Like [`Proposer::propose_acquisition`], with additional starts for the search, for a
+    /// function that costs as much as one with n observations.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -304,8 +304,8 @@ impl Proposer {
         open.pick(candidates, Source::Own, stream)
     }
 
-    /// Candidates for the maximum of the function on the domain, weighted with the probability of
-    /// success if a trial has failed.
+    /// Returns candidates for the maximum of the function on the domain. They are weighted by the
+    /// probability of success if a trial has failed.
     fn search(
         &self,
         maximizer: &Maximizer,
@@ -338,9 +338,9 @@ impl Proposer {
         open.pick(Candidates::ranked(values, points)?, Source::Own, stream)
     }
 
-    /// The best observed inputs and points near the best one, where a sample often peaks. The
-    /// points are at one distance, or at several in a study, so that the search can end as close to
-    /// the best input as the model allows.
+    /// Returns the best observed inputs and points near the best one, where a sample often peaks.
+    /// These points lie at one distance, or at several distances in a study, so that the search can
+    /// end as close to the best input as the model allows.
     fn extra_starts(&self, stream: &mut Stream) -> Points {
         const N_BEST: usize = 4;
         let outputs = self.surrogate.outputs();
@@ -357,11 +357,11 @@ impl Proposer {
         starts
     }
 
-    /// Points near the given observations, which take turns; an even choice of them if there are
-    /// more observations than points. The points are at one distance, or at several in a study.
-    /// Empty without observations.
+    /// Returns points near the given observations, which take turns. If there are more observations
+    /// than points, an even selection of them is used. The points lie at one distance, or at
+    /// several in a study. Empty without observations.
     pub(crate) fn near(&self, best: &[usize], stream: &mut Stream) -> Points {
-        /// Distances to the best, in length scales.
+        /// Distances from the best point, in length scales.
         const NEAR: [f64; 8] = [0.25; 8];
         const NEAR_AND_NEARER: [f64; 4] = [0.5, 0.125, 0.03, 0.008];
         let distances = match self.maximizer {
@@ -376,7 +376,7 @@ impl Proposer {
         let n = distances.len();
         for turn in 0..n {
             let index = if best.len() > n { turn * best.len() / n } else { turn % best.len() };
-            // Each pass over the observations starts with another distance, so that each
+            // Each pass over the observations starts with a different distance, so that each
             // observation gets all of them.
             let lap = if best.len() > 1 { turn / best.len() } else { 0 };
             let distance = distances[(turn + lap) % n];
@@ -391,7 +391,7 @@ impl Proposer {
     }
 }
 
-/// The first `dim` coordinates of each point.
+/// Returns the first `dim` coordinates of each point.
 fn first_coordinates(points: &Points, dim: usize) -> Points {
     Points::from_rows(dim, points.rows().map(|row| &row[..dim]))
 }

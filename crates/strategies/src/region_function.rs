@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
+use crate::Partition;
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::{Function, Points};
-use fedbo_space::{Partition, Space};
+use fedbo_space::Space;
 use fedbo_streams::Stream;
 
 use crate::domain::Candidates;
 use crate::{Domain, Maximizer, StrategyError};
 
-/// The function defined by P vectors of weights (DP-FTS-DE Algorithm 2 line 8, Fig. 1c): smooth
-/// within a region, with jumps at the borders. Each border belongs to one region: see
-/// [`Partition`].
+/// The function defined by P weight vectors (DP-FTS-DE Algorithm 2 line 8, Fig. 1c). It is smooth
+/// within a region and jumps at the borders. Each border belongs to one region: see [`Partition`].
 pub struct RegionFunction<'a> {
     partition: &'a Partition,
     /// One function per region.
@@ -31,7 +31,7 @@ impl<'a> RegionFunction<'a> {
     ) -> Result<Self, StrategyError> {
         assert_eq!(weights.len(), partition.n_regions(), "one vector per region");
         let flat: Vec<f64> = weights.iter().flatten().copied().collect();
-        // All regions use one scale, as their values are compared.
+        // All regions use the same scale, because their values are compared.
         let scaled = in_range(&flat);
         let pieces = scaled
             .chunks_exact(map.n_features())
@@ -40,7 +40,7 @@ impl<'a> RegionFunction<'a> {
         Ok(Self { partition, pieces })
     }
 
-    /// Evaluates f̃ at many points, each with the function of its region.
+    /// Evaluates f̃ at many points, each with the function of its own region.
     pub fn values(&self, points: &Points) -> Vec<f64> {
         let mut values = vec![0.0; points.len()];
         let regions: Vec<usize> =
@@ -60,14 +60,14 @@ impl<'a> RegionFunction<'a> {
         values
     }
 
-    /// Maxima of f̃ on the domain, best first.
+    /// Returns the maxima of f̃ on the domain, best first.
     ///
-    /// On a space each region is searched on its own, mapped to the unit cube, so that no search
-    /// leaves its region. The results are snapped to the space, possibly into another region, and
-    /// ranked by f̃ itself.
+    /// On a space, each region is mapped to the unit cube and searched separately, so that no
+    /// search leaves its region. The results are snapped to the space, possibly into another
+    /// region, and ranked by f̃ itself.
     ///
     /// # Errors
-    /// If f̃ is finite nowhere.
+    /// If f̃ is not finite anywhere.
     pub fn candidates(
         &self,
         domain: &Domain,
@@ -122,12 +122,12 @@ impl<'a> RegionFunction<'a> {
     }
 }
 
-/// One region's function, mapped to the unit cube.
+/// The function of one region, mapped to the unit cube.
 struct Piece<'a> {
     function: &'a WeightSpaceSample<'a>,
     partition: &'a Partition,
     region: usize,
-    /// Sides of the region (d).
+    /// Side lengths of the region (d).
     width: Vec<f64>,
 }
 
@@ -149,10 +149,10 @@ impl Function for Piece<'_> {
     }
 }
 
-/// Returns the weights, divided by the largest if it is so large or small that φ(x)·ω could leave
-/// the floating-point range.
+/// Returns the weights. If the largest weight is so large or small that φ(x)·ω could leave the
+/// floating-point range, they are divided by it.
 ///
-/// Neither a maximizer nor an order of values depends on the scale. This way no message can stop
+/// Neither a maximizer nor the order of values depends on the scale. This way, no message can stop
 /// its receiver.
 #[must_use]
 pub fn in_range(weights: &[f64]) -> Cow<'_, [f64]> {

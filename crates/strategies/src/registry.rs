@@ -1,9 +1,9 @@
-//! The registry of the strategies and the early-stopping rules that a study can name, one line
-//! each.
+//! The registry of strategies and early-stopping rules that a study can name, with one line per
+//! entry.
 //!
-//! A line contains the name in files, the constructor with default options, the struct of options,
-//! and the trait that builds the strategy or rule from them. No other code matches on a name:
-//! files, stored definitions, messages and the command line query this registry.
+//! A line contains the name used in files, the constructor with default options, the options
+//! struct, and the trait that builds the strategy or rule from the options. No other code matches
+//! on a name: files, stored definitions, messages and the command line query this registry.
 
 use std::convert::identity;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::{
     SobolOptions, Strategy, StrategyError, SurrogateSettings, TsOptions, UcbMultiplier,
 };
 
-/// The study for which a strategy is made.
+/// The study for which a strategy is created.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// The search space.
@@ -35,8 +35,8 @@ pub struct Setup<'a> {
     pub noisy: bool,
     /// Seed of hyperparameter fits and designs.
     pub seed: Seed,
-    /// Number of objectives and constraints. Differs from the default only for strategies with
-    /// [`StrategyOptions::takes_outcomes`].
+    /// Number of objectives and constraints. Differs from the default only for strategies that
+    /// return true from [`StrategyOptions::takes_outcomes`].
     pub outcomes: Outcomes,
 }
 
@@ -51,34 +51,34 @@ impl Setup<'_> {
         self.space.dim()
     }
 
-    /// The model of the study's objective.
+    /// The settings of the model of the study's objective.
     pub fn surrogate(&self) -> SurrogateSettings {
         SurrogateSettings::for_space(self.space, self.noisy)
     }
 
-    /// The rule for repeats: points are evaluated again only if the objective is noisy.
+    /// The rule for repeats. Points are evaluated again only if the objective is noisy.
     pub fn repeats(&self) -> Repeats {
         Repeats::for_study(self.noisy)
     }
 }
 
-/// Earlier studies of the same space, and the options for comparing them with the new one: the
-/// addition of `[meta]` to a [`Setup`].
+/// Earlier studies of the same space, and the options for comparing them with the new one.
+/// Supplements a [`Setup`] with the `[meta]` section.
 #[derive(Clone, Debug)]
 pub struct Earlier<'a> {
-    /// Observations of the earlier studies; at least one study.
+    /// Observations of the earlier studies. There is at least one study.
     pub tasks: &'a [MetaTask],
-    /// Units for comparing values.
+    /// The units in which values are compared.
     pub scale: OutputScale,
     /// Settings of the weighting by distance.
     pub belief: MetaBeliefSettings,
-    /// True if an earlier study is noisy.
+    /// True if any earlier study is noisy.
     pub noisy: bool,
 }
 
 impl Earlier<'_> {
     /// Settings of the earlier studies' models. All of them allow for noise if any study is noisy,
-    /// the new one included.
+    /// including the new one.
     pub fn surrogate(&self, setup: &Setup<'_>) -> SurrogateSettings {
         SurrogateSettings::for_space(setup.space, setup.noisy || self.noisy)
     }
@@ -93,35 +93,36 @@ impl Earlier<'_> {
     }
 }
 
-/// Options of a strategy that needs only its study.
+/// Options of a strategy that needs no earlier studies.
 pub trait StrategyOptions {
-    /// Creates the strategy, without observations.
+    /// Creates the strategy without observations.
     ///
     /// # Errors
     /// If an option is out of range.
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError>;
 
-    /// True if the strategy models the objective; it is then asked after an initial design.
+    /// Returns true if the strategy models the objective. It is then asked only after an initial
+    /// design.
     fn has_surrogate(&self) -> bool {
         true
     }
 
-    /// True if the strategy supports constraints and several objectives.
+    /// Returns true if the strategy supports constraints and several objectives.
     fn takes_outcomes(&self) -> bool {
         false
     }
 
-    /// β_t, if the strategy maximizes an upper confidence bound that also exists over points and
-    /// epochs. In a study with early stopping, [`crate::early_stopping::EpochGpUcb`] takes its
-    /// place.
+    /// β_t, if the strategy maximizes an upper confidence bound that is also available over points
+    /// and epochs. In a study with early stopping, [`crate::early_stopping::EpochGpUcb`] replaces
+    /// the strategy.
     fn epoch_bound(&self) -> Option<UcbMultiplier> {
         None
     }
 }
 
-/// Options of a strategy that requires earlier studies to learn from.
+/// Options of a strategy that learns from earlier studies.
 pub trait MetaOptions {
-    /// Creates the strategy, without observations.
+    /// Creates the strategy without observations.
     ///
     /// # Errors
     /// If an option is out of range, or a model of an earlier study cannot be fitted.
@@ -131,69 +132,70 @@ pub trait MetaOptions {
         earlier: &Earlier<'_>,
     ) -> Result<Box<dyn Strategy>, StrategyError>;
 
-    /// True if the strategy weights earlier studies by their distance from the new one, with
-    /// [`Earlier::scale`] and [`Earlier::belief`].
+    /// Returns true if the strategy weights earlier studies by their distance from the new one,
+    /// with [`Earlier::scale`] and [`Earlier::belief`].
     fn weighs_by_distance(&self) -> bool {
         false
     }
 
-    /// The reason why the strategy needs no scale of values, in words that follow its name, unless
-    /// it weights by distance.
+    /// The reason why the strategy needs no scale of values, as a phrase that follows its name.
+    /// Only for strategies that do not weight by distance.
     fn without_scale(&self) -> &'static str {
         "compares rankings, which have no scale"
     }
 
-    /// True if the first query uses earlier studies, compared in these units, instead of an initial
-    /// design.
+    /// Returns true if the first query uses earlier studies, compared in these units, instead of an
+    /// initial design.
     fn begins_with_old_studies(&self, scale: OutputScale) -> bool {
         scale != OutputScale::Own // it needs some values of the new study
     }
 }
 
-/// Options of `own`: none. The calling program provides the strategy, so no file can name it.
+/// Options of `own`: none. The calling program provides the strategy, so a file cannot name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnOptions {}
 
-/// The maker of a strategy, by its requirements.
+/// The constructor of a strategy, by its requirements.
 #[derive(Clone, Copy)]
 pub enum Maker<'a> {
     /// Requires only the study.
     Alone(&'a dyn StrategyOptions),
-    /// Requires earlier studies as well.
+    /// Also requires earlier studies.
     Meta(&'a dyn MetaOptions),
     /// Provided by the calling program.
     Own(&'a OwnOptions),
 }
 
-/// A source of options, such as a table of a file.
+/// A source of options, such as a table in a file.
 pub trait ReadOptions {
-    /// Error if options cannot be read.
+    /// Error for options that cannot be read.
     type Error;
 
-    /// Reads the options from the source; options absent from it are taken from `default`.
+    /// Reads the options from the source. Options that it does not contain are taken from
+    /// `default`.
     ///
     /// # Errors
     /// If an option is unknown or out of range.
     fn read<T: Serialize + DeserializeOwned>(self, default: T) -> Result<T, Self::Error>;
 }
 
-/// An entry of a registry with options.
+/// A registry entry with options.
 pub trait Registered: Copy + Serialize {
-    /// Name in files.
+    /// The name used in files.
     fn name(&self) -> &'static str;
 
-    /// Keys of the options, in order.
+    /// Keys of the options, in declaration order.
     fn keys(&self) -> &'static [&'static str];
 
-    /// Returns the entry with the options of a source.
+    /// Returns the entry with the options read from a source.
     ///
     /// # Errors
-    /// Errors of the source.
+    /// If the source returns an error.
     fn read<R: ReadOptions>(self, source: R) -> Result<Self, R::Error>;
 
-    /// Value of an option; `None` if the entry has no option of this name, or does not store its
-    /// default.
+    /// Returns the value of an option. `None` if the entry has no option of this name, or the
+    /// option is at its default and not stored.
     fn value(&self, key: &str) -> Option<serde_json::Value> {
         serde_json::to_value(self).ok()?.get(key).cloned()
     }
@@ -210,8 +212,8 @@ pub fn keys_of<E: Registered>(entries: &[E]) -> Vec<&'static str> {
     keys
 }
 
-/// Defines a registry: an enum with one variant per line, stored as its options with the tag
-/// `name`.
+/// Defines a registry: an enum with one variant per line. A value is stored as its options with the
+/// tag `name`.
 macro_rules! registry {
     (
         $(#[$attribute:meta])*
@@ -232,7 +234,7 @@ macro_rules! registry {
                 Self::$Variant(<$Each>::$default $arguments)
             })+
 
-            /// All entries with their default options, in the order used in messages.
+            /// All entries with their default options, in the order in which messages list them.
             pub fn all $parameters -> Vec<Self> {
                 vec![$(Self::$new $arguments),+]
             }
@@ -281,30 +283,30 @@ registry! {
     "gp-ucb" => gp_ucb GpUcb(GpUcbOptions) Maker::Alone;
     /// The maximum of the logarithm of expected improvement.
     "log-ei" => log_ei LogEi(LogEiOptions) Maker::Alone;
-    /// GP-UCB with the upper bounds of old studies mixed in, weighted by their agreement with the
-    /// new trials.
+    /// GP-UCB mixed with the upper bounds of old studies, weighted by their agreement with the new
+    /// trials.
     "rm-gp-ucb" => rm_gp_ucb RmGpUcb(RmGpUcbOptions) Maker::Meta;
-    /// Thompson sampling from the old studies' models, less often as trials accumulate.
+    /// Thompson sampling from the models of old studies, less often as trials accumulate.
     "rm-gp-ts" => rm_gp_ts RmGpTs(RmGpTsOptions) Maker::Meta;
-    /// Expected improvement of an ensemble with the old studies' models, weighted by how well they
-    /// rank the new trials.
+    /// Expected improvement under an ensemble that includes the models of old studies, weighted by
+    /// how well they rank the new trials.
     "rgpe" => rgpe Rgpe(RgpeOptions) Maker::Meta;
-    /// Mean of expected improvements over the old studies, weighted by how well they rank the new
+    /// Expected improvement averaged over the old studies, weighted by how well they rank the new
     /// trials.
     "taf" => taf Taf(TafOptions) Maker::Meta;
-    /// Expected improvement of a mixture of models: a prior of functions from the old studies, the
-    /// same prior negated, and the study's own model.
+    /// Expected improvement under a mixture of models: a prior of functions from the old studies,
+    /// the same prior negated, and the study's own model.
     "shared-prior" => shared_prior SharedPrior(SharedPriorOptions) Maker::Meta;
     /// Uniformly random points.
     "random" => random Random(RandomOptions) Maker::Alone;
     /// Points of a scrambled Sobol sequence.
     "sobol" => sobol Sobol(SobolOptions) Maker::Alone;
-    /// A strategy of the calling program. No file can name it.
+    /// A strategy provided by the calling program. A file cannot name it.
     "own" => own Own(OwnOptions) Maker::Own;
 }
 
 registry! {
-    /// A rule for early stopping and its options.
+    /// An early-stopping rule and its options.
     StoppingRuleSpec, &dyn StoppingOptions, for_epochs (epochs: u32) (epochs);
     /// Bayesian optimal stopping within GP-UCB: [`crate::early_stopping::BoBos`].
     "bo-bos" => bo_bos BoBos(BoBosOptions) identity;
@@ -317,15 +319,15 @@ registry! {
 }
 
 impl Default for StrategySpec {
-    /// Log expected improvement: the best strategy if one party tunes alone, one trial after
-    /// another.
+    /// Log expected improvement, the best strategy for one party that tunes on its own and runs one
+    /// trial at a time.
     fn default() -> Self {
         Self::log_ei()
     }
 }
 
 impl StrategySpec {
-    /// Maximum number of trials in a study's file.
+    /// Maximum number of trials that a study file can request.
     pub const TRIALS_MAX: u64 = 1_000_000;
 
     /// All strategies that a file can name.
@@ -335,14 +337,14 @@ impl StrategySpec {
         all
     }
 
-    /// Names of the strategies that a file can name and that satisfy `is_meant`, in words:
+    /// Formats the names of the strategies that a file can name and that satisfy `is_meant`:
     /// `"random" or "sobol"`.
     pub fn names(conjunction: &str, is_meant: impl Fn(&Self) -> bool) -> String {
         let meant = Self::of_files().into_iter().filter(is_meant);
         in_words(meant.map(|each| each.name()), conjunction)
     }
 
-    /// Returns true if the strategy requires old studies to learn from.
+    /// Returns true if the strategy requires old studies.
     pub fn requires_old_studies(&self) -> bool {
         matches!(self.options(), Maker::Meta(_))
     }
@@ -356,13 +358,14 @@ impl StrategySpec {
         }
     }
 
-    /// Returns true if the strategy weights old studies by their distance from this one.
+    /// Returns true if the strategy weights old studies by their distance from the new one.
     pub fn weighs_by_distance(&self) -> bool {
         matches!(self.options(), Maker::Meta(options) if options.weighs_by_distance())
     }
 
-    /// The reason why the strategy needs no scale of old studies' values, in words that follow its
-    /// name; `None` unless it learns from old studies without weighting them by distance.
+    /// The reason why the strategy needs no scale for the values of old studies, as a phrase that
+    /// follows its name. `None` unless it learns from old studies without weighting them by
+    /// distance.
     pub fn without_scale(&self) -> Option<&'static str> {
         match self.options() {
             Maker::Meta(options) if !options.weighs_by_distance() => Some(options.without_scale()),
@@ -385,7 +388,7 @@ impl StrategySpec {
     }
 
     /// β_t of the bound over points and epochs that the strategy maximizes if trials report during
-    /// training; `None` without one.
+    /// training. `None` if it has no such bound.
     pub fn epoch_bound(&self) -> Option<UcbMultiplier> {
         match self.options() {
             Maker::Alone(options) => options.epoch_bound(),
@@ -393,13 +396,13 @@ impl StrategySpec {
         }
     }
 
-    /// Returns true if the strategy works with stopped trials, which have no final value.
+    /// Returns true if the strategy supports stopped trials, which have no final value.
     pub fn goes_with_stopped_trials(&self) -> bool {
         self.epoch_bound().is_some() || !self.has_surrogate()
     }
 }
 
-/// Formats names in quotes, with a conjunction before the last: `"a", "b" or "c"`.
+/// Quotes the names and joins them, with a conjunction before the last one: `"a", "b" or "c"`.
 pub fn in_words<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
     let quoted: Vec<String> = names.into_iter().map(|name| format!("{name:?}")).collect();
     match quoted.split_last() {
@@ -410,9 +413,9 @@ pub fn in_words<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str)
     }
 }
 
-/// The fields that deserialization of a struct requests, in order.
+/// Returns the fields that the deserialization of a struct requests, in order.
 fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
-    /// A source without values that records the requested fields.
+    /// A data source without values that records the requested fields.
     struct Noting<'a>(&'a mut &'static [&'static str]);
 
     impl<'de> Deserializer<'de> for Noting<'_> {
@@ -448,7 +451,7 @@ mod tests {
     use super::*;
     use crate::OutputOption;
 
-    /// The stored form, as in existing databases, is the name and the options.
+    /// Entries are stored as in existing databases: the name, then the options.
     #[test]
     fn entries_are_stored_with_their_name_first_and_options_in_order() {
         let stored = |spec: &StrategySpec| serde_json::to_string(spec).unwrap();
@@ -482,7 +485,7 @@ mod tests {
             let text = serde_json::to_string(&spec).unwrap();
             assert_eq!(serde_json::from_str::<StrategySpec>(&text).unwrap(), spec);
         }
-        // Studies stored before this option existed continue unchanged.
+        // Studies stored before this option existed keep their behaviour.
         let old = serde_json::from_str::<StrategySpec>(r#"{"name":"log-ei"}"#).unwrap();
         let yeo_johnson =
             LogEiOptions { output_transform: OutputOption::YeoJohnson, augmented: false };

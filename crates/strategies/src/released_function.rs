@@ -1,10 +1,11 @@
-//! The releases of a finished federation as one function, a starting point for later parties.
+//! The releases of a finished federation as a function, which later parties can start from.
 
 use std::sync::Arc;
 
+use crate::Partition;
 use fedbo_gp::{FeatureDescription, FeatureMap};
 use fedbo_optim::Points;
-use fedbo_space::{Partition, Space};
+use fedbo_space::Space;
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -14,31 +15,32 @@ use crate::{
 };
 
 /// The function defined by a federation's releases: φ(x)·ω^(i) for x in region i. It is computed
-/// from releases alone, so sharing it costs no privacy (post-processing).
+/// only from releases, so sharing it costs no privacy (post-processing).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleasedFunction {
     /// The shared features.
     pub features: FeatureDescription,
-    /// Seed of the federation for drawing the features.
+    /// The federation's seed for drawing the features.
     pub seed: u64,
-    /// Fingerprint of the drawn features; another version of the program may draw different ones.
+    /// Fingerprint of the drawn features. Another version of the program may draw different
+    /// features.
     pub map: String,
     /// P.
     pub n_regions: u32,
     /// ω^(i), P×M.
     pub weights: Vec<Vec<f64>>,
-    /// The share of ω that is signal, not noise, in `[0, 1]`.
+    /// The fraction of ω that is signal rather than noise, in `[0, 1]`.
     pub signal_share: f64,
 }
 
 /// A study that starts from the result of a federation.
 ///
-/// With probability (1 − p_t) s the next query is the best maximizer of the released function that
-/// is not near a tried point, where s is the function's share of signal. Otherwise, or if no
-/// maximum is left, another strategy proposes. This is DP-FTS-DE Algorithm 2 lines 5-8 for an agent
-/// that joins after the last round and sends nothing. The function never changes, so each maximum
-/// is worth only one trial.
+/// With probability (1 − p_t) s, where s is the function's fraction of signal, the next query is
+/// the best maximizer of the released function that is not near a tried point. Otherwise, or if no
+/// maximum is left, another strategy proposes the query. This is DP-FTS-DE Algorithm 2 lines 5-8
+/// for an agent that joins after the last round and sends nothing. The function never changes, so
+/// each maximum is worth only one trial.
 pub struct FromArchive {
     then: Box<dyn Strategy>,
     map: Arc<FeatureMap>,
@@ -50,18 +52,18 @@ pub struct FromArchive {
     domain: Domain,
     /// Points of the finished trials.
     tried: Points,
-    /// Number of queries so far, without the initial design.
+    /// Number of queries so far, excluding the initial design.
     n_steps: u64,
 }
 
-/// Points of the unit cube that are nearer than this in every coordinate count as one maximum.
+/// Points of the unit cube that differ by less than this in every coordinate count as one maximum.
 const BESIDE: f64 = 0.02;
 
 impl FromArchive {
-    /// Creates a study over the federation's own space.
+    /// Creates a study over the federation's space.
     ///
     /// # Errors
-    /// If the function does not fit the space, contains a number that is not finite, or this
+    /// If the function does not fit the space or contains a number that is not finite, or if this
     /// version draws different features.
     pub fn new(
         space: &Space,
@@ -78,7 +80,7 @@ impl FromArchive {
             "the dimension of the study's space",
         )?;
         let Ok(partition) = Partition::of_space(space, function.n_regions) else {
-            let expected = "a number into which the space can be cut";
+            let expected = "a number of regions into which the space can be cut";
             return Err(StrategyError::setting(
                 "regions of the archive",
                 function.n_regions,
@@ -93,14 +95,14 @@ impl FromArchive {
             return Err(StrategyError::setting(
                 "lengths of the archive's weights",
                 format!("{lengths:?}"),
-                "a row per region of one finite number per feature: the file was changed",
+                "one row per region with one finite number per feature: the file was modified",
             ));
         }
-        // The weights are checked first: their lengths bound the number of features to draw.
-        let mut stream = Seed::new(function.seed).stream(Purpose::SharedFeatures, 0, 0);
+        // Check the weights first, because their lengths bound the number of features to draw.
+        let mut stream = Seed::new(function.seed).stream(Purpose::SHARED_FEATURES, 0, 0);
         let map = FeatureMap::draw(features, &mut stream)?;
-        let expected = "the features that are drawn from its description and seed: it was changed, or written by a version \
-                        that draws others";
+        let expected = "the features drawn from its description and seed: the file was modified, or written by a version \
+                        that draws different features";
         let is_same = map.hash().to_string() == function.map;
         StrategyError::ensure(is_same, "features of the archive", &function.map, expected)?;
         StrategyError::ensure(
@@ -179,10 +181,10 @@ mod tests {
         Space::from_specs([("a", &spec), ("b", &spec)]).unwrap()
     }
 
-    /// Weights of the regression of −|x − (0.7, 0.2)|², the same in all 4 regions.
+    /// Regression weights of −|x − (0.7, 0.2)|², the same in all 4 regions.
     fn function() -> ReleasedFunction {
         let features = FeatureDescription::random(60, 2, LengthscaleLaw::Fixed(0.5));
-        let mut stream = Seed::new(5).stream(Purpose::SharedFeatures, 0, 0);
+        let mut stream = Seed::new(5).stream(Purpose::SHARED_FEATURES, 0, 0);
         let map = FeatureMap::draw(&features, &mut stream).unwrap();
         let inputs = uniform_points(80, 2, &mut test_stream(1));
         let y: Vec<f64> =
@@ -225,7 +227,8 @@ mod tests {
         }
     }
 
-    /// A maximum that was tried or is running is not proposed again, nor a point near it.
+    /// A maximum that was tried or is running is not proposed again, and neither is a point near
+    /// it.
     #[test]
     fn a_maximum_is_proposed_once() {
         let mut strategy = build(&function(), 0.0).unwrap();

@@ -1,22 +1,22 @@
-//! The schedule of fits of a study's surrogate, the observations of each fit, and those on which
-//! the posterior is conditioned.
+//! The schedule of a study's surrogate: when fits happen, which observations each fit uses, and on
+//! which observations the posterior is conditioned.
 
-/// Last count of observations, up to [`MAX_CONDITIONED`], at which a scheduled fit rebuilds the
-/// posterior. Later observations are only appended, so that no step takes seconds.
+/// The last count of observations, up to [`MAX_CONDITIONED`], at which a scheduled fit rebuilds the
+/// posterior. Later observations are only appended, so no step takes seconds.
 pub(crate) const LAST_FIT: usize = 3000;
-/// Largest number of observations for which a posterior is conditioned on all of them.
+/// Largest number of observations at which a posterior is conditioned on all of them.
 pub(crate) const MAX_CONDITIONED: usize = 5000;
-/// Number of observations chosen to represent all, if there are more.
+/// Number of observations chosen to represent all of them if there are more.
 pub(crate) const N_CHOSEN: usize = 2000;
 /// Maximum number of observations in one fit.
 pub(crate) const MAX_FITTED: usize = 500;
-/// Number of observations above which a fit has no random restarts.
+/// Number of observations above which a fit does no random restarts.
 pub(crate) const LAST_RESTARTED: usize = 40;
 
-/// The last scheduled count up to n, or 0 if there is none.
+/// Returns the last scheduled count up to n, or 0 if there is none.
 ///
-/// Counts are 2, 3, …, 20, then grow by a tenth up to [`LAST_FIT`]. Above [`MAX_CONDITIONED`] they
-/// start at that number and grow by a tenth, at most by [`N_CHOSEN`].
+/// The counts are 2, 3, …, 20, then grow by a tenth up to [`LAST_FIT`]. Above [`MAX_CONDITIONED`]
+/// they start at that number and grow by a tenth, at most by [`N_CHOSEN`].
 pub(crate) fn last_scheduled(n: usize) -> usize {
     if n > MAX_CONDITIONED {
         let mut last = MAX_CONDITIONED;
@@ -33,8 +33,9 @@ pub(crate) fn last_scheduled(n: usize) -> usize {
     last
 }
 
-/// Up to `limit` indices in ascending order. Half of them are those of the largest outputs (the
-/// first among equal ones), the rest is spread evenly over the other indices.
+/// Returns up to `limit` indices in ascending order. Half of them belong to the largest outputs,
+/// with earlier indices first among equal ones. The others are spread evenly over the remaining
+/// indices.
 pub(crate) fn representative(outputs: &[f64], limit: usize) -> Vec<usize> {
     let n = outputs.len();
     if n <= limit {

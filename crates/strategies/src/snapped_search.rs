@@ -1,7 +1,7 @@
-//! Maximization over a search space with integers, steps and choices, beyond relaxed coordinates.
+//! Maximization over a search space with integers, stepped numbers and choices.
 
 use fedbo_optim::{Function, LbfgsbOptions, MultiStart, Points, maximize_in_box, sobol};
-use fedbo_space::{Kind, Point, Space, Value};
+use fedbo_space::{Point, Space, Value};
 use fedbo_streams::Stream;
 
 use crate::StrategyError;
@@ -14,13 +14,13 @@ const MAX_ROUNDS: usize = 4;
 
 /// Maximizes over the snapped points of a space.
 ///
-/// 1. A discrete space with few points is evaluated exhaustively.
-/// 2. Otherwise the relaxed cube is searched from several starts; in a mixed space also from
-///    snapped Sobol points.
+/// 1. A discrete space with few points is enumerated.
+/// 2. Otherwise the relaxed cube is searched from several starts. In a mixed space, snapped Sobol
+///    points are additional starts.
 /// 3. The results are snapped and ranked by the function at the snapped points.
-/// 4. In a mixed space the best of these move to their best neighbour as long as it is better. A
+/// 4. In a mixed space, the best of them move to their best neighbour as long as it is better. A
 ///    neighbour differs in one parameter, by another choice or an adjacent number. Between moves
-///    the floats climb with the rest fixed.
+///    the floats climb while the other parameters are fixed.
 pub(crate) struct SnappedSearch<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) space: &'a Space,
@@ -28,7 +28,7 @@ pub(crate) struct SnappedSearch<'a> {
 }
 
 impl SnappedSearch<'_> {
-    /// Snapped points, best first, without duplicates.
+    /// Returns snapped points, best first and without duplicates.
     ///
     /// # Errors
     /// If the function is not finite anywhere.
@@ -69,7 +69,8 @@ impl SnappedSearch<'_> {
         Candidates::ranked(&self.function.values(&points), &points)
     }
 
-    /// Returns for each coordinate whether it belongs to an integer, a stepped number or a choice.
+    /// Returns, for each coordinate, whether it belongs to an integer, a stepped number or a
+    /// choice.
     fn discrete_coordinates(&self) -> Vec<bool> {
         let parameters = self.space.parameters().iter();
         parameters
@@ -80,7 +81,7 @@ impl SnappedSearch<'_> {
             .collect()
     }
 
-    /// Improves a snapped point by local moves; every point on the way is added to `points`.
+    /// Improves a snapped point by local moves. Every point on the way is added to `points`.
     fn improve(&self, mut unit: Vec<f64>, points: &mut Points) {
         for _ in 0..MAX_ROUNDS {
             unit = self.climb(&unit);
@@ -124,27 +125,15 @@ impl SnappedSearch<'_> {
         climbed.map_or_else(|_| unit.to_vec(), |maximum| self.space.snap(&maximum.x))
     }
 
-    /// Points that differ in one choice, or by one step in an integer or a stepped number.
+    /// Returns the points that differ in one choice, or by one step in an integer or a stepped
+    /// number.
     fn neighbours(&self, unit: &[f64]) -> Points {
         let point = self.space.decode(unit);
         let mut neighbours = Points::new(unit.len());
         for parameter in self.space.parameters() {
             let kind = parameter.kind();
             let value = point.get(parameter.name());
-            let Some(here) = value.and_then(|value| kind.index_of(value)) else {
-                continue; // a float
-            };
-            let others: Vec<Value> = match kind {
-                Kind::Categorical { choices } => (0..choices.len() as u64)
-                    .filter(|other| *other != here)
-                    .filter_map(|other| kind.value(other))
-                    .collect(),
-                _ => [here.checked_sub(1), here.checked_add(1)]
-                    .into_iter()
-                    .filter_map(|other| kind.value(other?))
-                    .collect(),
-            };
-            for other in others {
+            for other in value.map(|value| kind.neighbours(value)).unwrap_or_default() {
                 let changed = point.iter().map(|(name, value)| {
                     let value = if name == parameter.name() { &other } else { value };
                     (name.to_owned(), value.clone())
@@ -165,10 +154,11 @@ fn push_new(points: &mut Points, unit: &[f64]) {
     }
 }
 
-/// Maximum size of a discrete space to enumerate if random draws do not find a new point.
+/// Maximum size of a discrete space that is enumerated when random draws find no new point.
 const MAX_ENUMERATED: u64 = 100_000;
 
-/// All points of a discrete space in lexicographic order, or `None` if there are more than 100 000.
+/// Returns all points of a discrete space in lexicographic order, or `None` if there are more than
+/// 100 000.
 pub(crate) fn enumerated(space: &Space) -> Option<Points> {
     space.n_points().filter(|n| *n <= MAX_ENUMERATED)?;
     let mut points = vec![Vec::new()];

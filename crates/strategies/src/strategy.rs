@@ -1,4 +1,4 @@
-//! Interface between a sequential decision rule and the loop that drives it.
+//! The interface between a sequential decision rule and the loop that drives it.
 
 use std::fmt;
 
@@ -13,38 +13,38 @@ use crate::meta::Transfer;
 /// The origin of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The initial design, before any surrogate.
+    /// The initial design, before there is a surrogate.
     Initial,
     /// The agent's own model: the maximizer of a posterior sample or of an acquisition function.
     Own,
-    /// The maximizer of a function that another agent sent.
+    /// The maximizer of a function received from another agent.
     Message {
         /// Index of the sender.
         sender: u32,
     },
-    /// The maximizer of the function defined by the aggregates of all regions.
+    /// The maximizer of the function that the aggregates of all regions define.
     Region {
         /// Index of the region that contains the query.
         region: usize,
     },
-    /// A mixture of the own model with models from other parties.
+    /// A mixture of the agent's own model with the models of other parties.
     ///
-    /// The other models are either a prior and its negation, or one model for each party. The prior
-    /// and its negation each take part in the query only if their weight is at least a tenth (or at
+    /// The other models are either a prior and its negation, or one model per party. The prior and
+    /// its negation each contribute to the query only if their weight is at least a tenth (or at
     /// least the initial weight, if that is smaller).
     Shared {
-        /// Weight of the other parties' models in percent: the trust in them. It is minus the
-        /// weight of the negated functions if these take part and weigh more.
+        /// Weight of the other parties' models in percent, which is the trust in them. If the
+        /// negated functions contribute and have the larger weight, it is minus their weight.
         trust_percent: i8,
     },
-    /// The maximizer of a function drawn from meta-tasks alone.
+    /// The maximizer of a function drawn only from meta-tasks.
     MetaTasks,
     /// A point of a Sobol sequence.
     Sobol,
-    /// A uniformly random point: of random search, or in place of a point that was already
-    /// evaluated, is running or has failed.
+    /// A uniformly random point. Random search proposes such points. Other strategies propose one
+    /// in place of a point that was already evaluated, is running or has failed.
     Random,
-    /// A uniformly random point in place of the maximizer of another agent's function; the message
+    /// A uniformly random point instead of the maximizer of another agent's function. The message
     /// counts as used.
     RandomInstead {
         /// Index of the sender.
@@ -69,14 +69,14 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// Creates a mixture with weight `trust` of the others, in `[-1, 1]`.
+    /// Creates a mixture in which the other models have weight `trust`, in `[-1, 1]`.
     #[expect(clippy::cast_possible_truncation, reason = "a share in percent")]
     pub(crate) fn shared(trust: f64) -> Self {
         Self::Shared { trust_percent: (100.0 * trust).round() as i8 }
     }
 
-    /// Parses the trust, in percent, from the text of a [`Source::Shared`]; `None` for any other
-    /// text.
+    /// Parses the trust, in percent, from the text of a [`Source::Shared`]. Returns `None` for any
+    /// other text.
     pub fn trust_percent_of(text: &str) -> Option<i8> {
         let percent = text.strip_prefix("shared:")?.strip_suffix('%')?.parse().ok()?;
         (-100..=100).contains(&percent).then_some(percent)
@@ -97,18 +97,18 @@ pub struct Proposal {
 pub struct Observation {
     /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
-    /// The value of the first objective, to be maximized; `None` if the trial failed.
+    /// The value of the first objective (larger is better); `None` if the trial failed.
     pub value: Option<f64>,
-    /// The proposal's source.
+    /// The source of the proposal.
     pub source: Source,
-    /// Values of the further objectives in order, each to be maximized, then the slack of each
-    /// constraint, which is at least 0 if the constraint is met. The length is
+    /// Values of the other objectives in order (larger is better), followed by the slack of each
+    /// constraint. A slack is at least 0 if the constraint is met. The length is
     /// [`Outcomes::n_further`](crate::Outcomes::n_further), or 0 if the trial failed.
     pub further: Vec<f64>,
 }
 
 impl Observation {
-    /// Creates an observation with one value, or none if the trial failed.
+    /// Creates an observation with a single value, or with no value if the trial failed.
     #[must_use]
     pub fn new(unit: Vec<f64>, value: Option<f64>, source: Source) -> Self {
         Self { unit, value, source, further: Vec::new() }
@@ -117,7 +117,7 @@ impl Observation {
 
 /// A sequential decision rule that maximizes. The caller owns the loop.
 pub trait Strategy: Send {
-    /// Proposes a query. Does not change state, so equal streams and equal `pending` give equal
+    /// Proposes a query. Does not change the state, so equal streams and equal `pending` give equal
     /// proposals.
     ///
     /// `pending` (p×d, may be empty) contains the coordinates of running trials. None of them is
@@ -125,25 +125,25 @@ pub trait Strategy: Send {
     /// for the information that these trials will provide.
     ///
     /// # Errors
-    /// If no finite proposal exists, or every point of a discrete domain is used up.
+    /// If no finite proposal exists, or a discrete domain is exhausted.
     ///
     /// # Panics
     /// If the dimension of `pending` differs from that of the domain.
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError>;
 
-    /// Adds finished observations, in any order; each trial counts once. A failed trial, or a value that is not finite,
-    /// never reaches the surrogate, and its point is not proposed again.
+    /// Adds finished observations, in any order. Each trial counts once. A failed trial or a
+    /// non-finite value never reaches the surrogate, and its point is not proposed again.
     ///
     /// # Errors
     /// If the surrogate cannot be conditioned; in that case nothing is added.
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
 
-    /// Model of the objective, if the strategy has one.
+    /// The model of the objective, if the strategy has one.
     fn surrogate(&self) -> Option<&Surrogate> {
         None
     }
 
-    /// Reliance on earlier tasks at the next query, if the strategy learns from any.
+    /// The weight of earlier tasks at the next query, if the strategy learns from any.
     fn transfer(&self) -> Option<Transfer> {
         None
     }
@@ -170,10 +170,10 @@ impl<S: Strategy + ?Sized> Strategy for Box<S> {
 /// Error of a strategy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StrategyError {
-    /// The surrogate failed.
+    /// The surrogate could not be built.
     #[error("the surrogate cannot be built: {0}")]
     Surrogate(#[from] GpError),
-    /// The maximisation failed.
+    /// The maximization failed.
     #[error("no query can be proposed: {0}")]
     Maximization(#[from] OptimError),
     /// Every point of a discrete domain was evaluated, is running or has failed.
@@ -182,11 +182,11 @@ pub enum StrategyError {
         /// Size of the domain.
         n_points: usize,
     },
-    /// A message cannot result from any observations.
+    /// No observations could have produced this message.
     #[error("{0}")]
     Implausible(String),
-    /// The raw outputs are so large that the weights of a message overflow.
-    #[error("the message would hold a number that is not finite: standardize its outputs")]
+    /// The raw outputs are so large that a message weight overflows.
+    #[error("the message would contain a non-finite number: standardize its outputs")]
     MessageOverflow,
     /// A setting is outside its range.
     #[error("{name} = {value}: expected {expected}")]
@@ -215,10 +215,10 @@ impl StrategyError {
         Self::Setting { name, value: value.to_string(), expected }
     }
 
-    /// Returns an error for a setting unless `holds` is true.
+    /// Returns an error about a setting unless `holds` is true.
     ///
     /// # Errors
-    /// [`StrategyError::Setting`] if it does not.
+    /// [`StrategyError::Setting`] if `holds` is false.
     pub fn ensure(
         holds: bool,
         name: &'static str,

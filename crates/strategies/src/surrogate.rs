@@ -8,36 +8,37 @@ use fedbo_gp::{
     LogNormal, OutputTransform, Posterior, Prior, Standardizer, Warping, default_lengthscale, fit,
 };
 use fedbo_optim::Points;
-use fedbo_space::{Kind, Space};
+use fedbo_space::Space;
 use fedbo_streams::{Purpose, Seed};
 
 use crate::expected_improvement::ln_normal_distribution;
 use crate::{Observation, OutputOption, schedule};
 
-/// Lead in log evidence that a warping other than the first must have.
+/// Minimum lead in log evidence for a warping other than the first to be chosen.
 const LEAST_LEAD: f64 = 8.0;
-/// Smallest power of a power transform that makes fits try other warpings.
+/// Smallest exponent of a power transform at which fits also try other warpings.
 const LIMIT_POWER: f64 = 1.9;
 
-/// Returns true if the power transform has nearly reached its largest power.
+/// Returns true if the exponent of the power transform is close to its upper limit.
 fn is_at_its_limit(transform: &OutputTransform) -> bool {
     transform.power().is_some_and(|power| power >= LIMIT_POWER)
 }
 
-/// The schedule of hyperparameter fits, by the number n of observations.
+/// The schedule of hyperparameter fits, as a function of the number n of observations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refit {
-    /// Every k observations since the last fit; the first as soon as there are two.
+    /// After every k observations since the last fit. The first fit happens as soon as there are
+    /// two observations.
     Every(usize),
     /// At these numbers of observations, in ascending order.
     At(Vec<usize>),
-    /// At every observation up to 20, then whenever n has grown by a tenth. The total cost stays
-    /// within a constant factor of the last fit's.
+    /// At every observation up to 20, then each time n has grown by a tenth. The total cost stays
+    /// within a constant factor of the cost of the last fit.
     Geometric,
 }
 
 impl Refit {
-    /// Returns true if a fit is due at n observations after a last fit at `last` observations.
+    /// Returns true if a fit is due at n observations when the last fit was at `last` observations.
     pub fn is_due(&self, last: usize, n: usize) -> bool {
         match self {
             Self::At(list) => n > last && list.iter().any(|at| (last + 1..=n).contains(at)),
@@ -49,71 +50,71 @@ impl Refit {
     }
 }
 
-/// Source of kernel and noise variance.
+/// Source of the kernel and the noise variance.
 #[derive(Clone, Debug)]
 pub enum HyperparameterPolicy {
-    /// Given and kept.
+    /// Fixed to the given values.
     Fixed(Hyperparameters),
-    /// Fitted by evidence, starting from `initial` (also used until the first fit).
+    /// Fitted by maximizing the evidence, starting from `initial`.
     Fitted {
-        /// The start of the first fit.
+        /// The start of the first fit; used until then.
         initial: Hyperparameters,
-        /// Options of a fit's search.
+        /// Options of the search in each fit.
         options: FitOptions,
         /// The schedule of fits.
         refit: Refit,
     },
-    /// Fitted at 2, 3, …, 20 observations, then at counts that grow by a tenth, up to 3000.
+    /// Fitted at 2, 3, …, 20 observations, then each time the count has grown by a tenth, up
+    /// to 3000.
     ///
     /// Every fit starts from `initial` and uses only the observations up to its scheduled count.
     /// The posterior is then rebuilt, and later observations are appended one by one. Above 5000
     /// observations the posterior is conditioned on a subset: see [`Surrogate::MAX_CONDITIONED`].
     ///
-    /// The surrogate is therefore a function of the ordered list of observations alone, to the last
-    /// bit, however they were told. A fit that fails leaves `initial` until the next. A fit uses at
-    /// most 500 observations, half of them the best ones and the rest spread evenly over the
-    /// others. Random restarts end at 40 observations.
+    /// The surrogate is therefore a function of the ordered list of observations, bit for bit, no
+    /// matter how they are split into calls of `tell`. After a failed fit, `initial` is used until
+    /// the next fit. A fit uses at most 500 observations: half of them are the best ones, and the
+    /// rest are spread evenly over the others. Above 40 observations there are no random restarts.
     Scheduled {
         /// The start of every fit; also used until the first.
         initial: Hyperparameters,
-        /// Options of a fit's search.
+        /// Options of the search in each fit.
         options: FitOptions,
-        /// Families among which every fit chooses the [`OutputTransform`] of standardized outputs.
-        /// The parameters follow from all outputs and change with every observation.
+        /// Families from which every fit chooses the [`OutputTransform`] of standardized outputs.
+        /// The parameters are computed from all outputs and change with every observation.
         ///
-        /// The first family is taken unless it is a power transform with λ ≥ 1.9 and another family
-        /// has a criterion that is larger by 8. The criterion is that of the fit plus Σ_i ln
-        /// ψ'(z_i), which makes it that of the outputs themselves. The margin balances the steps of
-        /// a search that are lost to insufficient bending against those lost to a model that
-        /// switches back and forth.
+        /// The first family is chosen unless it is a power transform with λ ≥ 1.9 and the criterion
+        /// of another family is larger by 8. The criterion is that of the fit plus Σ_i ln ψ'(z_i),
+        /// which makes it a criterion for the outputs themselves. The margin is a compromise. With
+        /// a larger one, a search loses steps because the outputs are not warped enough. With a
+        /// smaller one, it loses steps because the model switches back and forth.
         warpings: Vec<Warping>,
     },
 }
 
-/// Method of an agent for drawing a function from its own posterior.
+/// Method by which an agent draws a function from its own posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnSampler {
-    /// Pathwise on a box, jointly exact on a finite domain.
+    /// Pathwise on a box; jointly exact on a finite domain.
     Exact(Prior),
-    /// Weight space with this many new random features, as in the authors' code (M_target).
+    /// In weight space with this many fresh random features, as in the authors' code (M_target).
     Features(usize),
 }
 
 /// Settings of a [`Surrogate`].
 #[derive(Clone, Debug)]
 pub struct SurrogateSettings {
-    /// Hyperparameters.
+    /// Source of the hyperparameters.
     pub hyperparameters: HyperparameterPolicy,
-    /// True if outputs are standardized (default), false if they are used raw (the papers'
-    /// setting).
+    /// True to standardize outputs (default), false to use them raw (the papers' setting).
     pub standardize: bool,
-    /// Method for drawing functions.
+    /// Method of drawing functions.
     pub sampler: OwnSampler,
 }
 
 impl SurrogateSettings {
-    /// Matérn-5/2 with one length scale per dimension, priors on, standardized outputs, exact
-    /// samples.
+    /// Matérn-5/2 with one length scale per dimension, hyperparameter priors, standardized outputs
+    /// and exact samples.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -137,15 +138,15 @@ impl SurrogateSettings {
     }
 }
 
-/// Diagnostics of a surrogate for users: no fallback is silent (INV-21).
+/// Diagnostics of a surrogate for users. No fallback is silent (INV-21).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Diagnostics {
     /// Number of hyperparameter fits.
     pub n_fits: usize,
-    /// Number of failed fits, after which the previous hyperparameters were kept (the initial ones
-    /// with scheduled fits).
+    /// Number of failed fits. After a failure the previous hyperparameters are kept, or the initial
+    /// ones with scheduled fits.
     pub n_failed_fits: usize,
-    /// Number of fits with hyperparameters that gave no posterior; the fallback is the same.
+    /// Number of fits whose hyperparameters gave no posterior. The fallback is the same.
     pub n_rejected_fits: usize,
     /// Largest jitter of any factorization of the posterior, relative to the signal variance.
     pub largest_jitter: f64,
@@ -161,12 +162,12 @@ pub struct Surrogate {
     outputs: Vec<f64>,
     failed: Points,
     standardizer: Standardizer,
-    /// Replaces the standardizer with scheduled fits of standardized outputs.
+    /// With scheduled fits of standardized outputs, replaces the standardizer.
     transform: Option<OutputTransform>,
     /// The family chosen by the last scheduled fit.
     warping: Warping,
-    /// Indices of the observations on which the posterior is conditioned, ascending; with scheduled
-    /// fits only.
+    /// Indices of the observations on which the posterior is conditioned, ascending. Only with
+    /// scheduled fits.
     conditioned: Vec<usize>,
     posterior: Posterior,
     joint: Option<Arc<JointSampler>>,
@@ -175,15 +176,16 @@ pub struct Surrogate {
 }
 
 impl Surrogate {
-    /// Largest number of observations for which the posterior of scheduled fits is conditioned on
+    /// Largest number of observations at which the posterior of scheduled fits is conditioned on
     /// all of them.
     ///
-    /// Above, it is conditioned on 2000 observations that are chosen again from time to time, and
-    /// on those told since; always fewer than 4000 in total.
+    /// Above this number, it is conditioned on 2000 chosen observations and on those added since
+    /// the choice, always fewer than 4000 in total. The choice is renewed as observations
+    /// accumulate.
     pub const MAX_CONDITIONED: usize = schedule::MAX_CONDITIONED;
 
-    /// Creates a surrogate without observations. `finite_domain` is the domain of joint sampling,
-    /// if any; `seed` feeds the restarts of hyperparameter fits.
+    /// Creates a surrogate without observations. `finite_domain` is the domain for joint sampling,
+    /// if any. `seed` feeds the restarts of hyperparameter fits.
     ///
     /// # Errors
     /// If the initial hyperparameters are not valid.
@@ -218,7 +220,7 @@ impl Surrogate {
         self.outputs.len()
     }
 
-    /// Returns true if there is no observation.
+    /// Returns true if there are no observations.
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty()
     }
@@ -244,22 +246,22 @@ impl Surrogate {
     }
 
     /// Returns the posterior median of the latent function at `unit` (d) and half the distance
-    /// between its 16 % and 84 % quantiles, in the units of told values. These are mean and
-    /// standard deviation unless outputs pass a power transform. Cost O(n²).
+    /// between its 16 % and 84 % quantiles, in the units of the observed values. These are the mean
+    /// and the standard deviation unless the outputs pass through a power transform. Cost O(n²).
     pub fn predict(&self, unit: &[f64]) -> (f64, f64) {
         let (mean, variance) = self.posterior.mean_variance(unit);
         (self.restore(mean), self.restored_std(mean, variance.sqrt()))
     }
 
-    /// Standard deviation of the noise in the units of told values; near the best output if outputs
-    /// pass a power transform.
+    /// Standard deviation of the noise in the units of the observed values. If the outputs pass
+    /// through a power transform, it applies near the best output.
     pub fn noise_std(&self) -> f64 {
         let best = self.posterior.outputs().iter().copied().reduce(f64::max);
         self.restored_std(best.unwrap_or(0.0), self.posterior.noise_variance().sqrt())
     }
 
-    /// Probability Φ((μ(x) − t)/σ(x)) that the function without noise is at least `value` at
-    /// `unit`, in the units of told values.
+    /// Probability Φ((μ(x) − t)/σ(x)) that the noise-free function is at least `value` at `unit`,
+    /// in the units of the observed values.
     pub fn probability_of_at_least(&self, value: f64, unit: &[f64]) -> f64 {
         let (mean, variance) = self.posterior.mean_variance(unit);
         let gap = mean - self.transformed_value(value);
@@ -269,7 +271,7 @@ impl Surrogate {
         }
     }
 
-    /// Converts a value from the units of told values to those of the posterior.
+    /// Converts a value from the units of the observed values to those of the posterior.
     pub(crate) fn transformed_value(&self, y: f64) -> f64 {
         match &self.transform {
             Some(transform) => transform.apply(y),
@@ -277,7 +279,7 @@ impl Surrogate {
         }
     }
 
-    /// Converts a value from the posterior's units back to those of told values.
+    /// Converts a value from the posterior's units back to those of the observed values.
     pub(crate) fn restore(&self, z: f64) -> f64 {
         match &self.transform {
             Some(transform) => transform.restore(z),
@@ -285,15 +287,15 @@ impl Surrogate {
         }
     }
 
-    /// Level and size of the posterior's units: its 0 and a difference of 1 in the units of told
-    /// values, if outputs pass an affine map.
+    /// The posterior's 0 and a difference of 1, in the units of the observed values. Valid if the
+    /// outputs pass through an affine map.
     pub(crate) fn level_and_size(&self) -> (f64, f64) {
         let level = self.restore(0.0);
         (level, self.restored_std(0.0, 1.0))
     }
 
-    /// The outputs on which the posterior is conditioned, standardized but not transformed, and the
-    /// standardizer.
+    /// Returns the outputs on which the posterior is conditioned, standardized but not transformed,
+    /// and the standardizer.
     pub(crate) fn standardized(&self) -> (Vec<f64>, Standardizer) {
         let standardizer = match self.settings.standardize {
             true => Standardizer::robust(&self.outputs),
@@ -307,8 +309,8 @@ impl Surrogate {
         (outputs.iter().map(standardized).collect(), standardizer)
     }
 
-    /// ln of the derivative of the posterior's output with respect to the standardized one, at an
-    /// output in the units of told values.
+    /// ln of the derivative of the posterior's output with respect to the standardized output, at
+    /// an output in the units of the observed values.
     pub(crate) fn ln_slope(&self, y: f64) -> f64 {
         self.transform.map_or(0.0, |transform| transform.ln_slope(y))
     }
@@ -327,28 +329,28 @@ impl Surrogate {
         self.settings.standardize
     }
 
-    /// Method for drawing functions.
+    /// Method of drawing functions.
     pub fn sampler(&self) -> OwnSampler {
         self.settings.sampler
     }
 
-    /// Sampler of the finite domain, for the current kernel.
+    /// Sampler on the finite domain for the current kernel.
     pub(crate) fn joint(&self) -> Option<&JointSampler> {
         self.joint.as_deref()
     }
 
-    /// Diagnostics so far.
+    /// The diagnostics so far.
     pub fn diagnostics(&self) -> Diagnostics {
         self.diagnostics
     }
 
-    /// Transform of standardized outputs, with scheduled fits.
+    /// Transform of standardized outputs; only with scheduled fits.
     pub fn output_transform(&self) -> Option<&OutputTransform> {
         self.transform.as_ref()
     }
 
-    /// Adds observations; failed and non-finite ones are kept out of the model. Refits when due.
-    /// Cost O(n² m) for m observations without a refit.
+    /// Adds observations and refits when a fit is due. Failed and non-finite observations do not
+    /// enter the model. Cost O(n² m) for m observations without a refit.
     ///
     /// # Errors
     /// If an input is not finite, or no posterior can be built even with the previous
@@ -416,7 +418,8 @@ impl Surrogate {
         self.diagnostics.largest_jitter = self.diagnostics.largest_jitter.max(relative);
     }
 
-    /// Updates the posterior by [`HyperparameterPolicy::Scheduled`] after new observations.
+    /// Updates the posterior after new observations as [`HyperparameterPolicy::Scheduled`]
+    /// specifies.
     fn follow_schedule(&mut self) -> Result<(), GpError> {
         let n = self.outputs.len();
         let n_fitted = schedule::last_scheduled(n);
@@ -453,7 +456,7 @@ impl Surrogate {
         Ok(())
     }
 
-    /// Transforms the first m outputs to the units of a posterior over them; also returns the
+    /// Transforms the first m outputs to the units of a posterior over them. Also returns the
     /// transform.
     fn transformed(&self, m: usize, warping: Warping) -> (Vec<f64>, Option<OutputTransform>) {
         let outputs = &self.outputs[..m];
@@ -465,14 +468,15 @@ impl Surrogate {
         (y, Some(transform))
     }
 
-    /// Indices of the observations among the first m, a scheduled count, on which the posterior is
-    /// conditioned: all below [`Surrogate::MAX_CONDITIONED`], otherwise 2000: the best half, and an
-    /// even spread of the others.
+    /// Returns the indices of the observations among the first m, a scheduled count, on which the
+    /// posterior is conditioned. Below [`Surrogate::MAX_CONDITIONED`] observations, these are all
+    /// of them. Otherwise they are 2000: the best ones make up half of them, and the rest are
+    /// spread evenly over the others.
     ///
-    /// The best are those with the largest posterior means of the latent function at the
-    /// observation. The mean is that of a posterior over the 500 observations of the fit, updated
-    /// by the observation itself: μ + v/(v + σ²)·(y − μ). With noise this avoids choosing the
-    /// observations with the luckiest noise. For a slack, the best are those closest to its bound.
+    /// The best ones have the largest posterior means of the latent function at the observation.
+    /// The mean is that of a posterior over the 500 observations of the fit, updated by the
+    /// observation itself: μ + v/(v + σ²)·(y − μ). With noise this avoids choosing the observations
+    /// with the luckiest noise. For a slack, the best ones are those closest to its bound.
     fn chosen_of_first(&self, m: usize, fitted: &Hyperparameters, warping: Warping) -> Vec<usize> {
         if m < Self::MAX_CONDITIONED {
             return (0..m).collect();
@@ -480,8 +484,8 @@ impl Surrogate {
         let (y, transform) = self.transformed(m, warping);
         let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
         let mut worth = y.clone();
-        // Without a posterior the observation itself is the criterion; building the posterior of
-        // the chosen ones then reports the error.
+        // Without a posterior, rank by the observations themselves. Building the posterior of the
+        // chosen ones then reports the error.
         if let Ok(posterior) = self.posterior_of(&seen, &y, fitted) {
             let (means, variances) = posterior.mean_variances(&self.inputs_between(0, m));
             for (worth, (mean, variance)) in worth.iter_mut().zip(means.iter().zip(variances)) {
@@ -496,7 +500,7 @@ impl Surrogate {
         schedule::representative(&worth, schedule::N_CHOSEN)
     }
 
-    /// Builds a posterior over the observations at `places`; `y` are the outputs.
+    /// Builds a posterior over the observations at `places` with outputs `y`.
     fn posterior_of(
         &self,
         places: &[usize],
@@ -508,7 +512,7 @@ impl Surrogate {
         Posterior::new(h.kernel.clone(), h.noise_variance, inputs, select(places, y))
     }
 
-    /// Like [`Surrogate::posterior_of`], with the initial hyperparameters as a fallback.
+    /// Like [`Surrogate::posterior_of`], but falls back to the initial hyperparameters.
     fn conditioned_on(
         &mut self,
         places: &[usize],
@@ -530,7 +534,7 @@ impl Surrogate {
         Points::from_flat(dim, self.inputs.as_flat()[from * dim..to * dim].to_vec())
     }
 
-    /// Fits hyperparameters and the warping of outputs to the first m observations alone. Returns
+    /// Fits the hyperparameters and the output warping only to the first m observations. Returns
     /// the initial hyperparameters and the first warping if no fit succeeds.
     fn fit_first(&mut self, m: usize) -> (Hyperparameters, Warping) {
         let HyperparameterPolicy::Scheduled { initial, options, warpings } =
@@ -553,7 +557,7 @@ impl Surrogate {
             let jacobian: f64 = transform.map_or(0.0, |transform| {
                 seen.iter().map(|index| transform.ln_slope(self.outputs[*index])).sum()
             });
-            let mut stream = self.seed.stream(Purpose::HyperparameterFit, m as u64, 0);
+            let mut stream = self.seed.stream(Purpose::HYPERPARAMETER_FIT, m as u64, 0);
             self.diagnostics.n_fits += 1;
             match fit(initial, &inputs, &y, &options, &mut stream) {
                 Ok(fitted) => {
@@ -565,7 +569,8 @@ impl Surrogate {
                 }
                 Err(_) => self.diagnostics.n_failed_fits += 1,
             }
-            // The other warpings bend more. They help only if the first one has reached its limit.
+            // The other warpings are stronger, which helps only if the first one has reached its
+            // limit.
             if index == 0 && !transform.is_some_and(|transform| is_at_its_limit(&transform)) {
                 break;
             }
@@ -576,7 +581,7 @@ impl Surrogate {
         }
     }
 
-    /// Refits if [`Refit`] requires it. Returns true if the posterior has been conditioned with new
+    /// Refits if [`Refit`] requires it. Returns true if the posterior was conditioned with new
     /// hyperparameters.
     fn refit_if_due(&mut self, y: &[f64]) -> bool {
         let HyperparameterPolicy::Fitted { options, refit, .. } = &self.settings.hyperparameters
@@ -593,7 +598,7 @@ impl Surrogate {
             kernel: self.posterior.kernel().clone(),
             noise_variance: self.posterior.noise_variance(),
         };
-        let mut stream = self.seed.stream(Purpose::HyperparameterFit, n as u64, 0);
+        let mut stream = self.seed.stream(Purpose::HYPERPARAMETER_FIT, n as u64, 0);
         match fit(&start, &self.inputs, y, options, &mut stream) {
             Ok(Fitted { hyperparameters, .. }) => {
                 match self.condition(&hyperparameters, y.to_vec()) {
@@ -611,7 +616,7 @@ impl Surrogate {
         self.replace_posterior(posterior)
     }
 
-    /// Replaces the posterior, and adapts the finite domain's sampler to its kernel.
+    /// Replaces the posterior and adapts the sampler of the finite domain to its kernel.
     fn replace_posterior(&mut self, posterior: Posterior) -> Result<(), GpError> {
         if let Some(joint) = &self.joint
             && joint.kernel() != posterior.kernel()
@@ -635,16 +640,16 @@ impl Surrogate {
 }
 
 impl SurrogateSettings {
-    /// Settings for one party's study.
+    /// Settings for a single-party study.
     ///
     /// Matérn-5/2 with one length scale per dimension, standardized outputs through Yeo–Johnson's
-    /// power transform (another by [`SurrogateSettings::with_outputs`]), exact samples and
+    /// power transform (use [`SurrogateSettings::with_outputs`] for another one), exact samples and
     /// [`HyperparameterPolicy::Scheduled`] fits with priors ℓ_j ~ LogNormal(ln(d)/2, 1) and a² ~
     /// LogNormal(0, 1).
     ///
     /// If `noisy`, the noise variance has the usual prior, LogNormal(−4, 1). Otherwise the
     /// objective always returns the same value at the same point, and σ² ~ LogNormal(ln 1e-6, 1)
-    /// from 1e-8 to 1e-3 allows for little but rounding.
+    /// from 1e-8 to 1e-3 allows for little more than rounding.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -671,14 +676,15 @@ impl SurrogateSettings {
         }
     }
 
-    /// Returns the settings with another transform of outputs, if fits are scheduled. With
-    /// [`OutputOption::None`] the outputs of several models can be compared and added.
+    /// Returns the settings with another output transform, if fits are scheduled. With
+    /// [`OutputOption::None`], the outputs of several models can be compared and added.
     #[must_use]
     pub fn with_outputs(self, option: OutputOption) -> Self {
         self.with_warpings(option.warpings())
     }
 
-    /// Returns the settings for the slack of a constraint; the transform keeps its sign.
+    /// Returns the settings for the slack of a constraint. The transform keeps the sign of the
+    /// slack.
     #[must_use]
     pub fn for_slack(self) -> Self {
         self.with_warpings(OutputOption::OF_SLACKS.to_vec())
@@ -693,22 +699,24 @@ impl SurrogateSettings {
 
     /// [`SurrogateSettings::for_study`] for a space with categories.
     ///
-    /// Length scales of their coordinates are shorter by a factor e in prior and start, as two
-    /// choices are a priori less alike than two ends of a range. Otherwise bad values of one choice
-    /// count too much against another that was hardly tried.
+    /// The length scales of categorical coordinates are shorter by a factor e, both in the prior
+    /// and at the start, because two choices are a priori less alike than the two ends of a range.
+    /// Otherwise bad values of one choice would count too much against another choice with few
+    /// trials.
     pub fn for_space(space: &Space, noisy: bool) -> Self {
         Self::for_coordinates(lengthscale_offsets(space), noisy)
     }
 
-    /// Settings for a space and the epoch of training as an additional last coordinate, with noise.
+    /// Settings for a noisy objective over a space, with the training epoch as an additional last
+    /// coordinate.
     pub fn for_trainings(space: &Space) -> Self {
         let mut offsets = lengthscale_offsets(space);
         offsets.push(0.0);
         Self::for_coordinates(offsets, true)
     }
 
-    /// [`SurrogateSettings::for_study`] with `offsets` added to the log length scales in prior and
-    /// start.
+    /// [`SurrogateSettings::for_study`] with `offsets` added to the log length scales in the prior
+    /// and at the start.
     fn for_coordinates(offsets: Vec<f64>, noisy: bool) -> Self {
         let mut settings = Self::for_study(offsets.len(), noisy);
         if let HyperparameterPolicy::Scheduled { initial, options, .. } =
@@ -734,21 +742,18 @@ impl SurrogateSettings {
     }
 }
 
-/// The values at the given indices.
+/// Returns the values at the given indices.
 fn select(places: &[usize], values: &[f64]) -> Vec<f64> {
     places.iter().map(|place| values[*place]).collect()
 }
 
-/// Offset of the log length scale of each coordinate, relative to that of a range.
+/// Offset of each coordinate's log length scale relative to that of a range.
 fn lengthscale_offsets(space: &Space) -> Vec<f64> {
     const CATEGORICAL: f64 = -1.0;
     let parameters = space.parameters().iter();
     parameters
         .flat_map(|parameter| {
-            let offset = match parameter.kind() {
-                Kind::Categorical { .. } => CATEGORICAL,
-                _ => 0.0,
-            };
+            let offset = if parameter.kind().is_ordered() { 0.0 } else { CATEGORICAL };
             std::iter::repeat_n(offset, parameter.n_coordinates())
         })
         .collect()
@@ -761,7 +766,7 @@ mod tests {
     use super::*;
     use crate::Source;
 
-    /// If 19 in 20 points meet a constraint, nearly all points next to its bound are in the chosen
+    /// If 19 of 20 points meet a constraint, nearly all points next to its bound are in the chosen
     /// subset.
     #[test]
     fn the_slacks_next_to_the_bound_are_chosen() {

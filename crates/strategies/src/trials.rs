@@ -1,4 +1,4 @@
-//! The points tried so far, and their effect on the next query.
+//! The points tried so far and their effect on the next query.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,15 @@ use fedbo_streams::Stream;
 use crate::domain::Candidates;
 use crate::{Domain, Observation, Proposal, Source, StrategyError};
 
-/// The rule for a best candidate that was already evaluated or is running.
+/// Rule for a best candidate that was already evaluated or is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// Evaluate it again: the objective is noisy.
+    /// Evaluate it again, because the objective is noisy.
     Allow,
-    /// Take the next best local maximum that is new, or a uniformly random point if there is none.
+    /// Take the next best local maximum that is new. If there is none, take a uniformly random
+    /// point.
     Avoid,
-    /// Take a uniformly random point at once, as in the authors' code.
+    /// Take a uniformly random point immediately, as in the authors' code.
     Randomize,
 }
 
@@ -26,12 +27,12 @@ impl Repeats {
     }
 }
 
-/// Half the side of the box around a failed trial that is not queried again, as a share of √d.
+/// Half the side of the box around a failed trial that is not queried again, as a fraction of √d.
 const FAILED_RADIUS: f64 = 0.01;
 
 /// The points of the domain that were tried, and the rule for repeating them.
 ///
-/// Two points are the same if their snapped coordinates are.
+/// Two points are equal if their snapped coordinates are equal.
 #[derive(Clone, Debug)]
 pub(crate) struct Trials {
     domain: Domain,
@@ -43,7 +44,7 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    /// No trials yet.
+    /// Creates an empty set of trials.
     ///
     /// # Errors
     /// If a finite domain is empty or has a coordinate that is not finite.
@@ -64,7 +65,7 @@ impl Trials {
         &self.domain
     }
 
-    /// Number of told trials, including failed ones.
+    /// Number of finished trials, including failed ones.
     pub(crate) fn n_told(&self) -> usize {
         self.n_told
     }
@@ -96,7 +97,7 @@ impl Trials {
         }
     }
 
-    /// Snapped coordinates as bit patterns, so that exact equality can be hashed.
+    /// Returns the bit patterns of the snapped coordinates, so that exact equality can be hashed.
     fn key(&self, unit: &[f64]) -> Vec<u64> {
         let bits = |unit: &[f64]| unit.iter().map(|v| (v + 0.0).to_bits()).collect();
         match &self.domain {
@@ -113,15 +114,15 @@ pub(crate) struct Open<'a> {
     running: Points,
 }
 
-/// Half the side of the crowding box around a candidate, as a share of the space's side.
+/// Half the side of the crowding box around a candidate, as a fraction of the side of the space.
 const CROWD_RADIUS: f64 = 0.02;
-/// Number of running trials in the crowding box that exclude a candidate.
+/// Number of running trials in the crowding box at which a candidate is excluded.
 const CROWD: usize = 2;
-/// Number of random points drawn if the best candidates are crowded; the point farthest from all
+/// Number of random points drawn if the best candidates are crowded. The point farthest from all
 /// trials is taken.
 const N_SPREAD: usize = 64;
 
-/// Random points that are tried before a discrete space is enumerated.
+/// Number of random points tried before a discrete space is enumerated.
 const N_RANDOM_TRIES: usize = 1000;
 
 impl Open<'_> {
@@ -131,13 +132,13 @@ impl Open<'_> {
         !self.trials.used.contains(&key) && !self.pending.contains(&key)
     }
 
-    /// Returns true if the point may be queried, by the rule for repeats and away from failures.
+    /// Returns true if the rule for repeats allows the point and it is away from failures.
     pub(crate) fn accepts(&self, unit: &[f64]) -> bool {
         !self.near_failed(unit) && (self.may_repeat() || self.is_new(unit))
     }
 
-    /// Returns true if the point was not tried, is not running, and lies away from failures;
-    /// ignores the rule for repeats.
+    /// Returns true if the point was not tried, is not running, and is away from failures. Ignores
+    /// the rule for repeats.
     pub(crate) fn is_untried(&self, unit: &[f64]) -> bool {
         !self.near_failed(unit) && self.is_new(unit)
     }
@@ -146,8 +147,9 @@ impl Open<'_> {
         self.trials.repeats == Repeats::Allow
     }
 
-    /// Returns true if enough trials of a study without noise run near the point. A model that is
-    /// certain of a maximum would otherwise send all workers there, where they learn the same.
+    /// Returns true if a noise-free study already runs enough trials near the point. Otherwise a
+    /// model that is certain of a maximum would send all workers there, and they would all learn
+    /// the same.
     fn is_crowded(&self, unit: &[f64]) -> bool {
         let is_of_study = matches!(self.trials.domain, Domain::Space(_));
         if !is_of_study || self.trials.repeats != Repeats::Avoid {
@@ -158,7 +160,7 @@ impl Open<'_> {
         self.running.rows().filter(is_beside).nth(CROWD - 1).is_some()
     }
 
-    /// The points of all trials, told and running.
+    /// Returns the points of all finished and running trials.
     fn known(&self) -> Points {
         let mut known = self.running.clone();
         let mut unit = Vec::with_capacity(known.dim());
@@ -170,14 +172,14 @@ impl Open<'_> {
         known
     }
 
-    /// Picks the best candidate that may be queried by the rule for repeats.
+    /// Picks the best candidate that the rule for repeats allows.
     ///
-    /// Candidates near failed trials are always skipped. In a study without noise, a candidate near
-    /// two running trials is skipped as well. If no candidate is left, a random point is taken, far
-    /// from all trials if some are running and repeats are not allowed.
+    /// Candidates near failed trials are always skipped. In a noise-free study, a candidate near
+    /// two running trials is also skipped. If no candidate is left, a random point is taken. It is
+    /// far from all trials if some are running and repeats are not allowed.
     ///
     /// # Errors
-    /// If nothing is left.
+    /// If no point is left.
     pub(crate) fn pick(
         &self,
         candidates: Candidates,
@@ -205,10 +207,10 @@ impl Open<'_> {
         }
     }
 
-    /// A uniformly random point that may be queried.
+    /// Returns a uniformly random point that may be queried.
     ///
     /// # Errors
-    /// If every point of a discrete domain is used up.
+    /// If a discrete domain is exhausted.
     pub(crate) fn random(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         match &self.trials.domain {
             Domain::Finite(points) => self.random_of(points, stream),
@@ -217,11 +219,11 @@ impl Open<'_> {
         }
     }
 
-    /// Returns the one of `n` random points that may be queried that is farthest from its nearest
-    /// neighbour among `known` and failed points.
+    /// Draws `n` random points that may be queried and returns the one farthest from its nearest
+    /// neighbour among `known` and the failed points.
     ///
     /// # Errors
-    /// As [`Open::random`].
+    /// Same as [`Open::random`].
     pub(crate) fn random_away(
         &self,
         known: &Points,
@@ -244,8 +246,8 @@ impl Open<'_> {
         Ok(best)
     }
 
-    /// A uniformly random choice among the points that may still be queried; among new points near
-    /// failures if there are no others.
+    /// Chooses uniformly at random among the points that may still be queried, or among new points
+    /// near failures if there are no others.
     fn random_of(&self, points: &Points, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         let mut usable: Vec<&[f64]> = points.rows().filter(|unit| self.accepts(unit)).collect();
         if usable.is_empty() {
@@ -257,10 +259,10 @@ impl Open<'_> {
         Ok(usable[stream.below(usable.len())].to_vec())
     }
 
-    /// A point that is new and not near a failure.
+    /// Returns a random point that is new and not near a failure.
     ///
-    /// If none is found by chance: a usable point of the enumerated discrete space, a point near a
-    /// failure, or an evaluated point, in this order.
+    /// If random draws find none, returns a usable point of the enumerated discrete space, a point
+    /// near a failure, or an evaluated point, in this order of preference.
     fn random_in_space(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         let domain = &self.trials.domain;
         let (mut evaluated, mut near_failure) = (None, None);
@@ -279,7 +281,7 @@ impl Open<'_> {
         {
             return Ok(unit);
         }
-        // // Every point was tried or failed, so any point is as good as another.
+        // Every point was tried or failed, so any point is as good as another.
         Ok(near_failure.or(evaluated).unwrap_or_else(|| domain.random(stream)))
     }
 
@@ -301,7 +303,7 @@ impl Open<'_> {
         }
     }
 
-    /// Returns true if the point lies near a failed trial.
+    /// Returns true if the point is near a failed trial.
     fn near_failed(&self, unit: &[f64]) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
         let radius = match self.trials.domain {
@@ -315,7 +317,7 @@ impl Open<'_> {
     }
 }
 
-/// A finite domain needs a point, and finite coordinates.
+/// Checks that a finite domain has at least one point and only finite coordinates.
 fn check_finite_domain(points: &Points) -> Result<(), StrategyError> {
     let fail = |value: String| {
         Err(StrategyError::setting(

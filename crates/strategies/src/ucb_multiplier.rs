@@ -1,4 +1,4 @@
-//! β_t: the factor of a posterior's standard deviation.
+//! β_t: the multiplier of the posterior standard deviation.
 
 use std::f64::consts::PI;
 use std::fmt;
@@ -10,18 +10,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{StrategyError, information_gain_bound};
 
-/// Schedule of β_t, the factor of the standard deviation.
+/// Schedule of β_t, the multiplier of the standard deviation.
 ///
-/// In files and stored definitions a constant is a number, a schedule with parameters a table of
-/// them, and a schedule without parameters its name.
+/// In files and stored definitions, a constant is a number, a schedule with parameters is a table
+/// of them, and a schedule without parameters is its name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum UcbMultiplier {
-    /// The same at every step; 1 in the papers' experiments (FTS section 5).
+    /// The same value at every step; 1 in the papers' experiments (FTS section 5).
     Constant(f64),
-    /// β_t = B + σ √(2(γ_{t−1} + 1 + ln(4/δ))) (FTS Theorem 1), with γ_{t−1} by [`information_gain_bound`].
+    /// β_t = B + σ √(2(γ_{t−1} + 1 + ln(4/δ))) (FTS Theorem 1), with γ_{t−1} from
+    /// [`information_gain_bound`].
     Theorem1 {
-        /// B, a bound on the objective's norm in the kernel's space, in the surrogate's units.
+        /// B, a bound on the norm of the objective in the kernel's RKHS, in the surrogate's units.
         norm_bound: f64,
         /// δ in (0, 1).
         failure_prob: f64,
@@ -34,24 +35,24 @@ pub enum UcbMultiplier {
         /// δ in (0, 1).
         failure_prob: f64,
     },
-    /// β_t = 0.2 d ln 2t, without a root: the schedule of the authors' code of BO-BOS, which
-    /// explores more for d > 1.
+    /// β_t = 0.2 d ln 2t, without a square root: the schedule of the authors' code for BO-BOS,
+    /// which explores more for d > 1.
     #[serde(serialize_with = "logarithmic_square")]
     LogarithmicSquare,
-    /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015), and of the thesis'
-    /// experiments.
+    /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015) and of the
+    /// experiments in the thesis.
     #[serde(serialize_with = "logarithmic")]
     Logarithmic,
 }
 
 impl UcbMultiplier {
-    /// Accepted forms in a file, for messages.
+    /// The forms accepted in a file, for error messages.
     pub const FORMS: &str = "a number, or { norm_bound = .., failure_prob = .. }";
 
     /// Checks the parameters.
     ///
     /// # Errors
-    /// If one is out of range.
+    /// If a parameter is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let fail = |name, value: f64, expected| Err(StrategyError::setting(name, value, expected));
         match self {
@@ -73,8 +74,8 @@ impl UcbMultiplier {
         }
     }
 
-    /// β_t for step t = `step` ≥ 1, with the surrogate's kernel and noise variance and points that
-    /// cover the domain.
+    /// Returns β_t for step t = `step` ≥ 1, given the surrogate's kernel and noise variance and
+    /// points that cover the domain.
     pub fn at(self, step: u64, kernel: &Kernel, noise_variance: f64, candidates: &Points) -> f64 {
         #[expect(
             clippy::cast_precision_loss,
@@ -94,7 +95,8 @@ impl UcbMultiplier {
                 (0.2 * count(kernel.dim() as u64) * (2.0 * count(step.max(1))).ln()).sqrt()
             }
             Self::Theorem1 { norm_bound, failure_prob } => {
-                // γ_n is over sets of points, so it does not grow beyond the set of all points.
+                // γ_n is a maximum over sets of points, so it does not grow beyond the set of all
+                // points.
                 let n = usize::try_from(step.saturating_sub(1))
                     .unwrap_or(usize::MAX)
                     .min(candidates.len());
@@ -205,7 +207,7 @@ mod tests {
         assert!(multiplier.at(1_000_000_000, &kernel, 0.01, &points).is_finite());
     }
 
-    /// Computed by hand: 2 ln(100·9·π²/0.2) at t = 3, and 0.2·2·ln 10 at t = 5 in two dimensions.
+    /// By hand: 2 ln(100·9·π²/0.2) at t = 3, and 0.2·2·ln 10 at t = 5 in two dimensions.
     #[test]
     fn schedules_without_a_gain_are_the_published_ones() {
         let kernel = Kernel::isotropic(Family::Matern52, 2, 0.2, 1.0).unwrap();

@@ -1,4 +1,4 @@
-//! Tests robust meta-learning against its theorem's text and independent computations (thesis
+//! Tests robust meta-learning against the text of its theorem and independent computations (thesis
 //! chapter 7).
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(clippy::float_cmp, reason = "these values are set and copied, not computed")]
@@ -42,14 +42,14 @@ fn grid(n: usize) -> Points {
     Points::from_rows(1, (0..n).map(|i| [i as f64 / (n - 1) as f64]))
 }
 
-/// A draw of the prior at all points of a grid.
+/// Draws from the prior at all points of a grid.
 fn draw(points: &Points, stream: &mut Stream) -> Vec<f64> {
     let prior = Posterior::new(kernel(), NOISE_VARIANCE, Points::new(1), Vec::new()).unwrap();
     prior.sample_dense(points, 1.0, stream).unwrap()
 }
 
 /// Returns `n` noisy observations of `values` plus U[−gap, gap] at random points, and the largest
-/// shift among them.
+/// of the shifts.
 fn task(
     name: &str,
     points: &Points,
@@ -88,7 +88,7 @@ fn settings(domain_size: Option<usize>) -> RmGpUcbSettings {
     }
 }
 
-/// Runs a strategy on values of a grid; returns the indices of its proposals.
+/// Runs a strategy on values of a grid. Returns the indices of its proposals.
 fn run(
     strategy: &mut dyn Strategy,
     points: &Points,
@@ -98,10 +98,10 @@ fn run(
 ) -> Vec<usize> {
     let mut chosen = Vec::new();
     for step in 0..n as u64 {
-        let mut stream = seed.stream(Purpose::Proposal, step, 0);
+        let mut stream = seed.stream(Purpose::PROPOSAL, step, 0);
         let proposal = strategy.ask(&Points::new(1), &mut stream).unwrap();
         let index = points.rows().position(|x| x == proposal.unit).unwrap();
-        let noise = seed.stream(Purpose::ObservationNoise, step, 0).normal();
+        let noise = seed.stream(Purpose::OBSERVATION_NOISE, step, 0).normal();
         chosen.push(index);
         strategy
             .tell(&[Observation::new(
@@ -114,9 +114,9 @@ fn run(
     chosen
 }
 
-/// Lemma 7.1 with δ = δ' = 0.1: in at least 80 % of simulated runs every bound holds at all 10
-/// steps. A bound of 0.35 times the lemma's would fail the test, and the bounds exceed the gaps by
-/// less than 8 on average, so they are not vacuous.
+/// Lemma 7.1 with δ = δ' = 0.1: in at least 80 % of simulated runs, every bound holds at all 10
+/// steps. Bounds of 0.35 times the lemma's would fail the test. The bounds exceed the gaps by less
+/// than 8 on average, so they are not vacuous.
 #[test]
 fn gap_bounds_hold_with_the_stated_probability() {
     let points = grid(40);
@@ -124,7 +124,7 @@ fn gap_bounds_hold_with_the_stated_probability() {
     const RUNS: u64 = 100;
     for number in 0..RUNS {
         let seed = Seed::new(number);
-        let mut stream = seed.stream(Purpose::Problem, 0, 0);
+        let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
         let values = draw(&points, &mut stream);
         let drawn: Vec<(MetaTask, f64)> = [0.05, 1.0, 4.0]
             .iter()
@@ -157,8 +157,8 @@ fn gap_bounds_hold_with_the_stated_probability() {
     assert!(excess / n_bounds < 8.0, "{}", excess / n_bounds);
 }
 
-/// Computes max(|y − U|, |y − L|), its largest value and its mean over the inputs, and the noise
-/// term literally by the formulas.
+/// Computes max(|y − U|, |y − L|), its maximum and its mean over the inputs, and the noise term
+/// directly from the formulas.
 #[test]
 fn gap_bounds_are_the_formula() {
     let points = grid(30);
@@ -203,8 +203,9 @@ fn objective(weights: &[f64], losses: &[f64], eta: f64) -> f64 {
     terms.map(|(w, l)| w * l + if *w > 0.0 { w * w.ln() / eta } else { 0.0 }).sum()
 }
 
-/// Minimizes thesis eq. (7.3) over the simplex by moving weight between pairs, each time by golden
-/// section. The objective is convex, so this converges to the minimum. The closed form is not used.
+/// Minimizes thesis eq. (7.3) over the simplex by moving weight between pairs, each time by a
+/// golden-section search. The objective is convex, so this converges to the minimum. The closed
+/// form is not used.
 fn minimized(losses: &[f64], eta: f64) -> Vec<f64> {
     let n = losses.len();
     let mut weights = vec![1.0 / n as f64; n];
@@ -269,14 +270,14 @@ fn weights_solve_the_regularized_problem() {
     assert_eq!(uniform.weights(), [0.25; 4]);
 }
 
-/// One task equals the target, the other is unrelated: the first gets nearly all weight, the share
-/// never grows, and the best point is found at once.
+/// One task equals the target, and the other is unrelated. The first task gets nearly all of the
+/// weight, the share never grows, and the best point is found immediately.
 #[test]
 fn a_task_like_the_target_is_trusted_and_an_unrelated_one_is_not() {
     let points = grid(60);
     for number in 0..5 {
         let seed = Seed::new(number);
-        let mut stream = seed.stream(Purpose::Problem, 0, 0);
+        let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
         let (values, other) = (draw(&points, &mut stream), draw(&points, &mut stream));
         let same = task("same", &points, &values, (60, 0.0), &mut stream).0;
         let unrelated = task("unrelated", &points, &other, (60, 0.0), &mut stream).0;
@@ -287,7 +288,7 @@ fn a_task_like_the_target_is_trusted_and_an_unrelated_one_is_not() {
         assert_eq!(strategy.transfer().unwrap().meta_share, 1.0);
         let mut found = Vec::new();
         for step in 0..20 {
-            found.extend(run(&mut strategy, &points, &values, 1, seed.child(Purpose::Run, step)));
+            found.extend(run(&mut strategy, &points, &values, 1, seed.child(Purpose::RUN, step)));
             let transfer = strategy.transfer().unwrap();
             assert!(transfer.meta_share <= 0.7 * share);
             share = transfer.meta_share;
@@ -301,13 +302,13 @@ fn a_task_like_the_target_is_trusted_and_an_unrelated_one_is_not() {
     }
 }
 
-/// Computes the acquisition of eq. (7.1) point by point, from posteriors independent of the
-/// strategy.
+/// Computes the acquisition function of eq. (7.1) point by point, from posteriors that do not
+/// depend on the strategy.
 #[test]
 fn the_query_maximizes_the_mixture() {
     let points = grid(50);
     let seed = Seed::new(3);
-    let mut stream = seed.stream(Purpose::Problem, 0, 0);
+    let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
     let values = draw(&points, &mut stream);
     let tasks = [0.1, 2.0].map(|gap| task("task", &points, &values, (10, gap), &mut stream).0);
     let posteriors = tasks.each_ref().map(|task| {
@@ -329,20 +330,20 @@ fn the_query_maximizes_the_mixture() {
             transfer.meta_share * meta + (1.0 - transfer.meta_share) * bound(&own, beta, x)
         };
         let best = points.rows().map(value).fold(f64::NEG_INFINITY, f64::max);
-        let chosen = run(&mut strategy, &points, &values, 1, seed.child(Purpose::Run, t.into()))[0];
+        let chosen = run(&mut strategy, &points, &values, 1, seed.child(Purpose::RUN, t.into()))[0];
         assert!((value(points.row(chosen)) - best).abs() < 1e-9, "query {t}");
         let told = strategy.surrogate().unwrap().outputs().last().copied().unwrap();
         own.append(points.row(chosen), told).unwrap();
     }
 }
 
-/// Without a share for meta-tasks it is GP-UCB: after many queries both choose the same point on
-/// the same data.
+/// Without a share for meta-tasks, this is GP-UCB: after many queries, both choose the same point
+/// on the same data.
 #[test]
 fn when_the_share_is_gone_it_is_gp_ucb() {
     let points = grid(50);
     let seed = Seed::new(4);
-    let mut stream = seed.stream(Purpose::Problem, 0, 0);
+    let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
     let values = draw(&points, &mut stream);
     let tasks = [task("task", &points, &values, (10, 3.0), &mut stream).0];
     let sampler = Arc::new(JointSampler::new(kernel(), points.clone()).unwrap());
@@ -400,8 +401,8 @@ fn observations(n: u64, failed: u64) -> Vec<Observation> {
         .collect()
 }
 
-/// On every scale, with scheduled fits, failures and an initial design: weights and query are a
-/// function of the order of observations, independent of batches.
+/// On every scale, with scheduled fits, failures and an initial design, the weights and the query
+/// depend only on the order of the observations, not on how they are batched.
 #[test]
 fn beliefs_do_not_depend_on_how_tellings_are_batched() {
     let (space, tasks) = branch(3);
@@ -437,8 +438,8 @@ fn beliefs_do_not_depend_on_how_tellings_are_batched() {
     }
 }
 
-/// The initial design gives one estimate for the weights and none for the share, or is not used at
-/// all.
+/// The initial design gives one estimate for the weights and none for the share, or it is not used
+/// at all.
 #[test]
 fn an_initial_design_weighs_if_it_is_to() {
     let (space, tasks) = branch(2);
@@ -456,7 +457,7 @@ fn an_initial_design_weighs_if_it_is_to() {
     }
 }
 
-/// Running trials: proposals of one batch differ from each other.
+/// With running trials, the proposals of a batch differ from each other.
 #[test]
 fn running_trials_are_not_proposed_again() {
     let (space, tasks) = branch(2);
@@ -471,8 +472,8 @@ fn running_trials_are_not_proposed_again() {
     }
 }
 
-/// Levels: a shifted copy of the target is far away on the common scale; on its own scale it equals
-/// the target.
+/// A shifted copy of the target is far away on the common scale, and equal to the target on its own
+/// scale.
 #[test]
 fn a_shifted_copy_is_far_on_the_common_scale_only() {
     let (space, mut tasks) = branch(1);
@@ -518,12 +519,12 @@ fn what_cannot_be_modelled_is_refused() {
     assert!(RmGpTs::new(domain(), &tasks, thompson, Seed::new(1)).is_err());
 }
 
-/// RM-GP-TS queries the meta-tasks with probability ν_t, and one of them by its weight.
+/// RM-GP-TS queries the meta-tasks with probability ν_t, and chooses one of them by its weight.
 #[test]
 fn sampling_asks_the_meta_tasks_by_their_share() {
     let points = grid(40);
     let seed = Seed::new(5);
-    let mut stream = seed.stream(Purpose::Problem, 0, 0);
+    let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
     let values = draw(&points, &mut stream);
     let tasks = [task("task", &points, &values, (10, 0.1), &mut stream).0];
     let settings = RmGpTsSettings {
@@ -578,9 +579,9 @@ fn a_warm_start_tries_the_tasks_best_points_first() {
     assert_eq!(next.source, Source::Own);
 }
 
-/// One task is a million times as large, one has a single penalty, one is at another level, or the
-/// target is a million times as large as every task: the target is still optimized, and the odd
-/// task is dropped. (With the pooled scale of [`OutputScale::Common`] the first two permanently
+/// One task is a million times as large, one has a single penalty, or one is at another level, or
+/// the target is a million times as large as every task. The target is still optimized, and the odd
+/// task is dropped. (With the pooled scale of [`OutputScale::Common`], the first two permanently
 /// mask the target's own differences.)
 #[test]
 fn no_scale_of_a_task_hides_the_target() {

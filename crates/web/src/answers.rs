@@ -9,7 +9,7 @@ pub(crate) const SVG: &str = "image/svg+xml";
 /// Content type of PNG.
 pub(crate) const PNG: &str = "image/png";
 
-/// Returns a response of a content type, marked as not to be cached.
+/// Returns a response with a content type, marked as not cacheable.
 pub(crate) fn typed(kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     let headers = response.headers_mut();

@@ -1,8 +1,8 @@
-//! Servers for browsers and thin workers: the dashboard, the pages of a coordinator's operator, and
-//! `fedbo serve`.
+//! Servers for browsers and thin workers: the dashboard, the pages for a coordinator's operator,
+//! and `fedbo serve`.
 //!
-//! The documents that they show are those of `fedbo-documents`. Starting a server is a command of
-//! `fedbo-cli`.
+//! The documents that they serve are defined in `fedbo-documents`. The commands that start the
+//! servers are in `fedbo-cli`.
 
 mod answers;
 pub mod dashboard;

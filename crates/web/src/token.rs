@@ -1,5 +1,5 @@
-//! Tokens: secrets in addresses and headers, compared in constant time, and stored in owner-only
-//! files if they outlive a server.
+//! Tokens: secrets in URLs and headers, compared in constant time. Tokens that outlive a server are
+//! stored in files that only their owner can access.
 
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ impl Token {
     /// Creates a random token of 160 bits.
     ///
     /// # Errors
-    /// If the system has no randomness.
+    /// Fails if the system cannot provide random bytes.
     pub fn new() -> Result<Self, BadInput> {
         let mut bytes = [0; 20];
         getrandom::fill(&mut bytes).map_err(|error| {
@@ -27,19 +27,19 @@ impl Token {
         Ok(Self(letters(&bytes)))
     }
 
-    /// The token as text.
+    /// Returns the token as text.
     pub fn text(&self) -> &str {
         &self.0
     }
 
     /// Derives a secret of `n_bytes` bytes (at most 32) for a purpose. The token cannot be
-    /// recovered from it.
+    /// recovered from the secret.
     pub fn derived(&self, purpose: &str, n_bytes: usize) -> Self {
         let whole: [u8; 32] = Sha256::digest(format!("fedbo {purpose}\0{}", self.0)).into();
         Self(letters(&whole[..n_bytes.min(whole.len())]))
     }
 
-    /// Compares in constant time.
+    /// Compares with the given text in constant time.
     pub fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
@@ -50,15 +50,15 @@ fn letters(bytes: &[u8]) -> String {
     data_encoding::BASE32_NOPAD.encode(bytes).to_lowercase()
 }
 
-/// Minimum characters of a token: 160 bits in the alphabet of fedbo's own tokens.
+/// Minimum number of characters in a token: 160 bits in the alphabet of fedbo's own tokens.
 const CHARS_MIN: usize = 32;
-/// Maximum bytes of the file.
+/// Maximum size of the file in bytes.
 const BYTES_MAX: u64 = 1024;
 
-/// Reads the token from a file; creates the file with a new token if absent.
+/// Reads the token from a file. Creates the file with a new token if it does not exist.
 ///
 /// # Errors
-/// If others may read the file, it holds no token, or the system refuses access.
+/// Fails if other users can read the file, it contains no token, or the system denies access.
 pub fn kept_token(path: &Path) -> Result<Token, BadInput> {
     let refused = |error: std::io::Error| BadInput(format!("{}: {error}", path.display()));
     let opened = match std::fs::File::open(path) {

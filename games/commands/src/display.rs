@@ -1,5 +1,5 @@
 //! Display of a running game: a table that grows by one row per round, and the terminal prompt for
-//! moves by hand.
+//! moves made by hand.
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead as _, IsTerminal};
@@ -13,18 +13,18 @@ use fedbo_console as console;
 use fedbo_console::text::one_line;
 use fedbo_console::text::{self, shown};
 
-/// Maximum characters of an action.
+/// Maximum number of characters of an action.
 const ACTION_CHARS: usize = 30;
-/// Column width of a payoff and of a mean.
+/// Column width of a payoff or mean, in characters.
 const PAYOFF_CHARS: usize = 12;
-/// Characters per line if there is no terminal.
+/// Characters per line if output is not a terminal.
 const LINE_CHARS: usize = 120;
 
 /// Shows rounds on standard error.
 pub(crate) struct GameDisplay {
     n_rounds: usize,
     n_initial: usize,
-    /// The game's file, quoted for a shell.
+    /// The path of the game file, quoted for a shell.
     word: String,
     players: Vec<PlayerColumns>,
     rounds: RefCell<Vec<RoundRecord>>,
@@ -124,7 +124,7 @@ impl GameDisplay {
         line
     }
 
-    /// Starts to read lines from the terminal, if there is one.
+    /// Starts reading lines from the terminal, if there is one.
     fn listen(&self) -> bool {
         let mut lines = self.lines.borrow_mut();
         if lines.is_none() && std::io::stdin().is_terminal() {
@@ -182,7 +182,7 @@ impl GameObserver for GameDisplay {
             _ => "a random action is used",
         };
         console::note(&format!(
-            "warning: round {round}: no action of {}: {}; {what}",
+            "warning: round {round}: no action from {}: {}; {what}",
             self.players[substitute.player].name,
             one_line(&substitute.because)
         ));
@@ -212,7 +212,7 @@ impl GameObserver for GameDisplay {
     }
 }
 
-/// Parses a move from words NAME=VALUE; for a single parameter the value alone suffices.
+/// Parses a move from NAME=VALUE words. For a single parameter, the value is sufficient.
 pub(crate) fn parse_move<'a>(
     space: &Space,
     words: impl IntoIterator<Item = &'a str>,
@@ -250,7 +250,7 @@ fn short(point: &Point) -> String {
     entries.collect::<Vec<_>>().join(" ")
 }
 
-/// Cuts a text to `width` characters.
+/// Truncates a text to `width` characters.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -259,7 +259,7 @@ fn cut(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// Formats a payoff with five digits. Adding 0.0 avoids "-0".
+/// Formats a payoff with five digits. Adding 0.0 prevents "-0".
 fn payoff_text(value: f64) -> String {
     text::digits(value + 0.0, 5)
 }

@@ -1,6 +1,6 @@
-//! The commands `fedbo play` and `fedbo game`, with a game's results and pictures.
+//! The commands `fedbo play` and `fedbo game`, and the results and pictures of a game.
 //!
-//! The program `fedbo` has them if it is built with its feature `games`.
+//! The program `fedbo` includes them if it is built with the feature `games`.
 
 mod display;
 mod game;
@@ -17,7 +17,7 @@ use std::error::Error;
 use fedbo_console::Exit;
 use fedbo_play::PlayError;
 
-/// Returns the exit code of an error of a game; `None` for other errors.
+/// Returns the exit code for a game error; `None` for other errors.
 #[must_use]
 pub fn exit_of(error: &(dyn Error + 'static)) -> Option<Exit> {
     Some(match error.downcast_ref()? {

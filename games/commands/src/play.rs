@@ -51,8 +51,7 @@ impl Play {
             Some(out) => out.clone(),
             None => PathBuf::from("results").join(&file.definition.name),
         };
-        // A rejected file must leave nothing behind: inspect existing data before creating
-        // anything.
+        // A rejected file must leave nothing behind: check existing data before creating anything.
         let open = |path: &PathBuf| file.open_record(path);
         let known = match &file.storage {
             Some(path) if path.exists() => Some(open(path)?),
@@ -72,7 +71,7 @@ impl Play {
         let mut referee = Referee::new(record)?;
         let word = quoted(&self.file.display().to_string());
         console::remark(&beginning(&file, &referee));
-        // Players that tell moves need to know a number of rounds that differs from the file's.
+        // Players that submit moves need `--rounds` too if it differs from the file.
         let told_to = match self.rounds {
             Some(rounds) => format!("{word} --rounds {rounds}"),
             None => word.clone(),
@@ -98,7 +97,7 @@ impl Play {
             }
             Err(error) => {
                 if is_failure(&error) {
-                    console::note(&format!("the game ends after {kept}, which are kept; {way}"));
+                    console::note(&format!("the game stopped after {kept}, which are kept; {way}"));
                 }
                 Err(error.into())
             }
@@ -109,7 +108,7 @@ impl Play {
         let is_by_hand = |mover: &MoveSource| matches!(mover, MoveSource::ByHand { .. });
         if file.movers.iter().any(is_by_hand) && !std::io::stdin().is_terminal() {
             return Err(BadInput(format!(
-                "{}: moves that are told by hand need a record in a file, or a terminal; {}",
+                "{}: moves made by hand need a record in a file, or a terminal; {}",
                 self.file.display(),
                 persistence_hint(file)
             ))
@@ -158,7 +157,7 @@ impl Play {
         Ok(())
     }
 
-    /// Returns the command line to continue.
+    /// Returns the command line that continues the game.
     fn again(&self, word: &str) -> String {
         let mut text = format!("fedbo play {word}");
         if let Some(rounds) = self.rounds {
@@ -171,8 +170,7 @@ impl Play {
     }
 }
 
-/// Returns true for a failure of a player or of the payoffs. Such a failure is visible in the
-/// record.
+/// Returns true if a player or the payoffs failed. Such a failure is visible in the record.
 fn is_failure(error: &PlayError) -> bool {
     matches!(
         error,
@@ -208,13 +206,13 @@ fn check_results(folder: &std::path::Path, file: &GameFile) -> anyhow::Result<()
         return Ok(());
     }
     Err(BadInput(format!(
-        "{} holds the results of something else; name another folder with --out",
+        "{} contains other results; choose another folder with --out",
         folder.display()
     ))
     .into())
 }
 
-/// Line about the start of this run.
+/// Formats the line that announces this run.
 fn beginning(file: &GameFile, referee: &Referee) -> String {
     let definition = referee.course().definition();
     let players: Vec<String> = definition

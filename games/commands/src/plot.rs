@@ -10,11 +10,11 @@ use fedbo_report::ReportError;
 use crate::game::Kept;
 use crate::results::write_pictures;
 
-/// Draws the rounds so far of the game of a file, into `out` or `results/NAME`; returns the pictures'
-/// paths.
+/// Draws the rounds played so far of the game in a file, into `out` or `results/NAME`, and returns
+/// the paths of the pictures.
 ///
 /// # Errors
-/// If the game's file or record cannot be used, no round has been played, or the pictures cannot be
+/// If the game file or record cannot be used, no round has been played, or the pictures cannot be
 /// written.
 pub fn plot(file: &Path, out: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
     let kept = Kept::new(file)?;

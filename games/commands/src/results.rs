@@ -1,4 +1,4 @@
-//! Results of a game: `results.csv`, pictures and the players' payoffs.
+//! Results of a game: `results.csv`, the pictures, and the players' payoffs.
 
 use std::path::{Path, PathBuf};
 
@@ -30,18 +30,18 @@ fn payoffs(rounds: &[RoundRecord], player: usize) -> Vec<Option<f64>> {
     rounds.iter().map(|round| round.payoffs[player]).collect()
 }
 
-/// Mean payoff; `None` if the player has none.
+/// Returns a player's mean payoff; `None` if it has no payoffs.
 pub(crate) fn mean(rounds: &[RoundRecord], player: usize) -> Option<f64> {
     mean_of(&payoffs(rounds, player))
 }
 
-/// Writes results.csv and the pictures; returns the pictures' paths.
+/// Writes `results.csv` and the pictures, and returns the paths of the pictures.
 pub(crate) fn write_all(folder: &Path, course: &GameHistory) -> Result<Vec<PathBuf>, ReportError> {
     write_results(folder, course)?;
     write_pictures(folder, course)
 }
 
-/// Writes the pictures; returns their paths.
+/// Writes the pictures and returns their paths.
 pub(crate) fn write_pictures(
     folder: &Path,
     course: &GameHistory,
@@ -55,8 +55,8 @@ pub(crate) fn write_pictures(
 
 /// Writes one row per round and player.
 ///
-/// Each row has all actions of its round, in columns PLAYER.PARAMETER. Random rounds have
-/// iterations up to 0.
+/// Each row contains all actions of its round, in columns PLAYER.PARAMETER. Random rounds have
+/// iterations ≤ 0.
 fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError> {
     let definition = course.definition();
     let mut parameters = Vec::new();
@@ -102,8 +102,7 @@ fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError>
     staged.promote(&mut writer)
 }
 
-/// Returns the source of an action: `initial` in the random rounds, otherwise the player's way of
-/// playing.
+/// Returns the source of an action: `initial` in the random rounds, otherwise the player's method.
 fn source(course: &GameHistory, index: usize, player: usize) -> String {
     use fedbo_play::ActionSource;
     let definition = course.definition();

@@ -3,7 +3,7 @@
 use fedbo_gp::GpError;
 use fedbo_optim::OptimError;
 
-/// Reason why a game, a round or a player is refused, or a decision failed. Players count from 0.
+/// A game, a round or a player was refused, or a decision failed. Players count from 0.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GameError {
     /// A game has fewer than two players.
@@ -12,13 +12,13 @@ pub enum GameError {
         /// Number of action sets.
         found: usize,
     },
-    /// An action set has no action, or no coordinate.
+    /// An action set has no actions or no coordinates.
     #[error("player {player} has no action")]
     NoAction {
         /// The player.
         player: usize,
     },
-    /// An action of a finite set lies outside the unit cube.
+    /// An action of a finite set is outside the unit cube.
     #[error("action {index} of player {player} does not lie in the unit cube")]
     OutsideCube {
         /// The player.
@@ -26,12 +26,12 @@ pub enum GameError {
         /// The index of the action.
         index: usize,
     },
-    /// A number of players, actions, payoffs or probabilities does not fit.
+    /// The number of players, actions, payoffs or probabilities is wrong.
     #[error("{what}: {found}, expected {expected}")]
     Count {
-        /// The quantity that is counted.
+        /// The counted quantity.
         what: &'static str,
-        /// The number found.
+        /// The actual number.
         found: usize,
         /// The expected number.
         expected: usize,
@@ -61,7 +61,7 @@ pub enum GameError {
     /// There is no such player.
     #[error("player {player} of {n_players}, counted from 0")]
     UnknownPlayer {
-        /// The number of the player that was given.
+        /// The given player number.
         player: usize,
         /// The number of players.
         n_players: usize,
@@ -73,25 +73,25 @@ pub enum GameError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// The range.
+        /// The permitted range.
         expected: &'static str,
     },
-    /// A strategy or computation is defined for finite action sets only.
+    /// A strategy or computation is defined only for finite action sets.
     #[error("{what} needs a finite action set, and that of player {player} is continuous")]
     NeedsFiniteActions {
-        /// The strategy or computation that needs it.
+        /// The strategy or computation.
         what: &'static str,
         /// The player with the continuous action set.
         player: usize,
     },
-    /// A player's beliefs do not name every other player exactly once.
+    /// A player's beliefs do not cover every other player exactly once.
     #[error(
         "player {player} has no belief or two beliefs about player {other}, or one about itself"
     )]
     Beliefs {
         /// The player with the beliefs.
         player: usize,
-        /// The player that the beliefs are about.
+        /// The player that the beliefs concern.
         other: usize,
     },
     /// A tree of beliefs has too many nodes.
@@ -100,18 +100,17 @@ pub enum GameError {
         /// The maximum.
         most: usize,
     },
-    /// Too many joint actions of the others for an exact expectation.
+    /// The others have too many joint actions for an exact expectation.
     #[error(
         "{found} joint actions of the others: expectations over more than {most} are taken by samples"
     )]
     TooManyJointActions {
         /// The number of joint actions.
         found: usize,
-        /// The maximum number that is enumerated.
+        /// The maximum number for enumeration.
         most: usize,
     },
-    /// A mixed strategy has no valid probabilities, or gives an action that is not in the player's
-    /// set.
+    /// A mixed strategy has no valid probabilities, or returns an action outside the player's set.
     #[error("the mixed strategy of player {player} has no playable action")]
     NoLaw {
         /// The player.

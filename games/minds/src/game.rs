@@ -1,4 +1,4 @@
-//! Action sets of players, and joint actions of all players.
+//! Action sets of the players, and joint actions.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::count;
 use crate::{GameError, Round};
 
-/// Action set of one player: X_i of thesis section 8.2.
+/// Action set of one player, X_i in thesis section 8.2.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActionSet {
     /// A list of points in the unit cube `[0,1]^d`.
@@ -32,7 +32,7 @@ pub enum Action {
 }
 
 impl ActionSet {
-    /// Returns n equally spaced points of `[0, 1]`, both ends included; 0 alone for n = 1.
+    /// Returns n equally spaced points in `[0, 1]`, including both ends; only 0 for n = 1.
     pub fn grid(n: usize) -> Self {
         let last = count(n.saturating_sub(1).max(1));
         let points = (0..n).map(|i| count(i) / last).collect();
@@ -47,7 +47,7 @@ impl ActionSet {
         }
     }
 
-    /// Number of actions, `None` for a continuous set.
+    /// Number of actions; `None` for a continuous set.
     pub fn n_actions(&self) -> Option<usize> {
         match self {
             Self::Finite(points) => Some(points.len()),
@@ -80,10 +80,10 @@ impl ActionSet {
     }
 }
 
-/// The action sets of n ≥ 2 players, and the number of initial rounds with random play.
+/// The action sets of n ≥ 2 players, and the number of initial random rounds.
 ///
-/// A joint action is a point of `[0,1]^D`, the concatenation of the players' coordinates. Joint
-/// actions of finite sets are numbered with the last player's index running fastest.
+/// A joint action is a point in `[0,1]^D`, the concatenation of the players' coordinates. Joint
+/// actions of finite sets are numbered so that the last player's index varies fastest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Game {
     action_sets: Vec<ActionSet>,
@@ -93,10 +93,10 @@ pub struct Game {
 }
 
 impl Game {
-    /// Creates a game; in its first `n_initial` rounds every player acts uniformly at random.
+    /// Creates a game. In its first `n_initial` rounds, every player acts uniformly at random.
     ///
     /// # Errors
-    /// With fewer than two players, a set without actions, or an action outside the cube.
+    /// With fewer than two players, an action set without actions, or an action outside the cube.
     pub fn new(action_sets: Vec<ActionSet>, n_initial: usize) -> Result<Self, GameError> {
         if action_sets.len() < 2 {
             return Err(GameError::TooFewPlayers { found: action_sets.len() });
@@ -122,7 +122,7 @@ impl Game {
         self.action_sets.len()
     }
 
-    /// Number of initial rounds with random play.
+    /// Number of initial random rounds.
     pub fn n_initial(&self) -> usize {
         self.n_initial
     }
@@ -142,7 +142,7 @@ impl Game {
         self.offsets[player]..self.offsets[player + 1]
     }
 
-    /// Iteration number t ≥ 1 after `n_rounds` rounds; initial rounds do not count.
+    /// Iteration number t ≥ 1 after `n_rounds` rounds. Initial rounds do not count.
     pub fn iteration(&self, n_rounds: usize) -> usize {
         n_rounds.saturating_sub(self.n_initial) + 1
     }
@@ -159,7 +159,7 @@ impl Game {
         Some(joint)
     }
 
-    /// Checks that a round belongs to this game; `index` is its number in the error.
+    /// Checks that a round belongs to this game. Errors report `index` as its number.
     ///
     /// # Errors
     /// If an action or a payoff is invalid.
@@ -189,7 +189,7 @@ impl Game {
         sizes.into_iter().try_fold(1_usize, |n, k| n.checked_mul(k?))
     }
 
-    /// Difference in a joint action's number when a player's index grows by 1.
+    /// Increase of a joint action's number when a player's index grows by 1.
     pub(crate) fn stride(&self, player: usize) -> usize {
         let later = &self.action_sets[player + 1..];
         later.iter().filter_map(ActionSet::n_actions).product()

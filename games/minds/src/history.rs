@@ -13,8 +13,9 @@ pub struct Round {
     pub payoffs: Vec<Option<f64>>,
 }
 
-/// The rounds of a game so far, initial ones included. Every player sees all of them: perfect
-/// monitoring (footnote 2 of thesis chapter 8). A decision depends on this record and a seed alone.
+/// The rounds of a game so far, including the initial ones. Every player observes all of them:
+/// perfect monitoring (footnote 2 of thesis chapter 8). A decision depends only on this record and
+/// a seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct History {
@@ -30,7 +31,7 @@ impl History {
     /// Adds a round.
     ///
     /// # Errors
-    /// If the round does not belong to this game; the record is then unchanged.
+    /// If the round does not belong to this game. The record is then unchanged.
     pub fn push(&mut self, game: &Game, round: Round) -> Result<(), GameError> {
         game.check(self.len(), &round)?;
         self.rounds.push(round);

@@ -1,8 +1,8 @@
 //! Repeated games with unknown payoffs: R2-B2, Bayesian optimization by players that reason about
 //! each other (Dai et al. 2020; thesis chapter 8).
 //!
-//! Decides a player's next action from the record of rounds alone. Does not know how payoffs are
-//! computed, and uses no files, threads or clocks. Players count from 0, payoffs are maximized.
+//! Decides a player's next action from the record of rounds. Does not know how payoffs are
+//! computed, and uses no files, threads or clocks. Players count from 0, and payoffs are maximized.
 //!
 //! Start at [`Game`] and [`History`], then [`Reasoner`] (a player's reasoning and its beliefs about
 //! the others) and [`Player`].
@@ -20,6 +20,8 @@ mod response;
 mod ucb;
 mod whitened;
 
+use fedbo_streams::Purpose;
+
 pub use error::GameError;
 pub use game::{Action, ActionSet, Game};
 pub use history::{History, Round};
@@ -33,3 +35,6 @@ pub use reasoner::{Belief, Expectation, PlayerSettings, Reasoner, Reasoning, Sea
 pub use reasoning_step::{Choice, Decision, ReasoningStep};
 pub use regret::{PayoffTable, RegretBound};
 pub use ucb::{CountedDim, Ucb, UcbWidth};
+
+/// Streams for a player's choice in one round and for its simulation of the other players.
+pub const PLAY: Purpose = Purpose::new("play");

@@ -8,32 +8,32 @@ use crate::ucb::BoundPurpose;
 use crate::whitened::Whitened;
 use crate::{Game, GameError, Ucb};
 
-/// Maximum number of values cached for the joint actions of a game (128 MiB). Beyond it, they are
-/// computed on demand.
+/// Maximum number of values cached for the joint actions of a game (128 MiB). Above this limit,
+/// they are computed on demand.
 const MOST_KEPT: usize = 1 << 24;
 
-/// Number of payoffs, in units of the interval between fits, after which the interval doubles.
+/// Number of payoffs, as a multiple of the interval between fits, at which the interval doubles.
 const FITS_A_DOUBLING: usize = 40;
 
-/// Number of joint actions in one batch of bounds.
+/// Number of joint actions per batch of bounds.
 const BLOCK: usize = 4096;
 
-/// Settings of one player's payoff model, as plain data. Players with equal settings get equal
+/// Settings of one player's payoff model, as plain data. Players with equal settings have equal
 /// models.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PayoffModelSettings {
-    /// Kernel over joint actions (D length scales) and noise; with [`Learning`], the values before
-    /// the first fit.
+    /// Kernel over joint actions (D length scales) and noise. With [`Learning`], these are the
+    /// values before the first fit.
     pub hyperparameters: Hyperparameters,
     /// Standardizes payoffs to mean 0 and variance 1.
     pub standardize: bool,
-    /// Treatment of repeated joint actions.
+    /// Handling of repeated joint actions.
     pub repeats: Repeats,
-    /// Learns hyperparameters if set.
+    /// Learning of hyperparameters; `None` keeps them fixed.
     pub learning: Option<Learning>,
 }
 
-/// Treatment of a joint action that is played again.
+/// Handling of a joint action that is played again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
     /// Adds another observation.
@@ -42,13 +42,13 @@ pub enum Repeats {
     Overwritten,
 }
 
-/// Learns hyperparameters, noise included, by maximum evidence. Every fit starts from the initial
-/// values and from random points.
+/// Learns hyperparameters, including the noise, by maximum evidence. Every fit starts from the
+/// initial values and from random points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learning {
     /// Number of payoffs between fits; 10 in the experiments of thesis appendix E.6.2.1. The
     /// interval doubles once there are 40 times as many payoffs, and again with each doubling of
-    /// their number, because a fit costs the cube of the number of payoffs.
+    /// their number, because the cost of a fit is cubic in the number of payoffs.
     pub every: usize,
     /// Options of the fit.
     pub options: FitOptions,
@@ -67,7 +67,7 @@ impl Learning {
     }
 }
 
-/// A player's payoffs so far, and the process conditioned on them.
+/// A player's payoffs so far, and the Gaussian process conditioned on them.
 #[derive(Clone, Debug)]
 pub struct PayoffModel {
     player: usize,
@@ -120,7 +120,7 @@ impl PayoffModel {
         })
     }
 
-    /// The player with these payoffs.
+    /// The player that receives these payoffs.
     pub fn player(&self) -> usize {
         self.player
     }
@@ -135,19 +135,19 @@ impl PayoffModel {
         &self.posterior
     }
 
-    /// Number of failed fits; a failed fit keeps the hyperparameters.
+    /// Number of failed fits. A failed fit keeps the hyperparameters.
     pub fn n_failed_fits(&self) -> usize {
         self.n_failed_fits
     }
 
-    /// Mean and standard deviation of the payoff at a joint action (D), without noise. Cost O(n²).
+    /// Mean and standard deviation of the noise-free payoff at a joint action (D). Cost O(n²).
     pub fn predict(&self, joint: &[f64]) -> (f64, f64) {
         let (mean, variance) = self.posterior.mean_variance(joint);
         (self.standardizer.restore(mean), self.standardizer.restore_std(variance.sqrt()))
     }
 
-    /// ½ ln det(I + σ⁻² k(X, X)) of the observed joint actions X: the gain that bounds the sum of
-    /// their variances (Srinivas et al. 2010, Lemma 5.3). Infinite without noise.
+    /// ½ ln det(I + σ⁻² k(X, X)) of the observed joint actions X: the information gain, which
+    /// bounds the sum of their variances (Srinivas et al. 2010, Lemma 5.3). Infinite without noise.
     pub fn information_gain(&self) -> f64 {
         let noise = self.posterior.noise_variance() + self.posterior.factor().jitter();
         let n = crate::error::count(self.posterior.len());
@@ -157,7 +157,7 @@ impl PayoffModel {
         0.5 * (self.posterior.factor().log_determinant() - n * noise.ln())
     }
 
-    /// Adds a payoff. Cost O(n²) without a fit.
+    /// Adds a payoff. Costs O(n²) if no fit is due.
     ///
     /// # Errors
     /// If a number is not finite, or the covariance cannot be factorized.
@@ -186,8 +186,8 @@ impl PayoffModel {
         Ok(())
     }
 
-    /// Fits hyperparameters if due, and conditions on y with them; returns false if the posterior
-    /// is unchanged.
+    /// Fits hyperparameters if a fit is due and conditions on y with the result. Returns false if
+    /// the posterior is unchanged.
     fn learn(&mut self, y: &[f64]) -> Result<bool, GameError> {
         let Some(learning) = &self.settings.learning else {
             return Ok(false);
@@ -196,7 +196,7 @@ impl PayoffModel {
             return Ok(false);
         }
         let seed = Seed::new(learning.seed);
-        let mut stream = seed.stream(Purpose::HyperparameterFit, self.n_observed as u64, 0);
+        let mut stream = seed.stream(Purpose::HYPERPARAMETER_FIT, self.n_observed as u64, 0);
         let inputs = self.posterior.inputs();
         let start = &self.settings.hyperparameters;
         let found = fit(start, inputs, y, &learning.options, &mut stream);
@@ -216,7 +216,7 @@ impl PayoffModel {
         }
     }
 
-    /// α at the given joint actions (m×D), m numbers. Cost O(n² m).
+    /// α at the given joint actions (m×D), as m numbers. Cost O(n² m).
     pub(crate) fn bounds(&self, cells: &Points, ucb: &Ucb, factor: f64) -> Vec<f64> {
         let mut bounds = Vec::with_capacity(cells.len());
         let flat = cells.as_flat().chunks(BLOCK * cells.dim());
@@ -229,7 +229,7 @@ impl PayoffModel {
     }
 
     /// α at all joint actions in the order of their numbers. Cost O(n m) for one new round. `None`
-    /// if they are too many to be cached or not finitely many.
+    /// if they cannot be cached because they are too many or not finite.
     pub(crate) fn grid_bounds(&mut self, game: &Game, ucb: &Ucb, factor: f64) -> Option<Vec<f64>> {
         let n_joint = game.n_joint()?;
         let kept = n_joint.checked_mul(self.posterior.len() + game.dim() + 1)?;
@@ -257,12 +257,12 @@ impl PayoffModel {
         means.iter().zip(variances).map(bound).collect()
     }
 
-    /// Noise variance in the bound; 0 for a bound without noise.
+    /// Noise variance included in the bound; 0 for a bound without noise.
     pub(crate) fn noise_of(&self, ucb: &Ucb) -> f64 {
         if ucb.with_noise { self.posterior.noise_variance() } else { 0.0 }
     }
 
-    /// Level and scale of the process: the payoff at its 0, and the payoff difference of 1.
+    /// Level and scale of the process: the payoff at its 0, and the payoff difference of 1 unit.
     pub(crate) fn level_and_scale(&self) -> (f64, f64) {
         (self.standardizer.restore(0.0), self.standardizer.restore_std(1.0))
     }

@@ -1,4 +1,4 @@
-//! A player: maps the record to the next action, with its reasoning.
+//! A player decides the next action from the record with its reasoner.
 
 use fedbo_streams::Stream;
 
@@ -16,14 +16,14 @@ use crate::{
 ///
 /// A decision is a function of the game, the reasoner, the record and the stream. The player's
 /// state between decisions (models, weights, bounds) is only a cache. It is built from the record
-/// round by round, so a new player makes bitwise identical decisions. If a record does not continue
+/// round by round, so a new player makes bitwise identical decisions. If a record does not extend
 /// the previous one, the player reads it from the beginning.
 #[derive(Clone, Debug)]
 pub struct Player {
     game: Game,
     reasoner: Reasoner,
     plan: Plan,
-    /// Memory before the first round, to restart from.
+    /// Memory before the first round, for a restart.
     blank: Memory,
     memory: Memory,
 }
@@ -42,7 +42,8 @@ enum Kind {
     Response { model: usize, ucb: Ucb, search: Search, expectation: Expectation, others: Vec<Plan> },
 }
 
-/// State built from the record. Reasoners of a tree with equal beliefs about a player share it.
+/// State built from the record. Reasoners in a tree share it if they have equal beliefs about a
+/// player.
 #[derive(Clone, Debug, Default)]
 struct Memory {
     rounds: Vec<Round>,
@@ -54,7 +55,7 @@ impl Player {
     /// Creates player number `player` of a game with a reasoner.
     ///
     /// # Errors
-    /// If the beliefs do not name every other player once, or a setting does not fit the game.
+    /// If the beliefs do not cover every other player once, or a setting does not fit the game.
     pub fn new(game: &Game, player: usize, reasoner: Reasoner) -> Result<Self, GameError> {
         if player >= game.n_players() {
             return Err(GameError::UnknownPlayer { player, n_players: game.n_players() });
@@ -75,15 +76,16 @@ impl Player {
         &self.reasoner
     }
 
-    /// The player's model of its own payoffs as of the last decision; `None` if it needs none.
+    /// The player's model of its own payoffs as of the last decision; `None` if it does not need
+    /// one.
     pub fn payoff_model(&self) -> Option<&PayoffModel> {
         let settings = &self.reasoner.basics.payoff_model;
         let mut models = self.memory.models.iter();
         models.find(|model| model.player() == self.player() && model.settings() == settings)
     }
 
-    /// Decides the action for the round after this record. The stream is the player's own for this
-    /// round: `seed.stream(Purpose::Play, player, round)`.
+    /// Decides the action for the round after this record. The stream must be the player's own for
+    /// this round: `seed.stream(crate::PLAY, player, round)`.
     ///
     /// # Errors
     /// If the record does not belong to this game, or conditioning or maximization fails. The call
@@ -105,7 +107,7 @@ impl Player {
         Ok(Decision { action, thought: Some(thought) })
     }
 
-    /// Reads the new rounds of the record, or all rounds if it does not continue the previous one.
+    /// Reads the new rounds of the record, or all rounds if it does not extend the previous one.
     fn read_new_rounds(&mut self, rounds: &[Round]) -> Result<(), GameError> {
         if !rounds.starts_with(&self.memory.rounds) {
             self.memory = self.blank.clone();
@@ -119,7 +121,7 @@ impl Player {
 }
 
 impl Memory {
-    /// Creates the plan of a reasoner and adds its models and strategies.
+    /// Creates the plan of a reasoner, and adds the models and strategies that it needs.
     fn plan(&mut self, game: &Game, player: usize, reasoner: &Reasoner) -> Result<Plan, GameError> {
         let basics = &reasoner.basics;
         let kind = match &reasoner.reasoning {
@@ -160,7 +162,8 @@ impl Memory {
         Ok(Plan { player, level: reasoner.level(), kind })
     }
 
-    /// Index of a player's payoff model with these settings; added if absent.
+    /// Returns the index of a player's payoff model with these settings. Adds it if it does not
+    /// exist.
     fn model(
         &mut self,
         game: &Game,
@@ -193,7 +196,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the thought and the action of a reasoner.
+    /// Returns the reasoning step and the action of a reasoner.
     fn think(
         &mut self,
         game: &Game,
@@ -253,7 +256,8 @@ impl Memory {
         }
     }
 
-    /// Joint actions of the others: the product of exact laws, or independent draws from it.
+    /// Joint actions of the others: the product of the exact distributions, or independent draws
+    /// from it.
     fn atoms(
         &self,
         game: &Game,

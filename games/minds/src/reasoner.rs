@@ -1,4 +1,4 @@
-//! A player's reasoning, and its beliefs about the others' reasoning: plain data, which may be
+//! A player's reasoning and its beliefs about the others' reasoning, as plain data. Beliefs may be
 //! wrong.
 
 use fedbo_gp::{Family, FitCriterion, FitOptions, Hyperparameters, Kernel};
@@ -17,16 +17,16 @@ pub struct PlayerSettings {
     pub level0_strategy: Level0Strategy,
     /// Model of the player's payoffs.
     pub payoff_model: PayoffModelSettings,
-    /// Bound that GP-MW and best responses maximize.
+    /// Upper confidence bound that GP-MW and best responses maximize.
     pub ucb: Ucb,
-    /// Search for best responses in a continuous set; a finite set is scanned.
+    /// Search for best responses in a continuous set. A finite set is scanned.
     pub search: Search,
 }
 
 /// Search for a best response in a continuous action set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Search {
-    /// Evaluates a batch of points and refines the best along gradients.
+    /// Evaluates a batch of points and refines the best ones by gradient ascent.
     MultiStart(MultiStart),
     /// DIRECT, as in the authors' code.
     Direct(Direct),
@@ -51,24 +51,24 @@ pub enum Reasoning {
     BestResponse {
         /// One belief per other player.
         beliefs: Vec<Belief>,
-        /// Method for the expectation over the others at level 0.
+        /// Computation of the expectation over level-0 players.
         expectation: Expectation,
     },
 }
 
-/// A player's belief about another player: its reasoner, and in turn its beliefs.
+/// A player's belief about another player: that player's reasoner, including its own beliefs.
 #[derive(Clone, Debug)]
 pub struct Belief {
-    /// The player that the belief is about.
+    /// The player that the belief concerns.
     pub player: usize,
-    /// The believed reasoner of this player.
+    /// The reasoner that this player is believed to have.
     pub reasoner: Reasoner,
 }
 
 /// The expectation over level-0 strategies in (8.3), (E.1) and (E.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expectation {
-    /// Over all joint actions; for finite sets.
+    /// Over all joint actions, for finite sets.
     Exact,
     /// Over this number of independent draws; 500 and 1,000 in appendix E.6.2.1.
     Samples(usize),
@@ -77,12 +77,12 @@ pub enum Expectation {
 }
 
 impl PlayerSettings {
-    /// Maximum number of joint coordinates with a length scale each. With 55 coordinates and 155
-    /// payoffs, one shared length scale does better (experiment `games-predator-prey`).
+    /// Maximum number of joint coordinates with individual length scales. With 55 coordinates and
+    /// 155 payoffs, one shared length scale performs better (experiment `games-predator-prey`).
     pub const MOST_LENGTHSCALES: usize = 20;
 
-    /// Defaults for a game with payoffs between these bounds: Matérn-5/2 on standardized payoffs,
-    /// hyperparameters learned after every 10 payoffs, one length scale per coordinate up to
+    /// Defaults for a game with payoffs between these bounds: Matérn-5/2 on standardized payoffs;
+    /// hyperparameters learned after every 10 payoffs; one length scale per coordinate up to
     /// [`Self::MOST_LENGTHSCALES`]; β^{1/2} = 2; GP-MW for games of unknown length, or random
     /// search for continuous actions.
     pub fn for_game(game: &Game, player: usize, payoff_bounds: (f64, f64)) -> Self {
@@ -120,10 +120,10 @@ impl PlayerSettings {
     }
 
     /// Settings of the authors' code for the synthetic games of appendix E.6.1: squared exponential
-    /// kernel with the true length scale 0.1 and variance 1, noise variance 1 (the default of their
-    /// library, which they keep, and which their deviations include), raw payoffs, overwritten
-    /// payoffs of repeated joint actions, β_t = 0.5 d ln 2t with d as
-    /// [`CountedDim::OwnInExpectations`], GP-MW with η = 0.1 and without clipping.
+    /// kernel with the true length scale 0.1 and variance 1; noise variance 1, the default of their
+    /// library, which they keep and include in their deviations; raw payoffs; overwritten payoffs
+    /// of repeated joint actions; β_t = 0.5 d ln 2t with d as [`CountedDim::OwnInExpectations`];
+    /// GP-MW with η = 0.1 and without clipping.
     pub fn as_in_authors_code(game: &Game, player: usize) -> Self {
         let kernel = Kernel::isotropic(Family::SquaredExponential, game.dim(), 0.1, 1.0);
         Self {
@@ -150,8 +150,8 @@ impl PlayerSettings {
     }
 
     /// Settings of the authors' code for adversarial learning (appendix E.6.2): one length scale
-    /// per coordinate, fitted by likelihood alone after every 10 payoffs; random search, DIRECT, d
-    /// of the player's own actions.
+    /// per coordinate, fitted by likelihood without a prior after every 10 payoffs; random search;
+    /// DIRECT; d counts the player's own actions.
     pub fn as_in_authors_adversarial_code(game: &Game, player: usize) -> Self {
         let mut basics = Self::as_in_authors_code(game, player);
         let kernel = Kernel::isotropic(Family::SquaredExponential, game.dim(), 0.05, 1.0);
@@ -174,8 +174,8 @@ impl PlayerSettings {
 }
 
 impl Search {
-    /// 64 points per dimension, 8 of them climb and 2 are refined: an expectation over samples
-    /// costs hundreds of predictions per point.
+    /// Evaluates 64 points per dimension; 8 of them climb and 2 are refined. An expectation over
+    /// samples needs hundreds of predictions per point.
     pub fn for_game(game: &Game, player: usize) -> Self {
         let dim = game.action_set(player).dim();
         Self::MultiStart(MultiStart {
@@ -190,7 +190,7 @@ impl Search {
 impl Reasoner {
     /// Maximum number of reasoners in a tree of beliefs.
     pub const MOST: usize = 1024;
-    /// Maximum level; people rarely go beyond 2 (Camerer et al. 2004).
+    /// Maximum level. People rarely exceed level 2 (Camerer et al. 2004).
     pub const MOST_LEVEL: usize = 64;
 
     /// Creates a reasoner at level 0.
@@ -198,7 +198,7 @@ impl Reasoner {
         Self { basics, reasoning: Reasoning::Level0 }
     }
 
-    /// Creates a reasoner that responds to these beliefs.
+    /// Creates a reasoner that best-responds to these beliefs.
     pub fn responding(
         basics: PlayerSettings,
         beliefs: Vec<Belief>,
@@ -208,8 +208,8 @@ impl Reasoner {
     }
 
     /// Creates a reasoner at `level` among two or more players. It believes that all others reason
-    /// one level lower, and that they believe the same of all others, down to level 0. `basics[i]`
-    /// are the settings of player i. The tree has (n − 1)^k reasoners of level 0.
+    /// one level lower and believe the same of all others, down to level 0. `basics[i]` are the
+    /// settings of player i. The tree has (n − 1)^k reasoners at level 0.
     ///
     /// # Errors
     /// If the tree exceeds [`Reasoner::MOST`], or the level is above [`Reasoner::MOST_LEVEL`].
@@ -223,12 +223,12 @@ impl Reasoner {
         Self::among(player, level, &lower, basics, expectation)
     }
 
-    /// Creates a reasoner at `level` among others at these `levels` (its own entry is not read),
-    /// each with the beliefs of [`Reasoner::at_level`]. For level 2 this is (E.3): others at level
-    /// 0 and others at level 1.
+    /// Creates a reasoner at `level` among others at these `levels` (its own entry is ignored),
+    /// each with the beliefs of [`Reasoner::at_level`]. For level 2 this is (E.3), with others at
+    /// level 0 and at level 1.
     ///
     /// # Errors
-    /// As [`Reasoner::at_level`].
+    /// As for [`Reasoner::at_level`].
     pub fn among(
         player: usize,
         level: usize,
@@ -279,12 +279,12 @@ impl Reasoner {
         }
     }
 
-    /// Checks a tree of beliefs.
+    /// Validates a tree of beliefs.
     pub(crate) fn validate(&self, game: &Game, player: usize) -> Result<(), GameError> {
         self.validate_from(game, player, 0, Self::MOST).map(|_| ())
     }
 
-    /// Number of reasoners in the subtree that starts at this depth, at most `most`.
+    /// Returns the number of reasoners in the subtree at this depth, at most `most`.
     fn validate_from(
         &self,
         game: &Game,

@@ -1,40 +1,40 @@
-//! A player's thoughts, for display by a program.
+//! A player's reasoning steps, for display.
 
 use serde::Serialize;
 
 use crate::Action;
 use crate::level0::Law;
 
-/// A player's decision, with the thought behind it.
+/// A player's decision and the reasoning behind it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decision {
     /// The action.
     pub action: Action,
-    /// The thought behind the action; `None` in an initial round, which is played uniformly at
+    /// The reasoning behind the action; `None` in an initial round, which is played uniformly at
     /// random.
     pub thought: Option<ReasoningStep>,
 }
 
-/// A thought of a player, real or imagined.
+/// A reasoning step of a player, actual or simulated by another player.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReasoningStep {
-    /// The thinking player.
+    /// The reasoning player.
     pub player: usize,
     /// The level of reasoning.
     pub level: usize,
     /// The resulting choice.
     pub choice: Choice,
-    /// The imagined thoughts of the others, one per player; empty at level 0.
+    /// The simulated steps of the others, one per player; empty at level 0.
     pub others: Vec<ReasoningStep>,
 }
 
-/// The result of a thought.
+/// The result of a reasoning step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
     /// Level 0.
     Mixed {
-        /// The probability of every action, if they are finitely many and known.
+        /// The probability of each action, if the set is finite and the probabilities are known.
         probabilities: Option<Vec<f64>>,
         /// The drawn action; `None` if the whole distribution or several draws were used.
         drawn: Option<Action>,
@@ -45,13 +45,13 @@ pub enum Choice {
         action: Action,
         /// Its expected upper confidence bound.
         bound: f64,
-        /// The bounds of all own actions, if they are finitely many.
+        /// The bounds of all own actions, if the set is finite.
         bounds: Option<Vec<f64>>,
     },
 }
 
 impl ReasoningStep {
-    /// A thought at level 0 with this law.
+    /// A level-0 step with this distribution.
     pub(crate) fn mixed(player: usize, law: Law, drawn: Option<Action>) -> Self {
         let probabilities = match law {
             Law::Finite(probabilities) => Some(probabilities),

@@ -12,7 +12,7 @@ pub struct PayoffTable {
 }
 
 impl PayoffTable {
-    /// Creates a table of n_1 × … × n_M payoffs, the last player's index running fastest.
+    /// Creates a table of n_1 × … × n_M payoffs. The last player's index varies fastest.
     ///
     /// # Errors
     /// If the number of values does not match, or a value is not finite.
@@ -31,7 +31,7 @@ impl PayoffTable {
         Ok(Self { sizes, values })
     }
 
-    /// Numbers of actions, one per player.
+    /// The number of actions of each player.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
@@ -73,7 +73,8 @@ impl PayoffTable {
         best - earned
     }
 
-    /// T⁻¹ Σ_t (max f_i − f_i(x_t)), at least R_{i,T}/T (footnote 5 of thesis chapter 8); 0 without rounds.
+    /// T⁻¹ Σ_t (max f_i − f_i(x_t)), which is at least R_{i,T}/T (footnote 5 of thesis chapter 8);
+    /// 0 without rounds.
     ///
     /// # Panics
     /// If a joint action is not in the table.
@@ -84,7 +85,7 @@ impl PayoffTable {
     }
 }
 
-/// Inputs of the regret bounds. The bounds hold with probability 1 − δ if f_i is a draw of the
+/// Inputs of the regret bounds. The bounds hold with probability 1 − δ if f_i is a draw from the
 /// process, β_t is that of Theorem 8.1 with the same δ, and there are no initial rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegretBound {
@@ -98,9 +99,9 @@ pub struct RegretBound {
     pub noise_variance: f64,
     /// a² = k(x, x); 1 in the thesis.
     pub outputscale: f64,
-    /// γ_T, or the gain of the actual history ([`crate::PayoffModel::information_gain`]). The
-    /// latter is smaller and sufficient: Lemma 5.3 of Srinivas et al. (2010) is about the joint
-    /// actions that were played.
+    /// γ_T, or the information gain of the actual history
+    /// ([`crate::PayoffModel::information_gain`]). The latter is smaller and sufficient, since
+    /// Lemma 5.3 of Srinivas et al. (2010) concerns the joint actions that were played.
     pub information_gain: f64,
 }
 
@@ -115,13 +116,14 @@ impl RegretBound {
         theorem_beta(self.n_actions, self.n_rounds, self.failure_prob)
     }
 
-    /// √(C_1 T β_T γ_T), for level k ≥ 2 against level k − 1 (Theorem 8.3), and for the expectation at level 1 (Theorem 8.2).
+    /// √(C_1 T β_T γ_T), for level k ≥ 2 against level k − 1 (Theorem 8.3) and for the expectation
+    /// at level 1 (Theorem 8.2).
     pub fn reasoning(&self) -> f64 {
         (self.c1() * count(self.n_rounds) * self.beta() * self.information_gain).sqrt()
     }
 
     /// √(T ln|X_i|/2) + √(T ln(2/δ)/2) + √(C_1 T β_T γ_T), for GP-MW with payoffs in [0, 1] and η =
-    /// √(8 ln|X_i|/T). These are the terms of Theorem 8.1, with the constants of Cesa-Bianchi &
+    /// √(8 ln|X_i|/T). These are the terms of Theorem 8.1 with the constants of Cesa-Bianchi &
     /// Lugosi (2006, chapters 2 and 4), which imply the theorem.
     pub fn gp_mw(&self) -> f64 {
         let half = count(self.n_rounds) / 2.0;

@@ -1,5 +1,5 @@
-//! Best responses: the own action with the largest expected bound, given the others' possible
-//! actions.
+//! Best responses: the own action with the largest expected bound, given the possible actions of
+//! the others.
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ use crate::{Action, ActionSet, Game, GameError, Search, Ucb};
 /// Maximum number of enumerated joint actions of the others.
 const MOST_ATOMS: usize = 1 << 18;
 
-/// Number of joint actions in one batch of bounds.
+/// Number of joint actions per batch of bounds.
 const BLOCK: usize = 4096;
 
 /// One joint action of the others, with its probability.
 #[derive(Clone, Debug)]
 pub(crate) struct Atom {
     pub(crate) weight: f64,
-    /// A joint action (D) with its own coordinates still to be filled in.
+    /// A joint action (D) with the player's own coordinates still to be filled in.
     joint: Vec<f64>,
-    /// The others' share of the joint action's number, if sets are finite.
+    /// The others' contribution to the joint action's number, if sets are finite.
     number: usize,
 }
 
@@ -31,7 +31,7 @@ impl Atom {
         Self { weight: 1.0, joint: vec![0.0; game.dim()], number: 0 }
     }
 
-    /// Adds the action of one more player, with its probability.
+    /// Adds one more player's action, with its probability.
     fn with(
         &self,
         game: &Game,
@@ -51,7 +51,7 @@ impl Atom {
     }
 }
 
-/// All joint actions of independent players, without those of probability 0.
+/// All joint actions of independent players, except those with probability 0.
 pub(crate) fn product(
     game: &Game,
     laws: &[(usize, Vec<(Action, f64)>)],
@@ -86,14 +86,14 @@ pub(crate) struct Best {
     pub(crate) action: Action,
     /// Its expected bound.
     pub(crate) score: f64,
-    /// The bounds of all own actions, if they are finitely many.
+    /// The bounds of all own actions, if the set is finite.
     pub(crate) scores: Option<Vec<f64>>,
 }
 
-/// argmax_{x_i} Σ_a w_a α(x_i, a) ((8.3), (8.4), (8.8), (E.1) to (E.3)); the first of equal ones.
+/// argmax_{x_i} Σ_a w_a α(x_i, a) ((8.3), (8.4), (8.8), (E.1) to (E.3)); the first one in a tie.
 ///
 /// Cost for K own actions, m atoms and n rounds: O(K m n) if the bounds of all joint actions are
-/// cached, O(K m n²) otherwise; for a continuous set O(m n²) per point of the search.
+/// cached, otherwise O(K m n²); for a continuous set, O(m n²) per search point.
 pub(crate) fn best_response(
     game: &Game,
     model: &mut PayoffModel,
@@ -148,8 +148,8 @@ fn scores(
 ) -> Vec<f64> {
     let player = model.player();
     let mut scores = vec![0.0; own.len()];
-    // Updating the cache costs n per joint action of the game, recomputing n²/2 per joint action in
-    // question.
+    // Updating the cache costs n per joint action of the game. Recomputing costs n²/2 per relevant
+    // joint action.
     let anew = own.len() * atoms.len() * model.posterior().len() / 2;
     if game.n_joint().is_some_and(|n_joint| anew > n_joint)
         && let Some(bounds) = model.grid_bounds(game, ucb, factor)
@@ -244,7 +244,8 @@ mod tests {
 
     use super::*;
 
-    /// Central differences with a step of 1e-6, with and without noise in the deviation; values agree with those of a batch.
+    /// Central differences with a step of 1e-6, with and without noise in the deviation. Values
+    /// agree with those of a batch.
     #[test]
     fn slopes_of_an_expected_bound_agree_with_differences() {
         let game =
@@ -318,7 +319,7 @@ mod tests {
     }
 
     /// Overflowed weights are an error and do not select the first action. Too many joint actions
-    /// are an error too.
+    /// are also an error.
     #[test]
     fn laws_that_give_nothing_are_refused() {
         let sets = vec![ActionSet::grid(2), ActionSet::grid(600), ActionSet::grid(600)];

@@ -1,4 +1,4 @@
-//! β_t: the factor of a payoff's standard deviation in the bound.
+//! β_t: the factor of a payoff's standard deviation in the upper confidence bound.
 
 use std::f64::consts::PI;
 
@@ -10,12 +10,12 @@ use crate::{Game, GameError};
 pub struct Ucb {
     /// The width β_t^{1/2}.
     pub width: UcbWidth,
-    /// σ is the deviation of an observation instead of the payoff function's. A deviation of the
+    /// True if σ is the deviation of an observation instead of the payoff function, as in the
     /// authors' code.
     pub with_noise: bool,
 }
 
-/// The factor β_t^{1/2} of σ, after the square root.
+/// The factor β_t^{1/2} of σ, after taking the square root.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UcbWidth {
     /// √(2 ln(|X_i| t² π²/(3δ))) with the number of the player's own actions (Theorem 8.1).
@@ -25,7 +25,7 @@ pub enum UcbWidth {
     },
     /// The same factor at every iteration.
     Constant(f64),
-    /// √(c d ln 2t), in the authors' code with c = 0.5.
+    /// √(c d ln 2t); the authors' code has c = 0.5.
     Logarithmic {
         /// c ≥ 0.
         factor: f64,
@@ -41,8 +41,8 @@ pub enum CountedDim {
     Joint,
     /// The player's own coordinates.
     Own,
-    /// Own coordinates in the expectation of level 1, those of the joint action in best responses
-    /// and at level 0: the authors' code of synthetic games.
+    /// Own coordinates in the expectation at level 1, joint coordinates in best responses and at
+    /// level 0, as in the authors' code for synthetic games.
     OwnInExpectations,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum BoundPurpose {
 }
 
 impl Ucb {
-    /// Bound of the payoff function, without noise.
+    /// Bound of the noise-free payoff function.
     pub fn new(width: UcbWidth) -> Self {
         Self { width, with_noise: false }
     }

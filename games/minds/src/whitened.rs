@@ -3,7 +3,7 @@
 use fedbo_gp::{Columns, Kernel, Posterior};
 use fedbo_optim::Points;
 
-/// Number of cells in one chunk, chosen so that their rows stay in the cache.
+/// Number of cells per chunk, chosen so that their rows stay in the CPU cache.
 const CHUNK: usize = 512;
 
 /// V = L⁻¹ k(X, cells), n×m, and the column sums of its squares, for L Lᵀ = k(X, X) + σ² I.
@@ -11,15 +11,15 @@ const CHUNK: usize = 512;
 /// mean = Vᵀ L⁻¹ y,   var = k(x, x) − Σ_s V_s²
 ///
 /// A new observation adds the row V_n = (k(x_n, cells) − Σ_{s<n} L_ns V_s)/L_nn and keeps the other
-/// rows, O(n m). Every cell is computed on its own and in the order of observations. So the numbers
-/// are bitwise equal whether rows are added one by one or all at once, and do not depend on the
-/// other cells.
+/// rows, at cost O(n m). Each cell is computed independently and in the order of observations. The
+/// numbers are therefore bitwise equal whether rows are added one by one or all at once, and do not
+/// depend on the other cells.
 #[derive(Clone, Debug)]
 pub(crate) struct Whitened {
     cells: Columns,
     rows: Vec<Vec<f64>>,
     explained: Vec<f64>,
-    /// Kernel and last row of L that V was computed with; any change discards V.
+    /// Kernel and last row of L with which V was computed. Any change discards V.
     kernel: Option<Kernel>,
     last: Vec<f64>,
 }
@@ -75,8 +75,8 @@ impl Whitened {
         self.last = lower.row(posterior.len() - 1).to_vec();
     }
 
-    /// Means and variances of all cells, after [`Whitened::extend`] with this posterior; no
-    /// variance is below 0.
+    /// Means and variances of all cells, after [`Whitened::extend`] with this posterior. Variances
+    /// are at least 0.
     pub(crate) fn means_variances(&self, posterior: &Posterior) -> (Vec<f64>, Vec<f64>) {
         debug_assert_eq!(self.rows.len(), posterior.len());
         let mut weights = posterior.outputs().to_vec();
@@ -95,7 +95,7 @@ impl Whitened {
     }
 }
 
-/// target ← target − Σ_s factors_s rows_s from column `first` on, four rows at a time.
+/// target ← target − Σ_s factors_s rows_s from column `first`, four rows at a time.
 fn subtract(target: &mut [f64], factors: &[f64], rows: &[Vec<f64>], first: usize) {
     let n = target.len();
     let part = |row: &'_ Vec<f64>| -> std::ops::Range<usize> {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     /// Rows added one by one, all at once, and for a subset of the cells are bitwise equal. They
-    /// agree with the posterior to 1e-10, for noise that amplifies rounding 1e4 times.
+    /// agree with the posterior to 1e-10, with noise that amplifies rounding errors by 1e4.
     #[test]
     fn rows_added_one_by_one_are_those_of_a_recomputation() {
         for family in [Family::SquaredExponential, Family::Matern52] {
@@ -164,8 +164,8 @@ mod tests {
         }
     }
 
-    /// No stale rows remain after a change of the kernel (with one observation the factor is
-    /// equal), or of the factor's rows.
+    /// No stale rows remain after a change of the kernel (with one observation the factor is equal)
+    /// or of the factor's rows.
     #[test]
     fn rows_of_another_posterior_are_thrown_away() {
         let cells = uniform_points(20, 2, &mut test_stream(3));

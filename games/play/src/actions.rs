@@ -2,12 +2,13 @@
 
 use fedbo_games::{Action, ActionSet};
 use fedbo_optim::Points;
-use fedbo_space::{Kind, Parameter, Point, Space, SpaceError, Value};
+use fedbo_space::{Numbers, Parameter, Point, Space, SpaceError, Value};
 
 /// Maximum number of actions in a finite set.
 pub const ACTIONS_MAX: usize = 10_000;
 
-/// Maximum distance between a number and the grid value that it denotes, as a share of the range.
+/// Maximum distance between a number and the grid value that it denotes, as a fraction of the
+/// range.
 const NEAR: f64 = 1e-6;
 
 /// The actions of a player: a whole space, or finitely many of its points.
@@ -15,17 +16,17 @@ const NEAR: f64 = 1e-6;
 pub struct Actions {
     space: Space,
     set: ActionSet,
-    /// The actions of a finite set, in its order.
+    /// The actions of a finite set, in order.
     points: Option<Vec<Point>>,
     /// Number of values of each float.
     grid: Option<usize>,
 }
 
 impl Actions {
-    /// Creates the actions of a space. They are finitely many if no parameter is a float, or if
-    /// floats take `grid` values each, equally spaced on their scale. They are then all
-    /// combinations. If there are more than [`ACTIONS_MAX`] combinations of whole numbers and
-    /// choices, the set counts as continuous and best responses are rounded.
+    /// Creates the actions of a space. The set is finite if no parameter is a float, or if each
+    /// float takes `grid` values, equally spaced on its scale. It then contains all combinations.
+    /// If there are more than [`ACTIONS_MAX`] combinations of whole numbers and choices, the set
+    /// counts as continuous and best responses are rounded.
     pub fn new(space: Space, grid: Option<usize>) -> Self {
         let points = enumerate(&space, grid);
         let set = match &points {
@@ -46,27 +47,27 @@ impl Actions {
         &self.space
     }
 
-    /// The possible values of each parameter, in words:
-    /// `price=(one of 15 numbers from 1.0 to 5.0)`.
+    /// The allowed values of each parameter as text: `price=(one of 15 numbers from 1.0 to 5.0)`.
     pub fn in_words(&self) -> Vec<String> {
         let parameters = self.space.parameters().iter();
         parameters
             .map(|parameter| {
-                let kind = match (parameter.kind(), self.grid) {
-                    (Kind::Float { low, high, .. }, Some(n)) => {
+                let kind = parameter.kind();
+                let kind = match (kind.numbers(), self.grid) {
+                    (Some(Numbers { low, high, step: None, .. }), Some(n)) => {
                         format!("one of {n} numbers from {low:?} to {high:?}")
                     }
-                    (kind, _) => kind.to_string(),
+                    _ => kind.to_string(),
                 };
                 format!("{}=({kind})", parameter.name())
             })
             .collect()
     }
 
-    /// The values of each float on a grid, by name.
+    /// The grid values of each float, by name.
     pub fn grid_values(&self) -> Vec<(&str, Vec<Value>)> {
         let parameters = self.space.parameters().iter();
-        let floats = parameters.filter(|p| matches!(p.kind(), Kind::Float { .. }));
+        let floats = parameters.filter(|p| p.kind().n_values().is_none());
         let values = floats.filter_map(|p| Some((p.name(), values_of(p, self.grid?))));
         values.collect()
     }
@@ -76,7 +77,7 @@ impl Actions {
         &self.set
     }
 
-    /// Number of actions, if they are finitely many.
+    /// Number of actions; `None` if the set is not finite.
     pub fn n_actions(&self) -> Option<usize> {
         self.set.n_actions()
     }
@@ -126,7 +127,8 @@ impl Actions {
         }
     }
 
-    /// Converts an action to the played one: its point, and the action denoted by this point.
+    /// Converts an action to the one actually played: its point, and the action that this point
+    /// denotes.
     pub fn played(&self, action: Action) -> (Point, Action) {
         let point = self.point(&action);
         let action = match action {
@@ -155,7 +157,7 @@ fn in_words(error: SpaceError) -> String {
     error.to_string()
 }
 
-/// All points of a space; `None` if they are infinitely or too many.
+/// All points of a space; `None` if there are too many or infinitely many.
 fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
     let mut values: Vec<Vec<Value>> = Vec::new();
     let mut n = 1_usize;
@@ -167,7 +169,7 @@ fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
     let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
     let mut points = Vec::with_capacity(n);
     for number in 0..n {
-        // The last parameter runs fastest.
+        // The last parameter varies fastest.
         let mut rest = number;
         let mut entries: Vec<(String, Value)> = names
             .iter()
@@ -185,7 +187,7 @@ fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// Number of values of a parameter; `None` if they are infinitely or too many.
+/// Number of values of a parameter; `None` if there are too many or infinitely many.
 fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
     match parameter.kind().n_values() {
         None => grid,
@@ -195,22 +197,14 @@ fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
 
 /// The `n` values of a parameter.
 fn values_of(parameter: &Parameter, n: usize) -> Vec<Value> {
-    match parameter.kind() {
-        Kind::Float { low, high, log } => (0..n)
-            .map(|index| {
-                let share = share(index, n);
-                let value = match log {
-                    true => (low.ln() + share * (high.ln() - low.ln())).exp(),
-                    false => low + share * (high - low),
-                };
-                Value::Float(value.clamp(*low, *high))
-            })
-            .collect(),
-        finite => finite.values().into_iter().flatten().collect(),
+    let kind = parameter.kind();
+    match kind.values() {
+        Some(values) => values.collect(),
+        None => (0..n).map(|index| kind.decode(&[share(index, n)])).collect(),
     }
 }
 
-/// Value `index` of `n` equally spaced ones in `[0, 1]`, ends included.
+/// Value `index` of `n` equally spaced values in `[0, 1]`, including both ends.
 #[expect(clippy::cast_precision_loss, reason = "at most ACTIONS_MAX places of a grid")]
 fn share(index: usize, n: usize) -> f64 {
     index as f64 / (n.saturating_sub(1).max(1)) as f64

@@ -1,21 +1,21 @@
-//! The definition of a game: fixed when its first round is played, and the same whenever the game
-//! continues.
+//! The definition of a game. It is fixed when the first round is played, and stays the same
+//! whenever the game continues.
 
 use fedbo_config::{Changes, Keys};
 use fedbo_gp::Family;
 use fedbo_space::{Parameter, ParameterSpec, Space, SpaceError};
 use serde::{Deserialize, Serialize};
 
-/// All inputs of the decisions of reasoning players. Stored with the record. Games are equal if
+/// All inputs of the reasoning players' decisions, stored with the record. Two games are equal if
 /// their definitions, their payoffs and the moves of all other players are equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     /// The game's name.
     pub name: String,
-    /// Seed of every draw.
+    /// Root seed of all random draws.
     pub seed: u64,
-    /// Number of initial rounds that reasoning players play uniformly at random.
+    /// Number of initial rounds with uniform random actions of the reasoning players.
     pub n_initial: usize,
     /// The players in order.
     pub players: Vec<PlayerSpec>,
@@ -39,11 +39,11 @@ pub struct PlayerSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionSource {
-    /// The player reasons by R2-B2.
+    /// The player reasons with R2-B2.
     Reasoning(MindSpec),
-    /// A program is run in each round.
+    /// A program runs once per round.
     Program,
-    /// A person, or a custom program, reports the moves.
+    /// A person or a user's program submits the moves.
     ByHand,
 }
 
@@ -55,7 +55,7 @@ pub struct MindSpec {
     pub level0: Level0Spec,
     /// Model of the player's payoffs.
     pub model: ModelSpec,
-    /// Factor of the standard deviation in the bound, the same in every round.
+    /// Factor of the standard deviation in the bound. It is the same in every round.
     pub ucb_multiplier: f64,
     /// Level of reasoning, with the player's beliefs.
     pub reasoning: Reasoning,
@@ -69,10 +69,10 @@ pub enum Reasoning {
     Level0,
     /// Level k ≥ 1: the best response to the player's beliefs about the others.
     Response {
-        /// Number of draws in an expectation over level-0 strategies: 0 for the exact one, 1 for
-        /// R2-B2-Lite.
+        /// Number of draws in an expectation over level-0 strategies: 0 for the exact expectation,
+        /// 1 for R2-B2-Lite.
         samples: usize,
-        /// The number and the believed reasoning of every other player.
+        /// The number and the believed reasoning of each other player.
         believes: Vec<(usize, MindSpec)>,
     },
 }
@@ -166,7 +166,7 @@ impl ModelSpec {
         }
     }
 
-    /// The source of the hyperparameters, in words.
+    /// Describes the source of the hyperparameters.
     fn shown(&self) -> String {
         match &self.given {
             None => "learned".to_owned(),
@@ -179,7 +179,7 @@ impl ModelSpec {
 }
 
 impl PlayerSpec {
-    /// The space of its actions.
+    /// The player's action space.
     ///
     /// # Errors
     /// If a parameter is invalid.
@@ -187,7 +187,7 @@ impl PlayerSpec {
         Space::from_specs(self.space.iter().map(|(name, spec)| (name.as_str(), spec)))
     }
 
-    /// A short description for people: `level 2`, `by a program`.
+    /// A short description for users: `level 2`, `by a program`.
     pub fn how(&self) -> String {
         match &self.plays {
             ActionSource::Reasoning(mind) => match mind.level() {
@@ -206,11 +206,11 @@ impl Definition {
         self.players.iter().position(|player| player.name == name)
     }
 
-    /// The keys that differ from the stored definition.
+    /// Returns the keys that differ from the stored definition.
     pub fn difference(&self, stored: &Self) -> Option<Changes> {
         const STORED: &str = "the stored game";
-        // All keys before the first differing key are equal. Differences without a key are found by
-        // comparing the stored forms.
+        // All keys before the first differing one are equal. Differences outside the keys are found
+        // by comparing the stored forms.
         Changes::between(&stored.keys(), &self.keys(), STORED).or_else(|| {
             let [stored, given] = [stored, self].map(|each| {
                 let mut plain = each.clone();
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Each change is named by its key in a file, with the stored and the given value.
+    /// Each change is reported by its key in a file, with the stored and the given value.
     #[test]
     fn a_difference_is_named_by_its_key() {
         type Change = fn(&mut Definition);

@@ -8,7 +8,7 @@ use fedbo_objective::{CommandError, Failure};
 
 use crate::payoffs::PAYOFF_MAX;
 
-/// Reason why a player gave no action, or a round has no payoffs.
+/// A player gave no action, or a round has no payoffs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingActionReason {
@@ -22,13 +22,13 @@ pub enum MissingActionReason {
         found: String,
         /// The expected output.
         expected: String,
-        /// The end of its standard error, with words that introduce it; empty if there was none.
+        /// The end of its standard error with an introduction; empty if there was no output.
         stderr: String,
     },
     /// The program reported a player's payoff as lost.
     #[error("the payoff of {player:?} is not a finite number within ±{PAYOFF_MAX:e}")]
     LostPayoff {
-        /// The first of these players.
+        /// The first affected player.
         player: String,
     },
     /// The program's output is not an action of the player.
@@ -39,20 +39,20 @@ pub enum MissingActionReason {
         /// The reason.
         why: String,
     },
-    /// No move was told in time.
-    #[error("no move was told within {seconds} s")]
+    /// No move was submitted in time.
+    #[error("no move was submitted within {seconds} s")]
     NoMove {
         /// The timeout.
         seconds: f64,
     },
 }
 
-/// Reason why a game cannot continue. The record of the played rounds is kept.
+/// A game cannot continue. The record of the rounds played so far is kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlayError {
-    /// A player gave no action, and the file says to stop the game in this case.
-    #[error("round {round}: no action of {player:?}: {cause}")]
+    /// A player gave no action, and the file requests to stop the game in this case.
+    #[error("round {round}: no action from {player:?}: {cause}")]
     Player {
         /// The round, from 1.
         round: usize,
@@ -61,7 +61,7 @@ pub enum PlayError {
         /// The cause.
         cause: MissingActionReason,
     },
-    /// The payoffs are missing, and the file says to stop the game in this case.
+    /// The payoffs are missing, and the file requests to stop the game in this case.
     #[error("round {round}: no payoffs: {cause}")]
     Payoffs {
         /// The round, from 1.
@@ -81,9 +81,9 @@ pub enum PlayError {
         /// The last cause.
         cause: MissingActionReason,
     },
-    /// The record is of another game.
+    /// The record belongs to another game.
     #[error(
-        "{}: it holds the game with different settings: {changes}; name another storage, or restore the file", path.display()
+        "{}: it contains the game with different settings: {changes}; choose another storage, or restore the file", path.display()
     )]
     Differs {
         /// The record.
@@ -135,7 +135,7 @@ pub enum PlayError {
     },
     /// Another process played the round in the meantime.
     #[error(
-        "{}: round {round} was meanwhile played by another process; run only one process per game", path.display()
+        "{}: round {round} was played by another process in the meantime; run only one process per game", path.display()
     )]
     Overtaken {
         /// The record.
@@ -143,13 +143,13 @@ pub enum PlayError {
         /// The round, from 1.
         round: usize,
     },
-    /// A told move is not acceptable.
+    /// A submitted move is invalid.
     #[error("{message}")]
     Move {
         /// The reason, and the remedy.
         message: String,
     },
-    /// A command of the file cannot be run.
+    /// A command in the file cannot be run.
     #[error(transparent)]
     Command(#[from] CommandError),
     /// A reasoning player cannot decide.

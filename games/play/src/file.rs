@@ -1,4 +1,4 @@
-//! `game.toml`: a game as a user writes it, and its check.
+//! `game.toml`: a game as the user writes it, and its validation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use crate::{
     OnLostPayoffs, PlayError, PlayerSpec,
 };
 
-/// Maximum number of rounds; every decision solves with all earlier payoffs.
+/// Maximum number of rounds. Every decision solves a system with all earlier payoffs.
 pub const ROUNDS_MAX: usize = 20_000;
 /// Maximum number of players.
 const PLAYERS_MAX: usize = 16;
-/// Default number of initial rounds with random play (appendix E.6.2.1).
+/// Default number of initial random rounds (appendix E.6.2.1).
 const N_INITIAL: usize = 5;
-/// Maximum number of failures in a row, of one player or of the payoffs, in a game that continues
-/// after failures.
+/// Maximum number of consecutive failures, of one player or of the payoffs, in a game that
+/// continues after failures.
 const FAILURES_MAX: usize = 5;
 
-/// A whole file: plain data, not yet checked.
+/// A whole file: plain data, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct GameToml {
@@ -34,7 +34,7 @@ struct GameToml {
     version: Option<u64>,
     game: Option<GameTable>,
     payoffs: Option<PayoffsTable>,
-    /// A map has no order: the order of players is taken from the text.
+    /// A map is unordered, so the order of players is taken from the text.
     players: BTreeMap<String, PlayerTable>,
 }
 
@@ -59,7 +59,7 @@ struct PayoffsTable {
     on_failure: Option<String>,
 }
 
-/// A player. The keys of [`MindTable`] are repeated because a flattened table would not refuse
+/// A player. The keys of [`MindTable`] are repeated, because a flattened table would not refuse
 /// unknown keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -74,7 +74,7 @@ struct PlayerTable {
     ucb_multiplier: Option<f64>,
     surrogate: Option<SurrogateTable>,
     believes: BTreeMap<String, MindTable>,
-    // A program, or moves told by hand:
+    // A program, or moves made by hand:
     command: Option<Vec<String>>,
     directory: Option<PathBuf>,
     by_hand: Option<bool>,
@@ -82,22 +82,22 @@ struct PlayerTable {
     on_failure: Option<String>,
 }
 
-/// A checked `game.toml`.
+/// A validated `game.toml`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GameFile {
     /// The definition of the game.
     pub definition: Definition,
-    /// Total number of rounds, random ones included.
+    /// Total number of rounds, including random ones.
     pub n_rounds: usize,
     /// Source of each player's moves.
     pub movers: Vec<MoveSource>,
     /// Command that computes the payoffs of a round; `None` if the file was read without commands.
     pub payoffs: Option<CommandSpec>,
-    /// Range of each player's payoffs, if the file gives it.
+    /// Range of each player's payoffs, if given in the file.
     pub ranges: Vec<Option<(f64, f64)>>,
-    /// Response to missing payoffs.
+    /// Action to take on missing payoffs.
     pub on_lost_payoffs: OnLostPayoffs,
-    /// Number of failures in a row that ends a game that otherwise continues after failures.
+    /// Number of consecutive failures that ends a game that otherwise continues after failures.
     pub failures_max: usize,
     /// The path of the record, relative to the file's folder; `None` for memory.
     pub storage: Option<PathBuf>,
@@ -106,12 +106,12 @@ pub struct GameFile {
 }
 
 impl GameFile {
-    /// Opens the record of this game in a file, or creates it. An existing record must be of this
-    /// game.
+    /// Opens the record of this game in a file. Creates it if it does not exist. An existing record
+    /// must belong to this game.
     ///
     /// # Errors
-    /// If the file is unusable, or holds another game: the error then names the changed keys with
-    /// their lines.
+    /// If the file is unusable or contains another game. In the latter case, the error lists the
+    /// changed keys with their lines.
     pub fn open_record(&self, path: &Path) -> Result<GameRecord, PlayError> {
         GameRecord::open(path, self.definition.clone()).map_err(|error| match error {
             PlayError::Differs { path, changes } => {
@@ -121,16 +121,16 @@ impl GameFile {
         })
     }
 
-    /// Reads and checks a file.
+    /// Reads and validates a file.
     ///
     /// # Errors
-    /// The first invalid setting, with its place and the remedy.
+    /// The first invalid setting, with its position and the remedy.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         Self::of(&TomlFile::read(path)?, true)
     }
 
-    /// Reads and checks a file without its commands: a program that shows a game or tells a move
-    /// does not need them.
+    /// Reads and validates a file without its commands, which are not needed to show a game or
+    /// submit a move.
     ///
     /// # Errors
     /// As for [`GameFile::load`], except for errors in commands.
@@ -214,7 +214,7 @@ impl GameToml {
         })
     }
 
-    /// The players' names in the file's order.
+    /// The players' names in file order.
     fn names(&self, check: Check<'_>) -> Result<Vec<String>, FileError> {
         if self.players.is_empty() {
             let remedy = "add a [players.NAME] table for each player, with its level and a [players.NAME.space.PARAMETER]";
@@ -369,7 +369,7 @@ impl PlayerTable {
         if ways.iter().filter(|way| **way).count() != 1 {
             let ways = "level = 0, 1, 2, .. (it reasons), command = [..] (a program is asked), or by_hand = true";
             if has_no_action_source(self, by_hand) {
-                let remedy = format!("say how {name} plays: {ways}");
+                let remedy = format!("specify how {name} plays: {ways}");
                 return Err(check.file.missing_error(&at("level"), remedy));
             }
             let message = format!("player {name:?} plays in more than one way; keep one of {ways}");

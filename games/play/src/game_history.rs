@@ -1,4 +1,4 @@
-//! The history of a game, and its form for players.
+//! The history of a game, and its form for reasoning players.
 
 use fedbo_games::Game;
 use fedbo_objective::Placeholder;
@@ -33,15 +33,15 @@ pub struct RoundRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubstituteAction {
-    /// The number of the player.
+    /// The player's number.
     pub player: usize,
     /// `random` or `repeat`.
     pub kind: String,
-    /// The reason why the action is missing.
+    /// The reason for the missing action.
     pub because: String,
 }
 
-/// A game with its rounds so far. Every player may see all rounds: perfect monitoring.
+/// A game with the rounds played so far. Every player may observe all rounds: perfect monitoring.
 #[derive(Clone, Debug)]
 pub struct GameHistory {
     definition: Definition,
@@ -85,16 +85,16 @@ impl GameHistory {
         self.rounds.push(round);
     }
 
-    /// The game for reasoning players.
+    /// The game in the form for reasoning players.
     pub(crate) fn game(&self) -> Result<Game, PlayError> {
         let sets = self.actions.iter().map(|own| own.set().clone());
         Ok(Game::new(sets.collect(), self.definition.n_initial)?)
     }
 
-    /// The move denoted by a point, in the space's order and types.
+    /// Returns the move that a point denotes, in the order and types of the space.
     ///
     /// # Errors
-    /// [`PlayError::Move`] if it is not an action of the player.
+    /// [`PlayError::Move`] if the point is not an action of the player.
     pub fn check_move(&self, player: usize, point: &Point) -> Result<Point, PlayError> {
         let own = &self.actions[player];
         let played = own.action(point).map(|action| match own.n_actions() {
@@ -106,15 +106,15 @@ impl GameHistory {
             let names: Vec<&str> = own.space().parameters().iter().map(Parameter::name).collect();
             PlayError::Move {
                 message: format!(
-                    "no action of {name:?}: {why}; expected {}",
+                    "not an action of {name:?}: {why}; expected {}",
                     expected_action(&names)
                 ),
             }
         })
     }
 
-    /// The state for a player before its move: the game, its own name and parameters (with the
-    /// values of floats on a grid), the round (from 1), and all actions and payoffs so far.
+    /// The state for a player before its move: the game; the player's name and parameters,
+    /// including the grid values of floats; the round, from 1; and all actions and payoffs so far.
     pub fn state(&self, player: usize) -> Value {
         let own = &self.definition.players[player];
         let space: Map<String, Value> = own
@@ -150,7 +150,7 @@ impl GameHistory {
     }
 }
 
-/// An object without its null values.
+/// Removes null values from an object.
 fn without_nulls(mut value: Value) -> Value {
     if let Value::Object(object) = &mut value {
         object.retain(|_, each| !each.is_null());
@@ -158,7 +158,7 @@ fn without_nulls(mut value: Value) -> Value {
     value
 }
 
-/// Placeholders in the command of the payoffs: PLAYER.PARAMETER.
+/// Placeholders in the payoff command: PLAYER.PARAMETER.
 pub(crate) fn placeholders<'a>(
     spaces: impl Iterator<Item = (&'a str, &'a Space)>,
 ) -> Vec<Placeholder> {

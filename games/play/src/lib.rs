@@ -1,9 +1,9 @@
 //! A playable game: `game.toml`, the record of rounds, and the requests for moves.
 //!
-//! Decides the meaning of a game file, the source of each action (a reasoning player, a program, a
+//! Defines the meaning of a game file, the source of each action (a reasoning player, a program, a
 //! person), the handling of failed players and payoffs, and the durability of a round. Does not
-//! know how a reasoning player decides (`fedbo-games`), and uses no terminals. Rounds count from 1
-//! for people, players have names. Start at [`GameFile`] and [`Referee`].
+//! know how a reasoning player decides (`fedbo-games`), and uses no terminals. For users, rounds
+//! count from 1 and players have names. Start at [`GameFile`] and [`Referee`].
 
 mod actions;
 mod definition;

@@ -1,4 +1,4 @@
-//! Moves from outside: runs programs, and waits for moves that are told.
+//! Moves from outside: runs programs and waits for submitted moves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::{
     GameHistory, GameObserver, GameRecord, MissingActionReason, MoveSource, PlayError, ToldMove,
 };
 
-/// Interval between polls for a told move.
+/// Polling interval for a submitted move.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Collects the players' moves of the next round. A move is durable before it counts.
+/// Collects the players' moves of the next round. A move must be durable before it counts.
 pub(crate) struct MoveCollector<'a> {
     pub(crate) course: &'a GameHistory,
     pub(crate) record: &'a GameRecord,
@@ -26,7 +26,8 @@ pub(crate) struct MoveCollector<'a> {
 
 impl MoveCollector<'_> {
     /// Returns the move of a player that does not reason in this process: the stored move, or a new
-    /// one. `Ok(None)` if the game is asked to stop, an inner error if the move is missing.
+    /// one. Returns `Ok(None)` if the game was asked to stop, and an inner error if the move is
+    /// missing.
     pub(crate) fn ask(
         &self,
         player: usize,
@@ -53,7 +54,7 @@ impl MoveCollector<'_> {
         }
     }
 
-    /// Runs a player's program to get its move.
+    /// Runs a player's program to obtain its move.
     fn run(&self, player: usize, program: &Program) -> Result<Option<Point>, MissingActionReason> {
         let state = self.course.state(player).to_string();
         let environment = [
@@ -75,7 +76,7 @@ impl MoveCollector<'_> {
         }
     }
 
-    /// Waits for a move told in this process or by another one.
+    /// Waits for a move submitted in this process or in another one.
     fn wait(
         &self,
         player: usize,
@@ -90,7 +91,7 @@ impl MoveCollector<'_> {
             }
             if let Some(point) = self.watcher.given(player) {
                 match self.course.check_move(player, &point) {
-                    // If another process tells a move at the same time, its move is kept.
+                    // If another process submits a move at the same time, that move is kept.
                     Ok(point) => match self.record.tell(index, player, &point) {
                         Ok(_) => {}
                         Err(why @ PlayError::Move { .. }) => self.watcher.refused(player, &why),

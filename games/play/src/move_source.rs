@@ -1,4 +1,4 @@
-//! The source of each player's action, and the response to a missing action.
+//! The source of each player's actions, and the action to take if one is missing.
 
 use std::time::Duration;
 
@@ -10,40 +10,40 @@ use fedbo_objective::CommandSpec;
 pub enum MoveSource {
     /// The player reasons in this process.
     Reasoning,
-    /// A program, run once per round.
+    /// A program that runs once per round.
     Program {
         /// The program.
         command: CommandSpec,
-        /// The response to a failure.
+        /// Action to take on a failure.
         on_failure: OnFailure,
     },
-    /// Moves are told by hand.
+    /// Moves are made by hand.
     ByHand {
         /// The timeout for a move; `None` for no limit.
         timeout: Option<Duration>,
-        /// The response to a timeout.
+        /// Action to take on a timeout.
         on_failure: OnFailure,
     },
 }
 
-/// Response to a missing action: the program crashes, prints invalid output, or times out.
+/// Action to take if a move is missing: the program crashes, prints invalid output, or times out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Ends the run; the same command line resumes with this round.
+    /// Ends the run. The same command line resumes at this round.
     #[default]
     Stop,
     /// Substitutes a uniformly drawn action.
     Random,
-    /// Substitutes the player's last action, or a random one in the first round.
+    /// Repeats the player's last action, or draws a random one in the first round.
     Repeat,
 }
 
-/// Response to missing payoffs.
+/// Action to take if payoffs are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLostPayoffs {
-    /// Ends the run; the same command line plays this round again.
+    /// Ends the run. The same command line plays this round again.
     #[default]
     Stop,
-    /// Records the round without the lost payoffs, and the players learn nothing from these.
+    /// Records the round without the lost payoffs, which the players cannot use.
     GoOn,
 }

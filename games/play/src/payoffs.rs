@@ -1,4 +1,4 @@
-//! The output of programs: the payoffs of a round, a player's action.
+//! The output of programs: the payoffs of a round, or a player's action.
 
 use fedbo_objective::{Program, ProgramOutput};
 use fedbo_space::Point;
@@ -6,21 +6,21 @@ use serde_json::{Map, Value};
 
 use crate::{GameHistory, MissingActionReason};
 
-/// Maximum number of characters of a line in a message.
+/// Maximum number of characters of an output line in a message.
 const SHOWN_CHARS: usize = 200;
 
-/// Largest absolute payoff; squares of larger ones could overflow.
+/// Largest absolute payoff. Squares of larger ones could overflow.
 pub(crate) const PAYOFF_MAX: f64 = 1e100;
 
-/// Payoffs of a round with missing ones.
+/// The payoffs of a round with missing ones.
 pub(crate) struct Lost {
     /// The payoffs, `None` for missing ones.
     pub(crate) paid: Vec<Option<f64>>,
     pub(crate) cause: MissingActionReason,
 }
 
-/// Computes the payoffs of a round. Returns `None` if the game is asked to stop. The error has the
-/// payoffs that are present and the reason why others are missing.
+/// Computes the payoffs of a round. Returns `None` if the game was asked to stop. The error
+/// contains the available payoffs and the reason for the missing ones.
 pub(crate) fn pay(
     course: &GameHistory,
     program: &Program,
@@ -64,12 +64,12 @@ pub(crate) fn pay(
     }
 }
 
-/// Parses the payoffs in a line, one per player: a JSON object by name, or numbers in the order of
-/// players. `None` for a payoff that the program reports as lost (null, NaN, infinity, or an
+/// Parses a line of payoffs, one per player: a JSON object by name, or numbers in the order of the
+/// players. A payoff is `None` if the program reports it as lost (null, NaN, infinity, or an
 /// absolute value that is too large).
 ///
 /// # Errors
-/// If the line has another form.
+/// If the line has another format.
 fn payoffs(
     printed: &ProgramOutput,
     names: &[&str],
@@ -85,10 +85,10 @@ fn payoffs(
     found.ok_or_else(|| invalid_output(printed, expected()))
 }
 
-/// Parses the action in a line: a JSON object with a value for each parameter.
+/// Parses a line with an action: a JSON object with one value per parameter.
 ///
 /// # Errors
-/// If the line has another form.
+/// If the line has another format.
 pub(crate) fn action(
     printed: &ProgramOutput,
     names: &[&str],
@@ -98,13 +98,13 @@ pub(crate) fn action(
     point.ok_or_else(|| invalid_output(printed, expected_action(names)))
 }
 
-/// The expected form of an action, in words.
+/// Describes the expected format of an action.
 pub(crate) fn expected_action(names: &[&str]) -> String {
     let named: Vec<String> = names.iter().map(|name| format!("{name:?}: ..")).collect();
     format!("{{{}}}", named.join(", "))
 }
 
-/// The last line that a program printed, quoted and shortened.
+/// The last line of the program's output, quoted and shortened.
 pub(crate) fn shown(printed: &ProgramOutput) -> String {
     match &printed.last_line {
         None => "nothing".to_owned(),
@@ -112,7 +112,7 @@ pub(crate) fn shown(printed: &ProgramOutput) -> String {
     }
 }
 
-/// The error for unexpected output of a program.
+/// The error for invalid output of a program.
 fn invalid_output(printed: &ProgramOutput, expected: String) -> MissingActionReason {
     let stderr = match printed.stderr.as_str() {
         "" => String::new(),
@@ -142,7 +142,7 @@ fn with_nulls(line: &str) -> String {
         if index > 0 {
             text.push('"');
         }
-        // The text between two quotes is a name. A name with a quote in it is not found, and the
+        // Text between two quotes is a name. A name that contains a quote is not found, and the
         // line is refused.
         if index % 2 == 1 {
             text.push_str(part);

@@ -8,10 +8,10 @@ use fedbo_gp::{Hyperparameters, Kernel};
 
 use crate::{Level0Spec, MindSpec, ModelSpec, Reasoning};
 
-/// Number of features of EXP3: twice that of the authors' code, which has an effective length scale
-/// of 0.63.
+/// Number of EXP3 features: twice that of the authors' code, which has an effective length scale of
+/// 0.63.
 const N_FEATURES: usize = 10;
-/// The length scale of EXP3's features in a coordinate, in the unit cube.
+/// Length scale of EXP3's features per coordinate of the unit cube.
 const FEATURE_LENGTHSCALE: f64 = 0.3;
 
 /// The reasoner of a player.

@@ -1,5 +1,5 @@
-//! The record of a game: its definition, the told moves, and the played rounds. In a file, or in
-//! memory.
+//! The record of a game: its definition, the submitted moves, and the rounds played. It is stored
+//! in a file or in memory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use crate::schema::FORMAT;
 use crate::{Definition, PlayError, RoundRecord, SubstituteAction};
 
-/// An open record of a game. Appended data is on the disk when the call returns.
+/// An open record of a game. Appended data is on disk when the call returns.
 pub struct GameRecord {
     /// `None` for a record in memory.
     file: Option<File>,
@@ -27,12 +27,12 @@ impl fmt::Debug for GameRecord {
     }
 }
 
-/// The outcome of telling a move.
+/// The outcome of submitting a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
     /// The move is new, and is now durable.
     New,
-    /// The same move was told before.
+    /// The same move was submitted before.
     Already,
 }
 
@@ -41,12 +41,12 @@ pub enum MoveOutcome {
 pub struct ToldMove {
     /// The action.
     pub point: Point,
-    /// The reason and kind of a substitute, if the action is not the player's own.
+    /// The reason and the kind of a substitute, if the action is not the player's own.
     pub substitute: Option<SubstituteAction>,
 }
 
 impl GameRecord {
-    /// Creates a record in memory, lost at the end of the process.
+    /// Creates a record in memory, which is lost when the process ends.
     ///
     /// # Errors
     /// If memory is exhausted.
@@ -58,10 +58,11 @@ impl GameRecord {
         Ok(Self { file: None, connection: Mutex::new(connection), definition, path })
     }
 
-    /// Opens the record in a file, or creates it. An existing record must be of the given game.
+    /// Opens the record in a file. Creates it if it does not exist. An existing record must belong
+    /// to the given game.
     ///
     /// # Errors
-    /// If the file is unusable, or holds another game.
+    /// If the file is unusable or contains another game.
     pub fn open(path: &Path, definition: Definition) -> Result<Self, PlayError> {
         let (file, connection) = open(path)?;
         let mut record = Self {
@@ -76,7 +77,7 @@ impl GameRecord {
             let sql = "INSERT OR IGNORE INTO game (id, definition) VALUES (1, ?)";
             tx.execute(sql, [&text])?;
             let stored = read_definition(tx)?;
-            stored.ok_or_else(|| Failure::Contradiction("it holds no game".to_owned()))
+            stored.ok_or_else(|| Failure::Contradiction("it contains no game".to_owned()))
         })?;
         if let Some(changes) = record.definition.difference(&stored) {
             return Err(PlayError::Differs { path: record.path, changes: Box::new(changes) });
@@ -85,7 +86,7 @@ impl GameRecord {
         Ok(record)
     }
 
-    /// Opens the record in a file for reading: nothing can be appended, and the file may be
+    /// Opens the record in a file for reading. Nothing can be appended, and the file may be
     /// read-only.
     ///
     /// # Errors
@@ -99,7 +100,7 @@ impl GameRecord {
             .map_err(Failure::from)
             .and_then(|tx| read_definition(&tx))
             .map_err(|failure| in_words(path, failure))?;
-        // A process was killed after it created the tables and before it wrote the first row.
+        // A process was killed between creating the tables and writing the first row.
         let definition = definition.ok_or_else(|| PlayError::Absent { path: path.to_owned() })?;
         Ok(Self {
             file: Some(file),
@@ -119,12 +120,12 @@ impl GameRecord {
         &self.path
     }
 
-    /// Returns true if the record is lost at the end of the process.
+    /// Returns true if the record is lost when the process ends.
     pub fn is_in_memory(&self) -> bool {
         self.file.is_none()
     }
 
-    /// The played rounds, in order.
+    /// The rounds played so far, in order.
     ///
     /// # Errors
     /// If reading fails.
@@ -140,7 +141,7 @@ impl GameRecord {
         })
     }
 
-    /// The number of played rounds.
+    /// The number of rounds played so far.
     ///
     /// # Errors
     /// If reading fails.
@@ -148,10 +149,11 @@ impl GameRecord {
         self.read(n_rounds)
     }
 
-    /// Appends round number `round` (from 0).
+    /// Appends the round with number `round` (from 0).
     ///
     /// # Errors
-    /// [`PlayError::Overtaken`] if the round was already played; an error if storing fails.
+    /// [`PlayError::Overtaken`] if the round was already played; another error if it cannot be
+    /// stored.
     pub fn append(&self, round: usize, played: &RoundRecord) -> Result<(), PlayError> {
         let text = serde_json::to_string(played)
             .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"));
@@ -169,7 +171,7 @@ impl GameRecord {
         }
     }
 
-    /// The move of a player in a round (from 0), told or substituted; `None` if there is none.
+    /// The move of a player in a round (from 0), submitted or substituted; `None` if there is none.
     ///
     /// # Errors
     /// If reading fails.
@@ -177,12 +179,12 @@ impl GameRecord {
         self.read(|tx| told(tx, round, player))
     }
 
-    /// Stores a player's move in the next round, which must be `round` (from 0). It must be one of
-    /// the player's actions.
+    /// Stores a player's move in the next round, which must be `round` (from 0). The move must be
+    /// one of the player's actions.
     ///
     /// # Errors
-    /// [`PlayError::Move`] if another move was told, or the round was played meanwhile; an error if
-    /// storing fails.
+    /// [`PlayError::Move`] if another move was submitted, or the round was played in the meantime;
+    /// another error if the move cannot be stored.
     pub fn tell(
         &self,
         round: usize,
@@ -199,7 +201,7 @@ impl GameRecord {
                 return Ok(match before.substitute {
                     None if before.point == *point => Ok(MoveOutcome::Already),
                     None => Err(format!(
-                        "{name:?} has already told its move of round {round}: {text}, which is final"
+                        "{name:?} has already submitted its move for round {round}: {text}, which is final"
                     )),
                     Some(_) => Err(format!(
                         "no move of {name:?} arrived in time for round {round}: {text} replaces it"
@@ -218,11 +220,12 @@ impl GameRecord {
         refused.map_err(|message| PlayError::Move { message })
     }
 
-    /// Stores the move of a player in the next round, which must be `round` (from 0), unless there
-    /// is one already. Returns the stored move.
+    /// Stores a player's move in the next round, which must be `round` (from 0), unless a move
+    /// exists. Returns the stored move.
     ///
     /// # Errors
-    /// [`PlayError::Overtaken`] if the round was played meanwhile; an error if storing fails.
+    /// [`PlayError::Overtaken`] if the round was played in the meantime; another error if the move
+    /// cannot be stored.
     pub(crate) fn keep(
         &self,
         round: usize,
@@ -248,7 +251,7 @@ impl GameRecord {
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        // The next transaction rolls back the one that a panic left open.
+        // The next transaction rolls back a transaction that a panic left open.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

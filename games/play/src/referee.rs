@@ -1,4 +1,4 @@
-//! The referee: collects all moves, has the payoffs computed, and records the round.
+//! The referee: collects the moves, has the payoffs computed, and records the round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::Instant;
 use fedbo_games::{Action, Decision, Game, GameError, History, Player, Round};
 use fedbo_objective::{CommandSpec, Program};
 use fedbo_space::Point;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use crate::game_history::placeholders;
 use crate::move_collector::MoveCollector;
@@ -21,35 +21,36 @@ use crate::{
 
 /// Observer of a game. Rounds count from 1, players from 0.
 pub trait GameObserver {
-    /// The game waits for a player's move.
+    /// The game is waiting for a player's move.
     fn awaits(&self, round: usize, player: usize);
-    /// A move that was entered here, if any; polled while the game waits.
+    /// Returns a move entered here, if any. Polled while the game waits.
     fn given(&self, player: usize) -> Option<Point>;
     /// An entered move is not an action of the player.
     fn refused(&self, player: usize, why: &PlayError);
     /// A player gave no action, and a substitute is used.
     fn action_substituted(&self, round: usize, substitute: &SubstituteAction);
-    /// A payoff is outside the file's range; reported once per run and player.
+    /// A payoff is outside the range in the file. Reported once per run and player.
     fn outside(&self, round: usize, player: usize, payoff: f64, range: (f64, f64));
-    /// A round was played, and is on the disk.
+    /// A round was played and is on disk.
     fn played(&self, round: usize, played: &RoundRecord);
 }
 
-/// Reason why a run of a game ended.
+/// The reason why a run of a game ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All rounds are played.
+    /// All rounds have been played.
     Complete,
     /// The run was asked to stop.
     Stopped,
 }
 
-/// Plays a game round by round, and keeps its record.
+/// Plays a game round by round and keeps its record.
 ///
-/// The actions of reasoning players are a function of the definition and of the record, so an
-/// interrupted game continues as it would have without the interruption. In a round, all moves are
-/// collected before any player learns any of them: reasoning players decide, programs are run, told
-/// moves are awaited. Then the payoffs are computed. Then the round is recorded as a whole.
+/// The actions of reasoning players are a function of the definition and the record, so an
+/// interrupted game continues as it would have without the interruption. In each round, all moves
+/// are collected before any player can observe them: reasoning players decide, programs run, and
+/// the referee waits for submitted moves. Then the payoffs are computed, and the complete round is
+/// recorded.
 #[derive(Debug)]
 pub struct Referee {
     record: GameRecord,
@@ -60,7 +61,7 @@ pub struct Referee {
     seed: Seed,
 }
 
-/// An action with its point and its origin.
+/// An action with its point and its source.
 struct Move {
     point: Point,
     seconds: f64,
@@ -68,7 +69,7 @@ struct Move {
 }
 
 impl Referee {
-    /// Creates the referee of a new game, or of the game in the record.
+    /// Creates the referee of a new game or of the game in the record.
     ///
     /// # Errors
     /// If the record or a setting is invalid.
@@ -114,12 +115,12 @@ impl Referee {
         &self.record
     }
 
-    /// Plays until the game has the file's rounds, or `stop` is set. Every round is on the disk
+    /// Plays until the game has the file's number of rounds or `stop` is set. Each round is on disk
     /// before the next one starts.
     ///
     /// # Errors
-    /// If a player or the payoffs fail and the file says to stop the game in this case, or the
-    /// record cannot be written.
+    /// If a player or the payoffs fail and the file requests to stop the game in this case, or if
+    /// the record cannot be written.
     pub fn play(
         &mut self,
         file: &GameFile,
@@ -128,7 +129,7 @@ impl Referee {
     ) -> Result<Ended, PlayError> {
         let spec = file.payoffs.clone().unwrap_or_default();
         let payoffs = self.program(&spec, stop)?;
-        // Failures in a row, of each player and of the payoffs.
+        // Consecutive failures of each player and of the payoffs.
         let mut in_a_row = vec![0; self.minds.len() + 1];
         let mut ranges = file.ranges.clone();
         while self.course.rounds().len() < file.n_rounds {
@@ -155,7 +156,7 @@ impl Referee {
         Ok(Ended::Complete)
     }
 
-    /// The command that computes payoffs.
+    /// The command that computes the payoffs.
     fn program(&self, spec: &CommandSpec, stop: &Arc<AtomicBool>) -> Result<Program, PlayError> {
         let players = self.course.definition().players.iter().enumerate();
         let spaces =
@@ -164,7 +165,8 @@ impl Referee {
         Ok(Program::new(spec, &known, Arc::clone(stop))?)
     }
 
-    /// Plays one round. Returns `None` if asked to stop; then only told moves are kept.
+    /// Plays one round. Returns `None` if asked to stop. In that case only submitted moves are
+    /// kept.
     fn play_round(
         &mut self,
         file: &GameFile,
@@ -176,7 +178,7 @@ impl Referee {
         let index = self.course.rounds().len();
         let mut moves: Vec<Option<Move>> = self.decide()?;
         let asking = MoveCollector { course: &self.course, record: &self.record, watcher, stop };
-        // Moves by hand come last, after all other moves.
+        // Moves made by hand come last, after all others.
         let (programs, by_hand): (Vec<usize>, Vec<usize>) = (0..moves.len())
             .filter(|player| moves[*player].is_none())
             .partition(|player| matches!(file.movers[*player], MoveSource::Program { .. }));
@@ -189,8 +191,8 @@ impl Referee {
                 Err(cause) => {
                     let times = in_a_row[player] + 1;
                     let given = self.substitute(player, mover, times, file, cause)?;
-                    // After this, no other move can be told. A move that was told at this very
-                    // moment is used instead.
+                    // After this, no other move can be submitted. A move that was submitted at the
+                    // same moment wins.
                     let kept = self.record.keep(index, player, given)?;
                     if let Some(substitute) = &kept.substitute {
                         watcher.action_substituted(index + 1, substitute);
@@ -252,7 +254,7 @@ impl Referee {
                 .zip(&mut self.minds)
                 .map(|(player, mind)| {
                     mind.as_mut().map(|mind| {
-                        let mut stream = seed.stream(Purpose::Play, player, index);
+                        let mut stream = seed.stream(fedbo_games::PLAY, player, index);
                         scope.spawn(move || {
                             let began = Instant::now();
                             let decision = mind.decide(history, &mut stream);
@@ -283,7 +285,7 @@ impl Referee {
         Ok(moves)
     }
 
-    /// The substitute for a missing action.
+    /// Returns the substitute for a missing action.
     fn substitute(
         &self,
         player: usize,
@@ -315,7 +317,7 @@ impl Referee {
         let (point, kind) = match (on_failure, last) {
             (OnFailure::Repeat, Some(last)) => (last.actions[player].clone(), "repeat"),
             _ => {
-                let mut stream = self.seed.stream(Purpose::Play, player as u64, index as u64);
+                let mut stream = self.seed.stream(fedbo_games::PLAY, player as u64, index as u64);
                 let action = self.game.action_set(player).uniform(&mut stream);
                 (self.course.actions(player).played(action).0, "random")
             }
@@ -325,7 +327,7 @@ impl Referee {
         Ok(ToldMove { point, substitute: Some(substitute) })
     }
 
-    /// The reason to record with a round without payoffs; an error if the game ends instead.
+    /// Returns the reason to record for a round without payoffs; an error if the game ends instead.
     fn lose(
         &self,
         file: &GameFile,
@@ -342,7 +344,7 @@ impl Referee {
         }
     }
 
-    /// A round in the form for reasoning players.
+    /// Converts a round to the form for reasoning players.
     fn round(&self, played: &RoundRecord) -> Result<Round, PlayError> {
         let mut actions: Vec<Action> = Vec::with_capacity(played.actions.len());
         for (player, point) in played.actions.iter().enumerate() {

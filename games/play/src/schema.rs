@@ -1,8 +1,8 @@
-//! The layout of a game's record, version by version.
+//! The schema of a game's record, version by version.
 
 use fedbo_database::Format;
 
-/// The format of a record; its mark says "fedg".
+/// The format of a record. Its application ID is "fedg" in ASCII.
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6467,
     steps: &[STEP_1],
@@ -11,9 +11,9 @@ pub(crate) const FORMAT: Format = Format {
     verify: None,
 };
 
-/// Rounds count from 0 here. Moves are those of programs and people, or their substitutes, one per
-/// round and player; the moves of reasoning players follow from the rest. Tables are append-only:
-/// triggers refuse changes that this program must never make.
+/// Rounds count from 0 here. The table of moves contains one move per round and player, made by a
+/// program or a person, or a substitute for it. The moves of reasoning players follow from the
+/// other data. Tables are append-only: triggers refuse changes that this program must never make.
 const STEP_1: &str = "
 CREATE TABLE game (
     id INTEGER PRIMARY KEY CHECK (id = 1),

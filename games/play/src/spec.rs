@@ -9,20 +9,20 @@ use serde::Deserialize;
 
 use crate::{Actions, Level0Spec, MindSpec, ModelSpec, Reasoning};
 
-/// Maximum level in a file; people rarely go beyond 2, and the nesting depth of parsed JSON is
+/// Maximum level in a file. People rarely exceed level 2, and the nesting depth of parsed JSON is
 /// limited.
 const LEVEL_MAX: usize = 16;
-/// Default number of draws of an expectation that is too large to be exact (500 and 1,000 in
+/// Default number of draws for an expectation that is too large to be exact (500 and 1,000 in
 /// appendix E.6.2.1).
 const SAMPLES: usize = 500;
-/// Maximum number of draws of an expectation.
+/// Maximum number of draws for an expectation.
 const SAMPLES_MAX: usize = 1_000_000;
-/// Maximum number of joint actions of the others for an exact expectation by default.
+/// Maximum number of the others' joint actions for an exact expectation by default.
 const EXACT_MAX: usize = 10_000;
-/// Maximum number of joint actions of all players, one's own included, for an exact expectation by
-/// default.
+/// Maximum number of joint actions of all players, including the player itself, for an exact
+/// expectation by default.
 const EXACT_CELLS_MAX: usize = 1 << 20;
-/// Maximum number of joint actions of the others for an exact expectation; equals the limit of a
+/// Maximum number of the others' joint actions for an exact expectation. Equals the limit of a
 /// reasoning player.
 const EXACT_MOST: usize = 1 << 18;
 /// Default number of standard deviations between the mean and the bound.
@@ -41,7 +41,7 @@ pub(crate) struct MindTable {
 }
 
 impl MindTable {
-    /// The first key that is present.
+    /// The first key present.
     pub(crate) fn first_key(&self) -> Option<&'static str> {
         [
             ("level", self.level.is_some()),
@@ -56,13 +56,13 @@ impl MindTable {
     }
 }
 
-/// A player, as far as minds need it.
+/// The part of a player that minds need.
 pub(crate) struct Known<'a> {
     pub(crate) name: &'a str,
     pub(crate) actions: &'a Actions,
-    /// Smallest and largest payoff, if the file gives them.
+    /// Smallest and largest payoff, if given in the file.
     pub(crate) range: Option<(f64, f64)>,
-    /// The table of its reasoning; `None` if the player does not reason.
+    /// The player's reasoning table; `None` if the player does not reason.
     pub(crate) mind: Option<&'a MindTable>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Minds<'a> {
 }
 
 impl Minds<'_> {
-    /// The mind of a player at the level of its table, which is at `path`.
+    /// Builds the mind of a player at the level in its table, which is at `path`.
     pub(crate) fn of(&mut self, player: usize, path: &[&str]) -> Result<MindSpec, FileError> {
         let table = self.players[player].mind.cloned().unwrap_or_default();
         let level = table.level.unwrap_or(0);
@@ -112,7 +112,7 @@ impl Minds<'_> {
             _ => self.response(player, level, table, path)?,
         };
         // Missing settings of a believed mind default to that player's own table, which is checked
-        // at its own place.
+        // separately.
         let own = self.players[player].mind;
         let ucb_multiplier = match (table.ucb_multiplier, own) {
             (Some(given), _) => {
@@ -199,7 +199,7 @@ impl Minds<'_> {
         Ok(Reasoning::Response { samples, believes })
     }
 
-    /// Checks that beliefs name other players of the game.
+    /// Checks that beliefs refer to other players of the game.
     fn check_names(
         &self,
         player: usize,
@@ -229,7 +229,7 @@ impl Minds<'_> {
         Ok(())
     }
 
-    /// Number of draws of the expectation over the others: 0 for the exact one.
+    /// Number of draws for the expectation over the others; 0 for the exact expectation.
     fn samples(
         &self,
         player: usize,
@@ -397,7 +397,7 @@ impl Minds<'_> {
     }
 }
 
-/// Converts a whole and nonnegative number.
+/// Converts a nonnegative whole number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! The beliefs in a file, against reasoners that are built by hand.
+//! The beliefs in a file, compared with reasoners built by hand.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use fedbo_play::{
     SubstituteAction,
 };
 use fedbo_space::Point;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 /// An observer that ignores all events.
 struct Nobody;
@@ -34,12 +34,12 @@ impl GameObserver for Nobody {
 
 const SEED: u64 = 11;
 const N_INITIAL: usize = 3;
-/// The wrongly believed weights of carol's play.
+/// The weights wrongly believed to be carol's strategy.
 const WEIGHTS: [f64; 3] = [0.0, 1.0, 3.0];
 
-/// Three players at levels 2, 1 and 0. Alice is wrong: bob has another β_t, and neither of the
-/// others plays by the beliefs that she ascribes to bob. Settings of bob and carol that she omits
-/// are those of their own tables.
+/// Three players at levels 2, 1 and 0. Alice is wrong: bob has a different β_t, and neither of the
+/// others follows the beliefs that she ascribes to bob. For settings of bob and carol that she
+/// omits, their own tables apply.
 fn file(n_rounds: usize, expectation: &str, of_bobs_model: &str) -> String {
     format!(
         r#"
@@ -92,7 +92,7 @@ space.kind = {{ type = "categorical", choices = ["red", "green", "blue"] }}
     )
 }
 
-/// Writes the file; returns its path, and the guard that deletes its folder.
+/// Writes the file. Returns its path and the guard that deletes its folder.
 fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("game.toml");
@@ -100,7 +100,7 @@ fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Plays a file to its end in memory.
+/// Plays a file to the end, in memory.
 fn played(text: &str) -> Referee {
     let (_folder, path) = written(text);
     let file = GameFile::load(&path).unwrap();
@@ -139,7 +139,7 @@ fn basics(
     basics
 }
 
-/// The three reasoners of [`file`], by hand.
+/// The three reasoners of [`file`], built by hand.
 fn reasoners(
     game: &Game,
     expectation: Expectation,
@@ -176,7 +176,7 @@ fn reasoners(
     ]
 }
 
-/// The game and its rounds, in the form for players.
+/// The game and its rounds, in the form for reasoning players.
 fn as_seen(referee: &Referee) -> (Game, Vec<Round>) {
     let course = referee.course();
     let sets: Vec<&Actions> = (0..3).map(|player| course.actions(player)).collect();
@@ -193,8 +193,8 @@ fn as_seen(referee: &Referee) -> (Game, Vec<Round>) {
     (game, rounds)
 }
 
-/// Counts for each player the rounds with the same action as the decision of a reasoner built by
-/// hand on the same record.
+/// Counts, for each player, how often a reasoner built by hand takes the same action on the same
+/// record.
 fn agreements(referee: &Referee, by_hand: impl Fn(&Game) -> [Reasoner; 3]) -> [usize; 3] {
     let (game, rounds) = as_seen(referee);
     let mut agreeing = [0; 3];
@@ -203,7 +203,7 @@ fn agreements(referee: &Referee, by_hand: impl Fn(&Game) -> [Reasoner; 3]) -> [u
         for (index, round) in rounds.iter().enumerate() {
             // A new player for each round, so that nothing depends on earlier calls.
             let mut mind = Player::new(&game, player, reasoner.clone()).unwrap();
-            let mut stream = Seed::new(SEED).stream(Purpose::Play, player as u64, index as u64);
+            let mut stream = Seed::new(SEED).stream(fedbo_games::PLAY, player as u64, index as u64);
             let decision = mind.decide(&history, &mut stream).unwrap();
             agreeing[player] += usize::from(decision.action == round.actions[player]);
             history.push(&game, round.clone()).unwrap();
@@ -212,7 +212,7 @@ fn agreements(referee: &Referee, by_hand: impl Fn(&Game) -> [Reasoner; 3]) -> [u
     agreeing
 }
 
-/// Expectations exact, by one draw, by 40 draws; with given models.
+/// Exact expectations, one draw, and 40 draws, with given models.
 #[test]
 fn wrong_beliefs_are_what_the_file_says() {
     let model = "surrogate.lengthscale = 0.5";
@@ -225,7 +225,7 @@ fn wrong_beliefs_are_what_the_file_says() {
         let referee = played(&file(12, word, model));
         let by_hand = |game: &Game| reasoners(game, expectation, of_bob());
         assert_eq!(agreements(&referee, by_hand), [12; 3], "{word}");
-        // The actions distinguish these minds from simpler ones, which would act differently.
+        // Simpler minds would act differently, so the actions distinguish them.
         let simpler = |game: &Game| {
             let [alice, bob, carol] = reasoners(game, expectation, of_bob());
             let [alice, bob, carol] = [alice, bob, carol].map(|mind| mind.basics);
@@ -239,7 +239,7 @@ fn wrong_beliefs_are_what_the_file_says() {
     }
 }
 
-/// A model without settings in the file learns after every 10 payoffs, in beliefs too.
+/// A model without settings in the file learns after every 10 payoffs, also in beliefs.
 #[test]
 fn models_that_learn_are_those_of_the_defaults() {
     let referee = played(&file(23, "\"exact\"", ""));
@@ -292,7 +292,7 @@ fn a_definition_survives_its_record() {
     assert_eq!(course(parts.rounds().unwrap()), course(whole.course().rounds().to_vec()));
 }
 
-/// Values between grid points do not exist, and a stored action is read as the played one.
+/// Values between grid points do not exist, and a stored action is read back as the one played.
 #[test]
 fn actions_of_a_record_are_those_that_were_played() {
     let referee = played(&file(4, "\"lite\"", ""));

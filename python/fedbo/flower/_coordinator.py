@@ -1,4 +1,4 @@
-"""A coordinator that is reachable only on this machine, and the forwarding of requests to it."""
+"""A coordinator that is reachable only on this machine, and a client that forwards requests to it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from fedbo._errors import DefinitionError, Error
 from fedbo.flower._records import Answer, Request
 
 _HEADERS = frozenset({"fedbo-protocol", "fedbo-key", "fedbo-time", "fedbo-counter", "fedbo-signature", "content-type"})
-"""Allowed headers of requests. A request with another header is refused."""
+"""Allowed request headers. A request with any other header is refused."""
 _SIGNED = re.compile(r"/v1/studies/([^/?]+)")
-"""Paths for which the coordinator answers only authenticated agents of a study."""
+"""Paths that the coordinator serves only to authenticated agents of a study."""
 _TARGET = re.compile(r"/v1(?![!-~]*/(?:\.|%2[eE]){2}(?:[/?#]|$))/[!-~]*")
-"""Paths below ``/v1/``. A segment ``..``, which a server might resolve, is not allowed."""
+"""Allowed paths below ``/v1/``, without segments ``..``, which a server might resolve."""
 _VALUE = re.compile(r"[ -~]{0,512}")
 Signer = tuple[str, str]
 """An agent, identified by its study and its key."""
 _METHODS = frozenset({"GET", "PUT", "POST"})
 
 _WAIT_S = 60.0
-"""Maximum time in seconds to wait for an answer. Polls request a shorter wait."""
+"""Maximum time in seconds to wait for a response. Polls ask the coordinator for a shorter wait."""
 _TAKES_OVER_S = 20.0
-"""Time in seconds within which a previous coordinator of the folder must end."""
+"""Time in seconds within which a previous coordinator of the folder must exit."""
 
 
 def signer(request: Request) -> Signer | None:
-    """The agent that signed a request, if the coordinator answers the request only after it has verified the signature."""
+    """Return the agent that signed a request, if the coordinator verifies the signature before it serves the request."""
     signed, key = _SIGNED.match(request.target), dict(request.headers).get("fedbo-key")
     return None if signed is None or key is None else (signed[1], key)
 
@@ -45,7 +45,7 @@ class Refused(ValueError):
 
 
 class Unavailable(Error):
-    """The coordinator does not answer."""
+    """The coordinator does not respond."""
 
 
 class Coordinator:
@@ -57,7 +57,7 @@ class Coordinator:
         self._lines: deque[str] = deque(maxlen=20)
         until = time.monotonic() + _TAKES_OVER_S
         while not self._start():
-            # A previous coordinator may still hold the folder.
+            # A previous coordinator may still have locked the folder.
             if time.monotonic() > until:
                 raise Error(f"the coordinator of {data} does not start: {' '.join(self._lines)}")
             time.sleep(1.0)
@@ -90,16 +90,16 @@ class Coordinator:
             sys.stderr.write(line)
 
     def check(self) -> None:
-        """Raise an error if the process has ended."""
+        """Raise an error if the process has exited."""
         if self._process.poll() is not None:
             raise Error(f"the coordinator of {self._data} has ended: {' '.join(self._lines)}")
 
     def answer(self, request: Request) -> Answer:
-        """Forward an agent's request and return the answer. Only requests of the protocol pass, because the caller's nodes are not trusted.
+        """Forward an agent's request and return the response. Only requests of the protocol are forwarded, because nodes are not trusted.
 
-        Raises :class:`Refused` for any other request, and :class:`Unavailable` if there is no answer.
+        Raises :class:`Refused` for any other request, and :class:`Unavailable` if there is no response.
         """
-        # After the process has ended, another program may use its port.
+        # After the process has exited, another program may use its port.
         self.check()
         if request.method not in _METHODS or not _TARGET.fullmatch(request.target):
             raise Refused("a request that is not part of the protocol")
@@ -111,14 +111,14 @@ class Coordinator:
             response = connection.getresponse()
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Unavailable(f"the coordinator does not answer: {error}") from error
+            raise Unavailable(f"the coordinator does not respond: {error}") from error
         finally:
             connection.close()
         headers = [(name.lower(), value) for name, value in response.getheaders() if _is_told(name.lower())]
         return Answer(request.id, response.status, headers, body)
 
     def study(self, name: str | None) -> dict[str, Any]:
-        """A study as shown by ``fedbo coordinator study show``. ``name`` is needed only if there are several."""
+        """Return a study as shown by ``fedbo coordinator study show``. ``name`` is needed only if there are several studies."""
         if name is None:
             names = [str(each["study"]) for each in self._ask("ls")]
             if len(names) != 1:

@@ -1,4 +1,4 @@
-"""The exchange between nodes and a coordinator: forwards requests to the coordinator and answers to the nodes."""
+"""The exchange between nodes and a coordinator: forwards requests to the coordinator, and responses to the nodes."""
 
 from __future__ import annotations
 
@@ -21,60 +21,60 @@ logger = logging.getLogger("fedbo.flower")
 _TTL_S = 40 * 86400.0
 """Lifetime in seconds of a message and its reply, longer than any round."""
 _HOLD_S = 200.0
-"""Time in seconds for which a signed poll is repeated. It must be below 300 s, after which the signature is too old."""
+"""Time in seconds for which a signed poll is repeated. It must be below 300 s, because older signatures are rejected."""
 _HELD_S = 20.0
-"""Time in seconds after which an empty answer to a poll shows that the coordinator waited for news."""
+"""Minimum duration in seconds of an empty poll that is repeated: the coordinator waited for news, and there was none."""
 _PROBE_S = 600.0
-"""Time in seconds without a reply after which a node is asked again, because its process may have died without an error."""
+"""Time in seconds without a reply after which a node gets another message, because its process may have died without an error."""
 _RETRY_S = (2.0, 60.0)
 """Minimum and maximum delay in seconds after a failed message."""
 _NODES_S = 3.0
-"""Interval in seconds at which the grid is searched for new nodes."""
+"""Interval in seconds between searches of the grid for new nodes."""
 
 
 @dataclass(frozen=True)
 class States:
-    """Last reported states. A node may report any state, but an agent is identified by its signature."""
+    """Latest reported states. A node may report any state, but an agent is identified by its signature."""
 
     nodes: dict[int, str]
     """State by the grid's node identifier."""
     agents: dict[Signer, str]
-    """State by agent: that of the most recently heard node among those that have sent requests of the agent."""
+    """State by agent: the state of the node that reported most recently, among the nodes that have sent requests of the agent."""
 
 
 class Service(Protocol):
-    """Something that answers requests."""
+    """An object that responds to requests."""
 
     def answer(self, request: Request) -> Answer:
-        """The answer to an agent's request."""
+        """Return the response to an agent's request."""
         ...
 
     def check(self) -> None:
-        """Raise an error if no further requests will be answered."""
+        """Raise an error if the service can no longer respond."""
         ...
 
 
 @dataclass
 class _Node:
-    """A node of the grid. Its identity is Flower's. The coordinator knows the agent on it only by its signatures."""
+    """A node of the grid. Flower identifies the node; the coordinator identifies the agent on it only by signatures."""
 
     id: int
     state: str = "new"
     heard_at: float = 0.0
     agent: Signer | None = None
-    """The agent of the node, once the coordinator has answered a request signed by it."""
+    """The agent of the node, once the coordinator has accepted a request signed by it."""
     sent: set[str] = field(default_factory=set)
-    """Messages without a reply."""
+    """Ids of the messages without a reply."""
     sent_at: float = 0.0
     answering: Future[tuple[list[Answer], Signer | None]] | None = None
     answers: list[Answer] = field(default_factory=list)
     next_at: float | None = 0.0
-    """Time of the next message; None while a reply or answers are pending."""
+    """Time of the next message; None while a reply or responses are pending."""
     n_failed: int = 0
 
 
 class Exchange:
-    """Forwards requests and answers between the nodes of a grid and a coordinator."""
+    """Forwards requests and responses between the nodes of a grid and a coordinator."""
 
     def __init__(self, grid: Grid, service: Service, *, pause_s: float = 1.0, hold_s: float = _HOLD_S) -> None:
         self._grid = grid
@@ -85,7 +85,7 @@ class Exchange:
         self._ending = False
 
     def run(self, is_over: Callable[[States], bool]) -> States:
-        """Run until ``is_over``, called with all states in each iteration, returns True. Return the states at that time."""
+        """Run until ``is_over`` returns True. It is called with all states in each iteration. Return the states at that time."""
         looked_at = float("-inf")
         with ThreadPoolExecutor(max_workers=1024, thread_name_prefix="fedbo-answers") as pool:
             try:
@@ -106,14 +106,14 @@ class Exchange:
 
     def _states(self) -> States:
         nodes = self._nodes.values()
-        # A restarted site may have a new node, so the latest node of an agent counts.
+        # A restarted site may have a new node, so use the latest node of an agent.
         in_order = sorted(nodes, key=lambda node: node.heard_at)
         return States({node.id: node.state for node in nodes}, {node.agent: node.state for node in in_order if node.agent})
 
     def _look_for_nodes(self) -> None:
         for node_id in self._grid.get_node_ids():
             if node_id not in self._nodes:
-                logger.info("node %d is there", node_id)
+                logger.info("found node %d", node_id)
                 self._nodes[node_id] = _Node(node_id)
 
     def _advance(self, node: _Node) -> None:
@@ -141,7 +141,7 @@ class Exchange:
             return
         for reply in self._grid.pull_messages(list(waiting)):
             node = waiting.get(reply.metadata.reply_to_message_id)
-            # Another reply of the same node may have been processed just before, which clears `sent`.
+            # Another reply of the same node may just have been processed, which clears `sent`.
             if node is not None and reply.metadata.reply_to_message_id in node.sent:
                 self._take(node, reply, pool)
 
@@ -157,7 +157,7 @@ class Exchange:
             logger.warning("node %d: %s", node.id, error)
             state, requests = "failed", []
         if state == "busy":
-            # The agent is still processing an earlier message, or a message of an earlier run.
+            # The agent is still processing an earlier message, possibly one of an earlier run.
             node.next_at = None if node.sent else self._later(node)
             return
         if state != node.state:
@@ -174,7 +174,7 @@ class Exchange:
         return time.monotonic() + pause
 
     def _answer(self, node_id: int, requests: list[Request]) -> tuple[list[Answer], Signer | None]:
-        """Answer the requests of a node. Also return the agent that made them, if the coordinator knows it."""
+        """Return the responses to a node's requests. Also return the agent that made them, if the coordinator has authenticated it."""
         answers: list[Answer] = []
         agent = None
         for request in requests:
@@ -186,19 +186,20 @@ class Exchange:
             except Refused as error:
                 logger.warning("node %d: %s", node_id, error)
             except Unavailable as error:
-                # The node repeats requests without an answer.
+                # The node repeats requests that have no response.
                 logger.warning("node %d: %s", node_id, error)
                 time.sleep(_RETRY_S[0])
         return answers, agent
 
     def _held(self, request: Request) -> Answer:
-        """Answer a request. A signed poll without news is repeated here, so that the node starts no process for an empty answer."""
+        """Return the response to a request. A signed poll without news is repeated here, so that the node does not start a process for an
+        empty response."""
         until = time.monotonic() + self._hold_s
         answer: Answer | None = None
         while True:
             began = time.monotonic()
             newer = self._service.answer(request)
-            # An error for a signature that expired meanwhile does not replace the previous answer.
+            # An error because the signature has meanwhile expired does not replace the previous response.
             if answer is None or newer.status < 400:
                 answer = newer
             has_no_news = newer.status == 204 and "fedbo-resend" not in dict(newer.headers)
@@ -208,5 +209,5 @@ class Exchange:
 
 
 def counted(states: list[str]) -> dict[str, int]:
-    """Number of occurrences of each state."""
+    """Return the number of occurrences of each state."""
     return {state: states.count(state) for state in sorted(set(states))}

@@ -1,6 +1,6 @@
-"""Requests and answers of fedbo's protocol in the records of Flower messages.
+"""Requests and responses of fedbo's protocol in the records of Flower messages.
 
-A message has the record ``fedbo`` with the string ``state``, and a record for each request or answer with its body byte for byte.
+A message has the record ``fedbo`` with the string ``state``, and for each request or response a record with its exact body.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from flwr.app import ConfigRecord, RecordDict
 HEAD = "fedbo"
 """Name of the record in every message."""
 ENDED = frozenset({"complete", "study-over", "failed", "none"})
-"""States of a node that makes no further requests in this run."""
+"""States of nodes that make no further requests in this run."""
 _WORDS = ENDED | {"asking", "busy"}
 REQUESTS_MAX = 8
-"""Maximum number of requests per reply. An agent has three."""
+"""Maximum number of requests per reply. An agent makes at most three."""
 
 Headers = list[tuple[str, str]]
 
 
 class Malformed(ValueError):
-    """Records that do not follow this format."""
+    """The records do not have this format."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request of an agent, signed if the protocol demands it."""
+    """A request of an agent, signed if the protocol requires it."""
 
     id: bytes
     method: str
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """A coordinator's answer to the request with this id."""
+    """A coordinator's response to the request with this id."""
 
     id: bytes
     status: int
@@ -61,10 +61,10 @@ def write(state: str, parts: Iterable[Request | Answer] = ()) -> RecordDict:
 
 
 def state(records: RecordDict) -> str:
-    """Read the state from a node's message. Unknown states are refused, because the receiver logs the state."""
+    """Read the state from a node's message. Unknown states are rejected, because the receiver logs the state."""
     word = _text(_record(records, HEAD), "state")
     if word not in _WORDS:
-        raise Malformed("'state' of a record is not a word of this version of fedbo")
+        raise Malformed("'state' of a record is unknown to this version of fedbo")
     return word
 
 
@@ -77,7 +77,7 @@ def requests(records: RecordDict) -> list[Request]:
 
 
 def answers(records: RecordDict) -> list[Answer]:
-    """Read the answers of a message."""
+    """Read the responses of a message."""
     return [Answer(_bytes(part, "id"), _status(part), _headers(part), _bytes(part, "body")) for part in _parts(records)]
 
 
@@ -98,14 +98,14 @@ def _record(records: RecordDict, name: str) -> ConfigRecord:
 def _bytes(record: ConfigRecord, key: str) -> bytes:
     value = record.get(key)
     if not isinstance(value, bytes) or key == "id" and len(value) != 32:
-        raise Malformed(f"{key!r} of a record is missing or not in its form")
+        raise Malformed(f"{key!r} of a record is missing or malformed")
     return value
 
 
 def _text(record: ConfigRecord, key: str) -> str:
     value = record.get(key)
     if not isinstance(value, str):
-        raise Malformed(f"{key!r} of a record is missing or not a text")
+        raise Malformed(f"{key!r} of a record is missing or not a string")
     return value
 
 
@@ -119,8 +119,8 @@ def _status(record: ConfigRecord) -> int:
 def _headers(record: ConfigRecord) -> Headers:
     names, values = record.get("names"), record.get("values")
     if not isinstance(names, list) or not isinstance(values, list) or len(names) != len(values):
-        raise Malformed("headers of a record are missing or not in their form")
+        raise Malformed("headers of a record are missing or malformed")
     headers = [(name, value) for name, value in zip(names, values, strict=True) if isinstance(name, str) and isinstance(value, str)]
     if len(headers) != len(names):
-        raise Malformed("headers of a record are not texts")
+        raise Malformed("headers of a record are not strings")
     return headers

@@ -1,7 +1,7 @@
-"""The program ``fedbo`` as a child process that ends with its parent, when its standard input is closed.
+"""The program ``fedbo`` as a child process that exits with its parent, when its standard input is closed.
 
-The operating system closes the pipes of a process however it ends. A coordinator that outlived its ServerApp would block its folder for
-the next one.
+The operating system closes the pipes of a process, no matter how the process ends. A coordinator that outlived its ServerApp would keep
+its folder locked for the next one.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""The ClientApp: an agent that runs until it would wait for an answer of its coordinator.
+"""The ClientApp: runs an agent until it must wait for a response of its coordinator.
 
 Keys of the node configuration:
 
 ``fedbo-agent``
-    File of the agent, ``agent.toml``, with its folder, its budget, and the command that is its objective.
+    File of the agent, ``agent.toml``, with its folder, its budget, and its objective as a command.
 ``fedbo-objective``
     Python function to use instead of a command, as ``module:function``.
 ``fedbo-token``
@@ -41,12 +41,12 @@ app = ClientApp()
 
 @app.query()
 def exchange(message: Message, context: Context) -> Message:
-    """Continue the agent with the answers of a message. The reply has its next requests."""
+    """Continue the agent with the responses in a message. The reply has its next requests."""
     show_log()
     try:
         content = _go_on(message.content, context)
     except Exception:
-        # The reason may reveal data of the node, so it is only logged here.
+        # The exception may reveal data of the node, so it is only logged here.
         logger.exception("the agent of this node gave up")
         content = _records.write("failed")
     return Message(content, reply_to=message)
@@ -78,7 +78,7 @@ def _go_on(content: RecordDict, context: Context) -> RecordDict:
 
 
 def _joined(path: Path, mail: _fedbo.Mail, context: Context) -> bool:
-    """Continue the enrolment; return True once the agent is enrolled."""
+    """Continue the enrolment. Return True once the agent is enrolled."""
     token = context.node_config.get("fedbo-token")
     if token is None:
         return True

@@ -1,4 +1,4 @@
-"""The ServerApp: runs a coordinator, and forwards the requests of its agents from Flower's messages.
+"""The ServerApp: runs a coordinator, and forwards requests of its agents from Flower messages.
 
 Keys of the run configuration: ``fedbo-data``, the coordinator's folder on the ServerApp's machine, and ``fedbo-study``, required if the
 folder has several studies.
@@ -23,9 +23,9 @@ from fedbo.flower._records import ENDED
 logger = logging.getLogger("fedbo.flower")
 
 _LOOK_S = 20.0
-"""Interval in seconds at which the state of the study is checked."""
+"""Interval in seconds between checks of the study's state."""
 _LINGER_S = 120.0
-"""Time in seconds that nodes have to fetch the last releases after the study is finished."""
+"""Time in seconds in which nodes can fetch the last releases after the study has finished."""
 
 app = ServerApp()
 
@@ -50,21 +50,21 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _report(states: States, study: str) -> None:
-    """Log the final states of the nodes and of the study's agents. Raise an error if agents gave up."""
+    """Log the final states of the nodes and the study's agents. Raise an error if agents gave up."""
     nodes = list(states.nodes.values())
     agents = [state for (of, _), state in states.agents.items() if of == study]
     logger.info("nodes: %s; agents: %s", counted(nodes), counted(agents))
     n_failed = agents.count("failed")
     if n_failed:
-        raise Error(f"agents that gave up: {n_failed}; the logs of their SuperNodes say why")
+        raise Error(f"agents that gave up: {n_failed}; the logs of their SuperNodes have the reasons")
     if "failed" in nodes:
         logger.warning("nodes that gave up without a known agent, or with an agent now on another node: %d", nodes.count("failed"))
 
 
 class _End:
-    """Decides when a run is over: when all agents have ended, or some time after the study is finished.
+    """Decides when a run is over: when all agents have ended, or a while after the study has finished.
 
-    Nodes do not count: a restarted site may have a new node, and a node may report any state.
+    The states of nodes are ignored: a restarted site may have a new node, and a node may report any state.
     """
 
     def __init__(self, coordinator: Coordinator, study: str) -> None:

@@ -1,4 +1,4 @@
-"""Integrations of fedbo with other packages. Each module is imported only on demand.
+"""Integrations of fedbo with other packages. The modules are only imported on demand.
 
     >>> from fedbo.integrations.optuna import FedboSampler  # doctest: +SKIP
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def missing(package: str, extra: str) -> ImportError:
-    """Create the error for a missing package of an integration, with installation instructions."""
+    """Create the error for the missing package of an integration, with installation instructions."""
     return ImportError(
         f'fedbo.integrations.{extra} needs {package}, which is not installed; install it with: pip install "fedbo[{extra}]"',
         name=package,

@@ -1,4 +1,4 @@
-"""Queries for trials that another framework stores, over parameters with choices of any type."""
+"""Proposals for trials that another framework stores, over parameters with choices of any type."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fedbo._errors import DefinitionError
 from fedbo._space import Categorical, Float, Int, Parameter
 
 Code: TypeAlias = dict[str, int | float]
-"""A point as passed to the native module: values on grids and choices are given by their index."""
+"""A point as passed to the native module, with indices for values on grids and for choices."""
 
 Ended: TypeAlias = tuple[Code, float | None, str]
-"""An ended trial: its point, its value (``None`` if it failed), and the source of its point."""
+"""A finished trial: its point, its value (``None`` if it failed), and the source of its point."""
 
 GRID_DUST = 1e-8
-"""Tolerance for numbers on a grid, as a fraction of the step; the same as in Optuna."""
+"""Tolerance for numbers on a grid, as a fraction of the step. Optuna uses the same."""
 
 
 def choices(given: Iterable[object]) -> Categorical:
-    """Create a parameter with choices of any type. :class:`Queries` accepts it, but a study does not."""
+    """Create a parameter with choices of any type. :class:`Queries` accepts it, but studies do not."""
     return Categorical(tuple(given))  # type: ignore[arg-type]
 
 
 def new_seed() -> int:
-    """Draw a seed, if the user gave none."""
+    """Draw a seed for a user who gave none."""
     return secrets.randbits(31)
 
 
@@ -57,7 +57,7 @@ class _Range:
 
 
 class _Grid:
-    """Numbers on a grid, encoded by their index."""
+    """Numbers on a grid, encoded as indices."""
 
     def __init__(self, name: str, given: Float | Int) -> None:
         assert given.step is not None
@@ -67,7 +67,7 @@ class _Grid:
             raise DefinitionError(f"parameter {name!r}: expected low <= high and a step above 0, got {given}")
         self.is_int = isinstance(given, Int)
         self.low, self.step = given.low, given.step
-        # The largest grid value inside the range.
+        # The largest grid value within the range.
         n_steps = int((given.high - given.low) / given.step + GRID_DUST)
         self.high = min(given.low + n_steps * given.step, given.high)
         self.n_steps = n_steps
@@ -89,7 +89,7 @@ class _Grid:
 
 
 class _Choices:
-    """Choices of any type, encoded by their index."""
+    """Choices of any type, encoded as indices."""
 
     def __init__(self, name: str, given: Categorical) -> None:
         self.choices: Sequence[Any] = tuple(given.choices)
@@ -142,7 +142,7 @@ class Queries:
         self._codecs = {name: _codec(name, parameter) for name, parameter in space.items()}
         self.noisy = noisy
         free = [name for name, codec in self._codecs.items() if not codec.single]
-        # Other frameworks allow names that are invalid here. If one occurs, parameters are named by their positions.
+        # Other frameworks allow names that are invalid here. If one occurs, all parameters are named by position.
         is_usable = all(map(_is_name, free))
         self._keys = {name: name if is_usable else f"p{place}" for place, name in enumerate(free)}
         self._text: str | None = None
@@ -192,7 +192,7 @@ class Queries:
     def propose(
         self, told: Sequence[Ended], open_points: Sequence[Code], number: int
     ) -> tuple[Code, str] | None:
-        """Propose the point of trial ``number`` and return it with its source; ``None`` if every point was tried."""
+        """Propose the point of trial ``number``. Return it with its source, or ``None`` if every point was tried."""
         fixed: Code = {}
         for name, codec in self._codecs.items():
             if codec.single:

@@ -1,4 +1,4 @@
-"""The data about a study that experiment trackers need: its identity, its stored trials, and its best values."""
+"""Data of a study for experiment trackers: its identity, its stored trials, and its best values."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fedbo._trial import Trial
 
 @dataclass(frozen=True)
 class Told:
-    """A told trial, as stored."""
+    """A finished trial, as stored."""
 
     trial: Trial
     began_ms: int
-    """Time at which the study's first trial was asked for, in milliseconds since 1970. It distinguishes studies of the same name."""
+    """Time when the study's first trial was asked for, in milliseconds since 1970. It distinguishes studies with the same name."""
     order: int
-    """Position in the order of telling, from 0."""
+    """Position in the order of telling, starting at 0."""
     best: float | None
     """The best value up to and including this trial."""
 
 
 def told(study: Study, trial: Trial) -> Told:
-    """Read a told trial with the data that a tracker needs."""
+    """Read a finished trial with the data that a tracker needs."""
     trials = study.trials
     stored = trials[trial.number]
     first = trials[0].asked_at

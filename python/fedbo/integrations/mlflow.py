@@ -1,4 +1,4 @@
-"""Logging of trials as MLflow runs: while the study runs, or afterwards."""
+"""Logging of trials as MLflow runs, while the study runs or afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARAMS_MAX = 100
 
 
 class MLflowCallback:
-    """Logs every told trial as an MLflow run, nested in a run for the study.
+    """Logs every finished trial as an MLflow run, nested in a run for the study.
 
     The run of a trial has its parameters, the metric ``value`` (if it has one), the metric ``report`` by epoch, and the tags
     ``fedbo.study``, ``fedbo.trial``, ``fedbo.state`` and ``fedbo.source``. The run of the study has the metrics ``value`` and ``best``
@@ -32,7 +32,7 @@ class MLflowCallback:
     ``experiment``
         Name of the experiment, which is created if it does not exist. Defaults to ``"fedbo"``.
 
-    An unreachable server at the first trial is an error. Later failures are logged as warnings, and the study continues.
+    If the server is unreachable at the first trial, an error is raised. Later failures are logged as warnings, and the study continues.
 
     Raises ImportError if neither mlflow nor mlflow-skinny is installed. Pass the callback to ``study.optimize(..., callbacks=[...])``::
 
@@ -52,7 +52,7 @@ class MLflowCallback:
         self._studies: dict[tuple[str, int], str] = {}
 
     def __call__(self, study: Study, trial: Trial) -> None:
-        """Log a told trial."""
+        """Log a finished trial."""
         now = told(study, trial)
         try:
             self._log(study, now)
@@ -76,7 +76,7 @@ class MLflowCallback:
         self._client.set_terminated(run_id, "FINISHED", _told_ms(trial))
 
     def _log_all(self, study: Study) -> int:
-        """Log the told trials that the experiment lacks, and return their number."""
+        """Log the finished trials that the experiment lacks, and return their number."""
         trials = study.trials
         first = trials[0].asked_at if trials else None
         if first is None:
@@ -106,14 +106,14 @@ class MLflowCallback:
         return n_logged
 
     def _progress(self, order: int, trial: Trial, best: float | None) -> list[Any]:
-        """Metrics of a trial in the study's run."""
+        """Return the metrics of a trial in the study's run."""
         metrics = [] if trial.value is None else [self._metric("value", trial.value, trial, order)]
         if best is not None:
             metrics.append(self._metric("best", best, trial, order))
         return metrics
 
     def _log_trial(self, study: Study, began: int, parent: str, trial: Trial, run_id: str | None = None) -> None:
-        """Log a trial in a new run, or complete the run that an interruption left open."""
+        """Log a trial in a new run, or complete the run that an interrupted call left open."""
         is_new = run_id is None
         if run_id is None:
             start_ms = _told_ms(trial) - round((trial.seconds or 0.0) * 1e3)
@@ -141,7 +141,7 @@ class MLflowCallback:
         self._client.set_terminated(run_id, "FAILED" if trial.state == "failed" else "FINISHED", _told_ms(trial))
 
     def _add_metrics(self, run_id: str, metrics: list[Any], *, is_new: bool) -> None:
-        """Log the metrics whose steps the run lacks: MLflow would append a repeated one."""
+        """Log the metrics whose steps the run lacks, because MLflow would append repeated ones."""
         if not is_new:
             keys = {metric.key for metric in metrics}
             known = {(key, each.step) for key in keys for each in self._client.get_metric_history(run_id, key)}
@@ -181,7 +181,7 @@ class MLflowCallback:
         return None if run is None else str(run.info.run_id)
 
     def _runs(self, study: Study, began: int, trial: int | None = None) -> dict[str, Any]:
-        """Find runs by the number of the trial; that of the study itself has the empty name."""
+        """Return runs by the number of the trial. The key of the study's own run is empty."""
         wanted = f"tags.`fedbo.began` = '{began}'"
         if trial is not None:
             wanted += f" and tags.`fedbo.trial` = '{trial}'"
@@ -198,10 +198,10 @@ class MLflowCallback:
 
 
 def log_study(study: Study, tracking_uri: str | None = None, experiment: str | None = None) -> int:
-    """Log the told trials of a study that MLflow lacks, in the form of :class:`MLflowCallback`, and return their number.
+    """Log the finished trials of a study that MLflow lacks, like :class:`MLflowCallback`, and return their number.
 
-    Works on a study of any origin, also while it runs (``Study.load("sqlite:study.db")``). Repeated calls add what is new, and
-    complete what an interruption left open. ``tracking_uri`` and ``experiment`` are those of :class:`MLflowCallback`.
+    The study may have been run by any program, and may be running (``Study.load("sqlite:study.db")``). Repeated calls add new trials, and
+    complete runs that an interrupted call left open. ``tracking_uri`` and ``experiment`` are those of :class:`MLflowCallback`.
 
     Raises ImportError if neither mlflow nor mlflow-skinny is installed, and MLflow's exception if the server fails::
 
@@ -213,7 +213,7 @@ def log_study(study: Study, tracking_uri: str | None = None, experiment: str | N
 
 
 def _reach_directly(uri: str) -> None:
-    """Add a server on this machine to ``NO_PROXY``. Otherwise MLflow's client would send its credentials to the proxy of ``HTTP_PROXY``."""
+    """Add a server on this machine to ``NO_PROXY``. Otherwise, MLflow's client would send credentials to the proxy in ``HTTP_PROXY``."""
     try:
         host = urllib.parse.urlsplit(uri).hostname
     except ValueError:

@@ -45,16 +45,16 @@ from fedbo.integrations._queries import Code, Ended, Queries, choices, new_seed
 __all__ = ["AskedTrial", "Asker", "FedboSampler", "FederatedSampler", "import_study"]
 
 SOURCE = "fedbo:source"
-"""User attribute of a trial with the source of its point, like ``Trial.source``. Dashboards show it."""
+"""User attribute of a trial with the source of its point, like ``Trial.source``. Dashboards display it."""
 
 PARAMS = "fedbo:params"
-"""System attribute of a trial with its proposed point, readable before the objective has asked for all parameters."""
+"""System attribute of a trial with its proposed point. It is readable before the objective has asked for all parameters."""
 
 FIXED = "fixed_params"
 """Optuna's system attribute with the values of an enqueued trial."""
 
 OVERTAKEN_MAX = 10
-"""Maximum number of attempts to propose a point that no other process has proposed at the same time."""
+"""Maximum number of attempts to propose a point that no other process proposes concurrently."""
 
 
 class _WithIndependent(BaseSampler):
@@ -72,7 +72,7 @@ class _WithIndependent(BaseSampler):
         _check_single_objective(type(self).__name__, study)
 
     def reseed_rng(self) -> None:
-        """Reseed the independent sampler. This sampler needs no other seed in another worker."""
+        """Reseed the independent sampler. This sampler itself needs no new seed in another worker."""
         self._independent_sampler.reseed_rng()
 
     def sample_independent(
@@ -99,14 +99,14 @@ class _WithIndependent(BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Notify the independent sampler of the end of the trial."""
+        """Notify the independent sampler that the trial has ended."""
         self._independent_sampler.after_trial(study, trial, state, values)
 
 
 class FedboSampler(_WithIndependent):
-    """A sampler for single-objective studies that proposes points by a fedbo strategy.
+    """A sampler for single-objective studies that proposes points with a fedbo strategy.
 
-    The sampler reads all its data from the study, so any number of threads and processes may sample for one study, on any Optuna
+    The sampler reads all its data from the study, so any number of threads and processes may sample for one study, with any Optuna
     storage. Points of failed and pruned trials are not tried again, and strategies avoid regions with many failures. Running and
     waiting trials are taken into account as open points.
 
@@ -116,7 +116,7 @@ class FedboSampler(_WithIndependent):
     ``strategy``, ``strategy_options``
         The strategy, by its name in a ``study.toml``, and its options there.
     ``n_startup_trials``
-        Number of initial points of a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
+        Number of initial points from a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
     ``seed``
         Seed of all random numbers: equal trials and seeds give equal points. By default, the seed is random.
     ``noisy``
@@ -158,12 +158,12 @@ class FedboSampler(_WithIndependent):
         }
         super().__init__(independent_sampler or RandomSampler(seed=seed), warn_independent_sampling)
         self._forget()
-        # Invalid arguments raise here instead of in the first trial.
+        # Raise errors about invalid arguments here instead of in the first trial.
         space = self._search_space or {"x": FloatDistribution(0.0, 1.0)}
         Queries("FedboSampler", _parameters(space), direction="minimize", **self._options)
 
     def _forget(self) -> None:
-        """Start with an empty cache and a new lock in this process."""
+        """Use an empty cache and a new lock in this process."""
         self._process = os.getpid()
         self._cache: tuple[object, Queries] | None = None
         self._lock = threading.Lock()
@@ -179,7 +179,7 @@ class FedboSampler(_WithIndependent):
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The given search space, or the parameters common to all complete trials, without those that have a single value."""
+        """Return the given search space, or the parameters common to all complete trials except those with a single value."""
         self._check(study)
         space = self._search_space
         if space is None:
@@ -190,12 +190,12 @@ class FedboSampler(_WithIndependent):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Propose a point by the strategy, given all trials of the study."""
+        """Propose a point with the strategy, given all trials of the study."""
         self._check(study)
         fixed = trial.system_attrs.get(FIXED, {})
         if not search_space or search_space.keys() <= fixed.keys():
             return {}
-        if self._process != os.getpid():  # after a fork, the lock may be held by a thread of the parent
+        if self._process != os.getpid():  # after a fork, a thread of the parent may hold the lock
             self._forget()
         with self._lock:
             queries = self._queries(study, search_space)
@@ -238,7 +238,7 @@ class FedboSampler(_WithIndependent):
         return self._cache[1]
 
     def _is_meant(self, study: optuna.Study, trial: FrozenTrial, name: str) -> bool:
-        # Without a given space, the first trial of a study is always sampled independently.
+        # Without a given space, the first trial of a study is sampled independently.
         if self._search_space is None and not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
             return True
         return name in self.infer_relative_search_space(study, trial)
@@ -264,20 +264,20 @@ class AskedTrial(Protocol):
 
 
 class Asker(Protocol):
-    """Anything that proposes points and is told their values: a ``fedbo.Agent`` or a :class:`fedbo.Study`."""
+    """An object that proposes points and is told their values: a ``fedbo.Agent`` or a :class:`fedbo.Study`."""
 
     def ask(self) -> Any:
         """Ask for the next trial, an :class:`AskedTrial`."""
 
     def tell(self, trial: Any, value: float | None = None, *, failed: str | None = None) -> object:
-        """Tell the value of a trial, or the reason of its failure."""
+        """Tell the value of a trial, or the reason for its failure."""
 
 
 class FederatedSampler(_WithIndependent):
     """A sampler for single-objective studies that takes its points from an agent of a federation.
 
-    Every trial of the Optuna study is a trial of the agent. The agent is told its value, its failure or its pruning before the trial
-    ends. Nothing that the agent exchanges with others is stored in Optuna's storage. An agent belongs to one process, and so does
+    Every trial of the Optuna study is a trial of the agent. The agent is told its value, failure or pruning before the trial ends.
+    Nothing that the agent exchanges with others is stored in Optuna's storage. An agent belongs to one process, and so does
     this sampler.
 
     ``space``
@@ -289,7 +289,7 @@ class FederatedSampler(_WithIndependent):
     ``warn_independent_sampling``
         Log a warning for each parameter that is sampled independently.
 
-    An enqueued trial that fixes a parameter of the shared space is not a trial of the agent, which is not told its result.
+    An enqueued trial that fixes a parameter of the shared space is not a trial of the agent. The agent is not told its result.
 
     >>> import optuna, fedbo
     >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -331,12 +331,12 @@ class FederatedSampler(_WithIndependent):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Ask the agent for its next point."""
+        """Ask the agent for the next point."""
         self._check(study)
         fixed = trial.system_attrs.get(FIXED, {})
         if fixed.keys() & self._space.keys():
             return {}
-        with self._asking:  # a lock of its own, so that other threads can tell results meanwhile
+        with self._asking:  # a separate lock, so that other threads can tell results meanwhile
             asked: AskedTrial = self._agent.ask()
             self._hold((study.study_name, trial.number), asked)
         params = dict(asked.params)
@@ -356,7 +356,7 @@ class FederatedSampler(_WithIndependent):
                         f"trial {asked.number} of the agent is being evaluated, as trial {other[1]} of study {other[0]!r}: this agent "
                         "has one trial at a time, so use optimize(n_jobs=1)"
                     )
-                # The trial was abandoned without a result, so the agent returns it again.
+                # The other trial was abandoned without a result, so the agent returned its point again.
                 del self._held[other]
             self._held[key] = (asked, thread)
 
@@ -408,15 +408,15 @@ def import_study(
     space: Mapping[str, BaseDistribution | ParameterLike] | None = None,
     noisy: bool | None = None,
 ) -> fedbo.Study:
-    """Create a fedbo study from the complete trials of an Optuna study, in the order of their ends.
+    """Create a fedbo study from the complete trials of an Optuna study, in completion order.
 
     New studies can learn from it: ``fedbo.Study(.., old_studies=["sqlite:old.db"])``. If the storage already has the study, only
     missing trials are added, so an interrupted import can be repeated.
 
     ``optuna_study``
         The study, for instance ``optuna.load_study(study_name="ovens", storage="sqlite:///optuna.db")``. Several objectives get the
-        study's metric names, or ``objective_0``, and so on. Constraints (``constraints_func``, ``set_constraint``) are at most 0, and
-        are called ``constraint_0``, and so on, or by their keys.
+        study's metric names, or ``objective_0``, and so on. Constraints (``constraints_func``, ``set_constraint``) get the bound
+        ``at_most`` 0, and are named ``constraint_0``, and so on, or by their keys.
     ``storage``, ``name``
         Storage and name of the new study. The name defaults to that of the Optuna study.
     ``space``
@@ -426,7 +426,7 @@ def import_study(
         True if repeated evaluations of a point give different values. Defaults to the setting of the stored study; for a new study,
         to True if a point occurs twice.
 
-    Trials with an infinite number, without some of the parameters or constraints, or with a point outside the space are skipped.
+    Trials with an infinite outcome, without some of the parameters or constraints, or with a point outside the space are skipped.
 
     >>> import optuna
     >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -482,7 +482,7 @@ def import_study(
 
 
 def _constraints(trial: FrozenTrial) -> dict[str, float]:
-    """The finite constraint values of a trial by name."""
+    """Return the finite constraint values of a trial by name."""
     found: dict[str, float] = {}
     for attribute, value in trial.system_attrs.items():
         if attribute == "constraints":
@@ -494,10 +494,10 @@ def _constraints(trial: FrozenTrial) -> dict[str, float]:
 
 
 def _stored_noise(storage: str, name: str) -> bool | None:
-    """The setting ``noisy`` of a stored study; ``None`` if there is no such study."""
+    """Return the setting ``noisy`` of a stored study, or ``None`` if there is no such study."""
     try:
         return fedbo.Study.load(storage, name).noisy
-    except fedbo.Error:  # the import raises any other error again
+    except fedbo.Error:  # any other error recurs in the import itself
         return None
 
 
@@ -539,7 +539,7 @@ def _order_of_ending(trial: FrozenTrial) -> tuple[datetime, int]:
 def _told_and_open(
     queries: Queries, study: optuna.Study, trial: FrozenTrial
 ) -> tuple[list[Ended], list[Code]]:
-    """Ended trials in the order of ending, and the points of open trials, except for the given trial."""
+    """Return the finished trials in completion order, and the points of open trials except for the given trial."""
     ended: list[tuple[FrozenTrial, Ended]] = []
     open_points: list[Code] = []
     for other in study.get_trials(deepcopy=False):

@@ -52,18 +52,18 @@ SEPARATOR = "/"
 """Separator of keys in a nested space, as in Tune's names of parameters."""
 
 DIED = (NodeDiedError, OutOfMemoryError, WorkerCrashedError)
-"""Errors of a task after the death of its worker."""
+"""Errors of a task whose worker died."""
 
 
 class FedboSearch(Searcher):
-    """A searcher for one metric that proposes configurations by a fedbo strategy.
+    """A searcher for one metric that proposes configurations with a fedbo strategy.
 
-    Running trials are open points. A trial that ends without a finite value of the metric has failed. A trial that a scheduler stopped
-    counts with its last reported value. Tune saves the searcher with the experiment; :meth:`save` and :meth:`restore` do this
-    manually.
+    Running trials are taken into account as open points. A trial that ends without a finite value of the metric has failed. A trial
+    that a scheduler stopped has its last reported value. Tune saves the searcher with the experiment; :meth:`save` and
+    :meth:`restore` do this manually.
 
     ``space``
-        fedbo's parameters or Tune's domains by name, possibly nested. Defaults to the ``param_space`` of the tuner. Constants are
+        Parameters of fedbo or domains of Tune by name, possibly nested. Defaults to the ``param_space`` of the tuner. Constants are
         passed to each trial.
     ``metric``, ``mode``
         The metric, and ``"min"`` or ``"max"``. Both are required with a ``space``, because Tune then does not pass them to the
@@ -73,7 +73,7 @@ class FedboSearch(Searcher):
     ``strategy``, ``strategy_options``
         The strategy, by its name in a ``study.toml``, and its options there.
     ``n_startup_trials``
-        Number of initial points of a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
+        Number of initial points from a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
     ``seed``
         Seed of all random numbers: equal seeds, and equal trials that end in the same order, give equal configurations.
     ``noisy``
@@ -124,7 +124,7 @@ class FedboSearch(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
-        """Set the space, metric and mode of the tuner. Return False if there already is a space."""
+        """Set the space, metric and mode of the tuner. Return False if the searcher already has a space."""
         if self._queries is not None:
             return False
         self._metric, self._mode = metric or self._metric, mode or self._mode
@@ -198,7 +198,7 @@ class FedboSearch(Searcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """Learn from a configuration that was evaluated elsewhere."""
+        """Add a configuration that was evaluated elsewhere."""
         code = self._encode(self._begun(), parameters)
         is_value = not error and value is not None and math.isfinite(value)
         self._told.append((code, float(value) if is_value else None, "enqueued"))
@@ -213,7 +213,7 @@ class FedboSearch(Searcher):
         os.replace(whole, checkpoint_path)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Restore the state from a file written by :meth:`save`. The file is a pickle, so it must come from a trusted source."""
+        """Restore the state from a file written by :meth:`save`. The file is a pickle and must come from a trusted source."""
         with open(checkpoint_path, "rb") as file:
             self.__dict__.update(pickle.load(file))
 
@@ -223,7 +223,7 @@ class FedboSearch(Searcher):
 
 
 def _parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Convert the parameters of fedbo's or Tune's space. Constants become single choices."""
+    """Convert the parameters of a space of fedbo or Tune. Constants become single choices."""
     _, _, grids = parse_spec_vars(dict(space))
     if grids:
         names = ", ".join(SEPARATOR.join(map(str, path)) for path, _ in grids)
@@ -264,7 +264,7 @@ def _of_domain(name: str, domain: Any) -> Parameter:
                 f"parameter {name!r}: a range has either a step or a logarithmic scale; leave out the quantization and round in "
                 "the function"
             )
-        # The multiples of the step within the bounds, both inclusive.
+        # Multiples of the step within the bounds, both inclusive.
         first, last = math.ceil(domain.lower / step - 1e-9), math.floor(domain.upper / step + 1e-9)
         if first > last:
             raise DefinitionError(f"parameter {name!r}: no multiple of {step} lies from {domain.lower} to {domain.upper}")
@@ -279,9 +279,9 @@ def _of_domain(name: str, domain: Any) -> Parameter:
 class RayExecutor:
     """An executor for :meth:`fedbo.Study.optimize` that runs calls as Ray tasks.
 
-    If the worker of a trial died or was killed because memory ran out, the study evaluates the trial again, up to three times. After
-    that, the trial fails. With ``max_retries``, Ray retries it instead, and without a limit if memory runs out. Unless ``n_jobs`` is
-    given, as many trials are evaluated at once as the cluster has resources for.
+    If the worker of a trial dies or is killed because memory runs out, the study evaluates the trial again, up to three times. After
+    that, the trial fails. With ``max_retries``, Ray retries it instead, without a limit if memory runs out. Unless ``n_jobs`` is given,
+    as many trials run concurrently as the cluster has resources for.
 
     ``options``
         Options of a task, as in ``ray.remote(**options)``: ``num_cpus``, ``num_gpus``, ``resources``, ``max_retries``,
@@ -291,7 +291,7 @@ class RayExecutor:
     def __init__(self, **options: Any) -> None:
         if not ray.is_initialized():
             ray.init()
-        # Passed by value, so that workers do not need fedbo.
+        # The function is pickled by value, so that workers do not need fedbo.
         task = ray.remote(lambda function, *arguments: function(*arguments))
         self._task = task.options(**{"max_retries": 0, **options})
         self._options = options
@@ -299,7 +299,7 @@ class RayExecutor:
 
     @property
     def _max_workers(self) -> int:
-        """Number of tasks that fit into the cluster's resources."""
+        """Number of tasks for which the cluster has resources."""
         needs = {"CPU": self._options.get("num_cpus", 1), "GPU": self._options.get("num_gpus")}
         needs |= self._options.get("resources") or {}
         has = ray.cluster_resources()

@@ -39,31 +39,31 @@ from fedbo.integrations._queries import Code, Ended, Queries, choices
 __all__ = ["FedboSearchCV"]
 
 BATCHES_FAILED_MAX = 5
-"""Number of consecutive batches without a successful fit, before the first score, after which the search raises the error."""
+"""Number of initial batches without a successful fit after which the search raises the error."""
 
 ALL_FAILED = "fits failed.\nIt is very likely that your model is misconfigured."
 """Part of scikit-learn's error message for a batch without a successful fit."""
 
 
 class FedboSearchCV(BaseSearchCV):
-    """A hyperparameter search that proposes candidates by a fedbo strategy.
+    """A hyperparameter search that proposes candidates with a fedbo strategy.
 
     It is used like ``RandomizedSearchCV`` and has the same attributes after ``fit``. In addition, ``cv_results_["source"]`` has the
     source of each candidate.
 
     ``estimator``
-        The estimator, or a pipeline, whose parameters are named ``step__parameter``.
+        The estimator, or a pipeline with parameters named ``step__parameter``.
     ``param_space``
         Parameters by name: ``fedbo.Float``, ``fedbo.Int``, ``fedbo.Categorical``, or a list of choices of any type.
     ``n_trials``
         Number of candidates.
     ``batch_size``
-        Number of candidates that are proposed and evaluated together, each with the others as open points. ``n_jobs`` parallelizes
-        over all folds of a batch.
+        Number of candidates that are proposed and evaluated together. Each is proposed with the others as open points. ``n_jobs``
+        parallelizes over all folds of a batch.
     ``strategy``, ``strategy_options``
         The strategy, by its name in a ``study.toml`` (``log-ei`` by default), and its options there.
     ``n_startup_trials``
-        Number of initial points of a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
+        Number of initial points from a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
     ``noisy``
         True if repeated evaluations of a candidate give different scores, for instance because the splitter shuffles each time.
         Candidates may then be tried again. If False, the search ends when all candidates were tried.
@@ -73,7 +73,7 @@ class FedboSearchCV(BaseSearchCV):
         As in ``RandomizedSearchCV``.
 
     A candidate without a finite mean score has failed. It is not tried again, and the search avoids regions with many failures. If
-    all fits of a batch fail, scikit-learn raises an error. The search then logs a warning and continues; the candidates are missing in
+    all fits of a batch fail, scikit-learn raises an error. The search then logs a warning and continues; the candidates are missing from
     ``cv_results_`` and are listed in the attribute ``failed_params_``. The search raises scikit-learn's error if all fits of the first
     five batches or of all batches fail, or with ``error_score="raise"``.
     """
@@ -200,7 +200,7 @@ class FedboSearchCV(BaseSearchCV):
 
 
 def _parameter(name: str, given: object) -> Parameter:
-    # Choices may be of any type here, but a tuple of two is checked as elsewhere: it may be meant as a range.
+    # Choices may have any type here. A tuple of two is checked as elsewhere, because it may be meant as a range.
     if isinstance(given, (list, tuple)) and not (isinstance(given, tuple) and len(given) == 2):
         return choices(given)
     return _space.parameter(name, given)

@@ -12,7 +12,7 @@ from fedbo.integrations._runs import told
 
 
 class WandbCallback:
-    """Logs every told trial to Weights & Biases, with one run per study.
+    """Logs every finished trial to Weights & Biases, with one run per study.
 
     A trial is a row with ``trial``, ``state``, ``value`` and ``best`` (if it has a value), and its parameters as ``params/NAME``. Its
     intermediate values are logged as ``reports/NUMBER`` by ``epoch``. A resumed study continues in the same run.
@@ -39,7 +39,7 @@ class WandbCallback:
         self._of: tuple[str, int] | None = None
 
     def __call__(self, study: Study, trial: Trial) -> None:
-        """Log a told trial."""
+        """Log a finished trial."""
         now = told(study, trial)
         trial, run = now.trial, self._study_run(study, now.began_ms)
         for epoch, value in trial.reports:
@@ -69,7 +69,7 @@ class WandbCallback:
         return self._run
 
     def finish(self) -> None:
-        """Finish the run: wandb uploads the remaining data."""
+        """Finish the run. wandb uploads the remaining data."""
         if self._run is not None:
             self._run.finish()
             self._run, self._of = None, None

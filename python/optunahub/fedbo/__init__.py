@@ -1,4 +1,4 @@
-"""The samplers of fedbo, as a package of OptunaHub: all code is in the Python package ``fedbo``."""
+"""fedbo's samplers as an OptunaHub package. All code is in the Python package ``fedbo``."""
 
 from fedbo.integrations.optuna import FederatedSampler, FedboSampler
 

@@ -1,5 +1,5 @@
-//! One round of the private mechanism over a large roster, compared with a plain pass over the same
-//! memory.
+//! One round of the private mechanism over a large roster, compared with a single pass over the
+//! same memory.
 
 use anyhow::{Context, Result};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::measure::{Limits, columns, measure, rounded};
 
-/// Returns two rows with M = 100 and P = 4: standard normal vectors, most of them not clipped, and
-/// vectors ten times as long, all of them clipped.
+/// Returns two rows with M = 100 and P = 4. The first uses standard normal vectors, most of which
+/// are not clipped. The second uses vectors ten times as long, all of which are clipped.
 ///
-/// `draw_s` is the time of sampling and noise: a round without participants. Two passes over the
-/// same numbers serve as a comparison: `sum_s` is a plain sum, `stream_s` eight parallel sums at
-/// memory bandwidth.
+/// `draw_s` is the time of sampling and noise, measured in a round without participants. Two passes
+/// over the same numbers serve as a baseline: `sum_s` is a plain sum, and `stream_s` uses eight
+/// parallel sums at memory bandwidth.
 pub(crate) fn rows(n_slots: u32, limits: &Limits) -> Result<Vec<Value>> {
     let (n_regions, n_features) = (4, 100);
     let mechanism = Mechanism::new(MechanismSettings {
@@ -28,7 +28,7 @@ pub(crate) fn rows(n_slots: u32, limits: &Limits) -> Result<Vec<Value>> {
     let n_features = n_features as usize;
     let mut rows = Vec::new();
     for (vectors, scale) in [("inside", 1.0), ("clipped", 10.0)] {
-        let mut draws = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut draws = Seed::new(1).stream(Purpose::TEST, 0, 0);
         let mut numbers = draws.normals(n_slots as usize * n_features);
         numbers.iter_mut().for_each(|x| *x *= scale);
         let (sum, _) = measure(limits, Ok, |_| Ok(numbers.iter().sum::<f64>()))?;
@@ -65,7 +65,7 @@ pub(crate) fn rows(n_slots: u32, limits: &Limits) -> Result<Vec<Value>> {
     Ok(rows)
 }
 
-/// Sums all numbers in eight parallel sums.
+/// Sums all numbers with eight parallel accumulators.
 fn stream_sum(numbers: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     for block in numbers.as_chunks().0 {

@@ -1,4 +1,4 @@
-//! One step of a study after t told trials: ask for a trial and tell its value.
+//! One step of a study with t finished trials: `ask` for a trial and `tell` its value.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use crate::measure::{Limits, columns, count, measure, rounded};
 use crate::memory::peak_mib;
 use crate::scaling::exponent;
 
-/// Dimension in the peers' script.
+/// Dimension used by the peers' script.
 const DIM: usize = 3;
 
-/// Finds the strategy with a name, among those with a surrogate that need no old studies.
+/// Finds a strategy by name, among those that have a surrogate and need no old studies.
 pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
     let is_meant = |each: &StrategySpec| each.has_surrogate() && !each.requires_old_studies();
     let mut timed = StrategySpec::of_files().into_iter().filter(is_meant);
@@ -23,10 +23,11 @@ pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
     found.ok_or_else(|| format!("expected {}", StrategySpec::names("or", is_meant)))
 }
 
-/// Returns a row for every number of trials.
+/// Returns one row per number of trials.
 ///
-/// `seconds` is the *mean* over the steps of one refit interval, so that refits are included; the
-/// median is smaller. The interval is a tenth of the trials, at least the peers' 12 steps.
+/// `seconds` is the *mean* over the steps of one refit interval, so it includes refits; the median
+/// is smaller. The interval is a tenth of the trials, but at least 12 steps as in the peers'
+/// script.
 pub(crate) fn rows(strategy: StrategySpec, sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for &t in sizes {
@@ -49,11 +50,11 @@ pub(crate) fn rows(strategy: StrategySpec, sizes: &[usize], limits: &Limits) -> 
 /// Number of timed steps at each size of [`growth`].
 const N_STEPS: usize = 40;
 
-/// Returns costs at growing numbers of trials, and the growth exponent of each.
+/// Returns costs at growing numbers of trials, and the growth exponent of each cost.
 ///
-/// The costs are the mean and longest step, the first step of a program that has just opened the
-/// study, and peak memory of the process. The best values before and after these steps have rows
-/// too, without an exponent.
+/// The costs are the mean step, the longest step, the first step after the study has been opened,
+/// and the peak memory of the process. The best values before and after these steps also have rows,
+/// without an exponent.
 pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value>> {
     let name = strategy.name();
     let ladder = [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000];
@@ -68,7 +69,7 @@ pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value
         curve("best of the steps", "value"),
     ];
     for t in ladder.into_iter().filter(|t| *t <= largest) {
-        // The steps end at t trials, so that all 5000 are still modelled at t = 5000.
+        // The last step runs at t trials, so that all 5000 are still modelled at t = 5000.
         let study = study_of(strategy, t - N_STEPS - 1)?;
         let best = || study.best()?.and_then(|trial| trial.value()).context("a best value");
         let at_random = best()?;
@@ -112,14 +113,14 @@ struct Curve {
     points: Vec<(u32, f64)>,
 }
 
-/// Creates a study in memory with t told trials at random points.
+/// Creates an in-memory study with t finished trials at random points.
 fn study_of(strategy: StrategySpec, t: usize) -> Result<Study> {
     let mut definition = Definition::new("bench").strategy(strategy).seed(1).minimize();
     for name in names() {
         definition = definition.parameter(name, ParameterSpec::float(0.0, 1.0));
     }
     let study = Study::in_memory(&definition)?;
-    let mut stream = Seed::new(1).stream(Purpose::Test, u64::try_from(t)?, 0);
+    let mut stream = Seed::new(1).stream(Purpose::TEST, u64::try_from(t)?, 0);
     for _ in 0..t {
         let entries = names().map(|name| (name, ParameterValue::Float(stream.uniform())));
         let trial = study.enqueue(&Point::new(entries.collect()))?;
@@ -138,7 +139,7 @@ fn names() -> impl Iterator<Item = String> {
     (0..DIM).map(|i| format!("x{i}"))
 }
 
-/// Objective of the peers' script.
+/// Objective function of the peers' script.
 fn value(point: &Point) -> f64 {
     let squares = (1..=DIM).zip(names());
     let squares = squares.map(|(i, name)| (point.number(&name) - 0.3 * count(i)).powi(2));

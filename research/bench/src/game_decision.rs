@@ -1,4 +1,4 @@
-//! One decision of an R2-B2 player at each level, in a running game and from the record alone.
+//! One decision of an R2-B2 player at each level, in a running game and from the game's record.
 
 use anyhow::Result;
 use fedbo_games::{
@@ -17,11 +17,11 @@ pub(crate) struct Size {
     pub(crate) n_actions: usize,
 }
 
-/// Returns two rows for each of the levels 0 to 3 and every number of rounds.
+/// Returns two rows for each combination of a level from 0 to 3 and a number of rounds.
 ///
-/// In the first, the player has already processed all rounds but the last; at level 2 this decision
-/// has the time limit `seconds_most`, if given. In the second, it decides from the record alone.
-/// Uses the kernel and noise of the synthetic games.
+/// In the first row, the player has already processed all rounds except the last. At level 2 this
+/// decision has the time limit `seconds_most`, if given. In the second row, it decides from the
+/// record only. Uses the kernel and noise of the synthetic games.
 pub(crate) fn rows(
     size: Size,
     rounds: &[usize],
@@ -76,7 +76,7 @@ impl Bench {
         });
         let basics = basics.collect();
         let (mut history, mut before) = (History::new(), History::new());
-        let mut stream = Seed::new(1).stream(Purpose::Problem, 0, 0);
+        let mut stream = Seed::new(1).stream(Purpose::PROBLEM, 0, 0);
         for _ in 0..n_rounds {
             before.clone_from(&history);
             let actions = (0..size.n_players).map(|_| Action::Index(stream.below(size.n_actions)));
@@ -98,7 +98,7 @@ impl Bench {
     }
 
     fn stream(&self, draw: u64) -> fedbo_streams::Stream {
-        Seed::new(2).stream(Purpose::Play, 0, draw)
+        Seed::new(2).stream(fedbo_games::PLAY, 0, draw)
     }
 }
 
@@ -129,7 +129,6 @@ mod tests {
         }
     }
 
-    /// Both kinds of rows lead to the same decision.
     #[test]
     fn a_player_that_played_along_decides_as_one_made_anew() {
         let sizes = [(2, 8), (3, 4)];

@@ -28,7 +28,7 @@ impl KernelName {
     }
 }
 
-/// Returns a row for every kernel and number of observations.
+/// Returns one row per kernel and number of observations.
 pub(crate) fn rows(kernels: &[KernelName], sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
     let options = FitOptions {
         criterion: FitCriterion::MaximumLikelihood,
@@ -46,7 +46,7 @@ pub(crate) fn rows(kernels: &[KernelName], sizes: &[usize], limits: &Limits) -> 
             };
             let (timing, mut found) = measure(
                 limits,
-                |draw| Ok(Seed::new(1).stream(Purpose::HyperparameterFit, draw, 0)),
+                |draw| Ok(Seed::new(1).stream(Purpose::HYPERPARAMETER_FIT, draw, 0)),
                 |stream| Ok(fit(&start, &inputs, &y, &options, stream)?),
             )?;
             let fitted = found.swap_remove(found.len() - 1);
@@ -69,7 +69,8 @@ pub(crate) fn rows(kernels: &[KernelName], sizes: &[usize], limits: &Limits) -> 
     Ok(rows)
 }
 
-/// Recomputes ln p(y | X) by a plain Cholesky factorization, independent of each peer's own result.
+/// Recomputes ln p(y | X) with a plain Cholesky factorization, independently of each peer's own
+/// result.
 ///
 /// −½ ‖L⁻¹y‖² − Σ_i ln L_ii − n/2 ln 2π,   L Lᵀ = k(X, X) + σ² I
 fn log_marginal_likelihood(
@@ -103,7 +104,8 @@ fn log_marginal_likelihood(
 mod tests {
     use super::*;
 
-    /// By hand: K = [[2, 1/e^½], [1/e^½, 2]] for two points one length scale apart, a² = σ² = 1.
+    /// Calculated by hand: K = [[2, 1/e^½], [1/e^½, 2]] for two points one length scale apart,
+    /// a² = σ² = 1.
     #[test]
     fn the_likelihood_of_two_points_is_what_it_is_by_hand() {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 0.5, 1.0).unwrap();

@@ -1,11 +1,11 @@
 //! Benchmarks of whole operations, with the same protocol and JSON layout as the peers' scripts.
 //!
-//! Each subcommand prints one line:
-//! `{"bench": …, "threads": 2, "versions": {…}, "rows": [{"peer": "fedbo", …}]}`.
-//! This program defines the measured operations; `cargo xtask bench` selects the peers and draws
-//! the table. Work on 512 or more observations is split over the cores available to the process,
-//! `threads`; everything else runs on one core. The protocol is documented in
-//! `docs/decisions/0007-benchmarks.md`; micro benchmarks are in `gp/benches/gp.rs`.
+//! Each subcommand prints one line: `{"bench": …, "threads": 2, "versions": {…}, "rows":
+//! [{"peer": "fedbo", …}]}`. This program defines the measured operations; `cargo xtask bench`
+//! selects the peers and prints the table. Work on 512 or more observations is split over the cores
+//! available to the process (`threads`). Everything else runs on one core.
+//! `docs/decisions/0007-benchmarks.md` documents the protocol. Micro-benchmarks are in
+//! `gp/benches/gp.rs`.
 #![expect(
     clippy::print_stdout,
     reason = "the line of JSON on standard output is what this program is for"
@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 use crate::hyperfit::KernelName;
 use crate::measure::Limits;
 
-/// Benchmarks of whole operations; one line of JSON on standard output.
+/// Benchmarks of whole operations; prints one line of JSON to standard output.
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -74,7 +74,7 @@ enum Bench {
         /// Number of observations of the target
         #[arg(long, default_value_t = 50)]
         observations: usize,
-        /// Numbers of samples of each model for RGPE's weights
+        /// Numbers of samples per model for RGPE's weights
         #[arg(long, value_delimiter = ',', default_value = "100,500")]
         samples: Vec<usize>,
         #[command(flatten)]
@@ -91,12 +91,12 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// One step of a study: ask for a trial and tell its value, three parameters
+    /// One step of a study with three parameters: ask for a trial and tell its value
     AskTell {
         /// ts, gp-ucb or log-ei
         #[arg(long, value_parser = ask_tell::strategy, default_value = "log-ei")]
         strategy: StrategySpec,
-        /// Numbers of trials told before the step
+        /// Numbers of finished trials before the step
         #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
         sizes: Vec<usize>,
         #[command(flatten)]
@@ -111,7 +111,7 @@ enum Bench {
         #[arg(long, default_value_t = 20_000)]
         largest: usize,
     },
-    /// One round of the private mechanism over a large roster, compared with a plain pass over the
+    /// One round of the private mechanism over a large roster, compared with a single pass over the
     /// same memory
     Aggregation {
         /// Number of vectors, each of 100 features
@@ -120,7 +120,7 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// Secure sum: cost of a report for its agent and each server, and cost of closing a round
+    /// Secure sum: cost of a report for its agent and for each server, and cost of closing a round
     Secsum {
         /// Vector lengths
         #[arg(long, value_delimiter = ',', default_value = "100,400,1000,2000")]
@@ -131,12 +131,12 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// ε by each accountant, and the smallest noise multiplier for that ε
+    /// ε according to each accountant, and the smallest noise multiplier for that ε
     PrivacyAccounting {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// Rounds of a whole private federation in one process, without the cost of objectives
+    /// Rounds of a whole private federation in one process, excluding the cost of objectives
     PrivateRound {
         /// Agents
         #[arg(long, default_value_t = 29)]
@@ -147,12 +147,12 @@ enum Bench {
         /// Threads
         #[arg(long, default_value_t = 1)]
         threads: usize,
-        /// Use fixed hyperparameters and draw own functions from 100 features, as in the authors'
-        /// rounds between two fits
+        /// Fix the hyperparameters and draw each agent's own functions from 100 features, as in the
+        /// authors' rounds between two fits
         #[arg(long)]
         fixed: bool,
     },
-    /// Growth of cost with observations and with features
+    /// Growth of cost with the number of observations and of features
     Scaling {
         /// Largest number of observations and of features
         #[arg(long, default_value_t = 2000)]
@@ -166,7 +166,7 @@ enum Bench {
         /// Numbers of meta-tasks
         #[arg(long, value_delimiter = ',', default_value = "5,10,20,40,60")]
         tasks: Vec<usize>,
-        /// Number of observations of each task
+        /// Number of observations per task
         #[arg(long, default_value_t = 130)]
         observations: usize,
         /// Maximum number of meta-tasks for the single Gaussian process over all observations
@@ -175,7 +175,8 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// One decision of a player that reasons about the others; all have the same number of actions
+    /// One decision of a player that reasons about the others; all players have the same number of
+    /// actions
     GameDecision {
         /// Number of players
         #[arg(long, default_value_t = 2)]
@@ -194,7 +195,7 @@ enum Bench {
     },
     /// The stopping problem of one trial under BO-BOS, as a whole and in parts
     StoppingProblem {
-        /// Numbers of epochs of a full training
+        /// Numbers of epochs of a full training run
         #[arg(long, value_delimiter = ',', default_value = "50,100")]
         epochs: Vec<usize>,
         /// Numbers of drawn paths
@@ -203,8 +204,8 @@ enum Bench {
         /// Number of cells per epoch
         #[arg(long, default_value_t = 100)]
         cells: usize,
-        /// Average the process of a curve over its hyperparameters (true), or use those with the
-        /// largest evidence (false)
+        /// Average the curve's process over its hyperparameters (true), or use the hyperparameters
+        /// with the highest evidence (false)
         #[arg(long, value_delimiter = ',', action = clap::ArgAction::Set, default_value = "true,false")]
         averaged: Vec<bool>,
         /// Time limit of the whole problem in seconds
@@ -213,13 +214,13 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// A coordinator's service under load from the uploads of many agents, over TLS, with durable
+    /// A coordinator service under load from the uploads of many agents, over TLS, with durable
     /// rounds
     CoordinatorLoad {
         #[command(flatten)]
         load: coordinator_load::Load,
     },
-    /// Memory of a coordinator's service per open connection
+    /// Memory of a coordinator service per open connection
     CoordinatorConnections {
         /// Numbers of connections
         #[arg(long, value_delimiter = ',', default_value = "1000,4096")]
@@ -228,9 +229,9 @@ enum Bench {
     /// The service of `coordinator_load`, in a separate process
     #[command(hide = true)]
     CoordinatorServe {
-        /// Folder of the coordinator
+        /// The coordinator's folder
         folder: std::path::PathBuf,
-        /// Address of the database shared with other coordinators
+        /// URL of the database shared with other coordinators
         #[arg(long)]
         store: Option<String>,
     },

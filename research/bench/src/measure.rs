@@ -5,9 +5,9 @@ use std::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
-/// Limits on the repetitions of an operation.
+/// Limits on the number of repetitions of an operation.
 ///
-/// After `min_reps`, repetitions continue until `budget_s` has passed or `max_reps` is reached.
+/// After `min_reps`, repetitions continue until `budget_s` has elapsed or `max_reps` is reached.
 pub(crate) struct Limits {
     /// Seconds after which no repetition beyond `min_reps` starts.
     pub(crate) budget_s: f64,
@@ -17,24 +17,25 @@ pub(crate) struct Limits {
     pub(crate) max_reps: usize,
 }
 
-/// Wall and CPU seconds of every repetition.
+/// Wall-clock and CPU seconds of every repetition.
 pub(crate) struct Timing {
     wall_s: Vec<f64>,
     cpu_s: Vec<f64>,
 }
 
 impl Timing {
-    /// Mean wall seconds.
+    /// Mean wall-clock seconds.
     pub(crate) fn mean(&self) -> f64 {
         self.wall_s.iter().sum::<f64>() / count(self.wall_s.len())
     }
 
-    /// Median wall seconds.
+    /// Median wall-clock seconds.
     pub(crate) fn median(&self) -> f64 {
         quantile(&self.wall_s, 0.5)
     }
 
-    /// Columns of the peers: median, minimum, quartiles and number of wall times, median CPU time.
+    /// Returns the same columns as the peers: median, minimum, quartiles and number of wall-clock
+    /// times, and median CPU time.
     pub(crate) fn columns(&self) -> Map<String, Value> {
         let smallest = self.wall_s.iter().copied().fold(f64::INFINITY, f64::min);
         columns(json!({
@@ -50,7 +51,7 @@ impl Timing {
 
 /// Times `run` on the results of `setup` for repetitions 0, 1, …
 ///
-/// An additional first repetition warms up and is discarded. Setting up and dropping are not timed.
+/// An additional repetition at the start warms up and is discarded. Setup and drop are not timed.
 pub(crate) fn measure<S, T>(
     limits: &Limits,
     mut setup: impl FnMut(u64) -> anyhow::Result<S>,
@@ -75,7 +76,7 @@ pub(crate) fn measure<S, T>(
     Ok((timing, results))
 }
 
-/// Adds `value_mean` and its standard error, as the peers compute them.
+/// Adds `value_mean` and its standard error, computed as in the peers' scripts.
 pub(crate) fn add_mean(row: &mut Map<String, Value>, values: &[f64]) {
     let n = count(values.len());
     let mean = values.iter().sum::<f64>() / n;
@@ -121,7 +122,7 @@ pub(crate) fn rounded(value: f64, decimals: i32) -> Value {
     json!((value * unit).round() / unit)
 }
 
-/// CPU seconds of this process so far.
+/// Returns the CPU seconds that this process has used so far.
 #[expect(
     clippy::cast_precision_loss,
     reason = "seconds and nanoseconds of a run are far below 2^53"
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn quantiles_interpolate_like_the_peers() {
-        // By hand: positions 0.75, 1.5 and 3 in (1, 2, 4, 8).
+        // Calculated by hand: positions 0.75, 1.5 and 3 in (1, 2, 4, 8).
         let values = [8.0, 1.0, 4.0, 2.0];
         for (p, expected) in [(0.25, 1.75), (0.5, 3.0), (1.0, 8.0)] {
             assert!((quantile(&values, p) - expected).abs() < 1e-12);

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use crate::measure::rounded;
 use crate::message::feature_map;
 
-/// Returns one row: 100 shared features in two dimensions, five initial points per agent,
-/// hyperparameters fitted on the default schedule, and every agent's message sent to all others in
-/// each round.
+/// Returns one row. The federation uses 100 shared features in two dimensions and five initial
+/// points per agent. It fits hyperparameters on the default schedule, and sends every agent's
+/// message to all others in each round.
 pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
     let seed = Seed::new(1);
     let (before, begin) = (peak_mib()?, Instant::now());
@@ -35,9 +35,9 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
             agent_sampling: AgentSampling::Uniform,
             message: MessageSettings::default(),
         };
-        let own_seed = seed.child(Purpose::Agent, u64::from(agent));
+        let own_seed = seed.child(Purpose::AGENT, u64::from(agent));
         let mut strategy = Fts::new(domain.clone(), settings, Arc::clone(&map), own_seed)?;
-        let mut stream = own_seed.stream(Purpose::InitialDesign, 0, 0);
+        let mut stream = own_seed.stream(Purpose::INITIAL_DESIGN, 0, 0);
         let initial: Vec<Observation> = (0..5)
             .map(|_| {
                 let unit = domain.random(&mut stream);
@@ -50,14 +50,14 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
     for round in 0..n_rounds {
         let mut messages = Vec::new();
         for (agent, strategy) in (0..).zip(&agents) {
-            let mut stream = seed.stream(Purpose::WeightSample, u64::from(agent), round);
+            let mut stream = seed.stream(fedbo_protocol::WEIGHT_SAMPLE, u64::from(agent), round);
             messages.push((agent, Weights::from(strategy.weight_sample(&mut stream)?)));
         }
         for (agent, strategy) in (0..).zip(&mut agents) {
             for (sender, weights) in messages.iter().filter(|(sender, _)| *sender != agent) {
                 strategy.receive(*sender, map.hash(), weights)?;
             }
-            let mut stream = seed.stream(Purpose::Proposal, u64::from(agent), round);
+            let mut stream = seed.stream(Purpose::PROPOSAL, u64::from(agent), round);
             let proposal = strategy.ask(&Points::new(strategy.domain().dim()), &mut stream)?;
             strategy.tell(&[observe(agent, proposal)])?;
         }
@@ -82,7 +82,7 @@ fn observe(agent: u32, proposal: Proposal) -> Observation {
     Observation::new(unit, Some(value), source)
 }
 
-/// Peak resident memory of this process so far, in MiB, as reported by Linux.
+/// Returns the peak resident memory of this process so far, in MiB, as reported by Linux.
 pub(crate) fn peak_mib() -> Result<f64> {
     let path = "/proc/self/status";
     let status = std::fs::read_to_string(path).with_context(|| format!("{path}: Linux only"))?;

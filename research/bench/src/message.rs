@@ -1,4 +1,4 @@
-//! Maximisation of another agent's message: the cost of a federated step without the objective.
+//! Maximisation of another agent's message: the cost of a federated step, excluding the objective.
 
 use anyhow::Result;
 use fedbo_gp::{
@@ -13,13 +13,13 @@ use crate::measure::{Limits, add_mean, columns, measure, quantile, rounded};
 /// Draws a shared feature map of squared-exponential features with ℓ = 0.2.
 pub(crate) fn feature_map(n_features: usize, dim: usize) -> Result<FeatureMap> {
     let description = FeatureDescription::random(n_features, dim, LengthscaleLaw::Fixed(0.2));
-    let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = Seed::new(1).stream(Purpose::SHARED_FEATURES, 0, 0);
     Ok(FeatureMap::draw(&description, &mut stream)?)
 }
 
 /// Observes a sum of `3 d` cosines at `n` random points, with noise of standard deviation 0.1.
 pub(crate) fn smooth(n: usize, dim: usize) -> (Points, Vec<f64>) {
-    let mut stream = Seed::new(2).stream(Purpose::Problem, 0, 0);
+    let mut stream = Seed::new(2).stream(Purpose::PROBLEM, 0, 0);
     let waves: Vec<Vec<f64>> = (0..3 * dim).map(|_| stream.normals(dim + 1)).collect();
     let (mut inputs, mut y) = (Points::new(dim), Vec::with_capacity(n));
     for _ in 0..n {
@@ -37,17 +37,17 @@ pub(crate) fn smooth(n: usize, dim: usize) -> (Points, Vec<f64>) {
     (inputs, y)
 }
 
-/// Returns one row: M = 100 features, d = 2, messages of an agent with 50 observations.
+/// Returns one row with M = 100 features, d = 2, and messages of an agent with 50 observations.
 ///
-/// `gap_*` is the improvement over the measured search by one of the authors' size: 10,000 points
-/// and 50 refinements.
+/// `gap_*` is the improvement that a search of the authors' size, with 10,000 points and 50
+/// refinements, makes over the measured search.
 pub(crate) fn rows(limits: &Limits) -> Result<Vec<Value>> {
     let (n_features, dim, t) = (100, 2, 50);
     let map = feature_map(n_features, dim)?;
     let (inputs, y) = smooth(t, dim);
     let posterior = WeightPosterior::new(&map, 0.01, &inputs, &y)?;
     let message = |draw: u64| {
-        let mut stream = Seed::new(1).stream(Purpose::WeightSample, draw, 0);
+        let mut stream = Seed::new(1).stream(fedbo_protocol::WEIGHT_SAMPLE, draw, 0);
         let weights = posterior.sample(1.0, &mut stream);
         Ok((WeightSpaceSample::new(&map, &weights)?, stream.bits()))
     };

@@ -1,4 +1,4 @@
-//! One step of learning from many earlier tasks, with one query and its value, compared with one
+//! One step of learning from many earlier tasks (one query and its value), compared with one
 //! Gaussian process over all tasks.
 
 use anyhow::Result;
@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 
 use crate::measure::{Limits, Timing, columns, measure};
 
-/// Dimensions of a linear policy of Cart-Pole, and observations of the target.
+/// Dimension of a linear policy for Cart-Pole, and number of observations of the target.
 const DIM: usize = 8;
 const N_TARGET: usize = 30;
 
-/// Returns rows for every number of meta-tasks: RM-GP-UCB always, MTBO up to `largest_joint` tasks.
+/// Returns rows for every number of meta-tasks: always RM-GP-UCB, and MTBO up to `largest_joint`
+/// tasks.
 ///
-/// MTBO has one row without and one with a fit of its hyperparameters.
+/// MTBO has one row without and one row with a fit of its hyperparameters.
 pub(crate) fn rows(
     n_tasks: &[usize],
     n_meta_obs: usize,
@@ -46,7 +47,7 @@ pub(crate) fn rows(
         {
             let settings = MtboSettings { refit, ..MtboSettings::for_study(DIM, true) };
             let mut joint = Mtbo::new(domain.clone(), &tasks, settings, Seed::new(1))?;
-            // The measured step tells the value of its own query on top of these observations.
+            // The measured step adds the value of its own query to these observations.
             joint.tell(&target())?;
             rows.push(step(name, m, n_meta_obs, &joint, limits)?);
         }
@@ -56,15 +57,15 @@ pub(crate) fn rows(
 
 /// Times the two parts of a step that do not depend on the search.
 ///
-/// They are the evaluation of all tasks' models at 1000 points, O(Σ N_i²), and the bounds on all
-/// gaps, O(n² Σ N_i).
+/// These parts are the evaluation of all tasks' models at 1000 points, O(Σ N_i²), and the bounds on
+/// all gaps, O(n² Σ N_i).
 fn parts(tasks: &[MetaTask], settings: &RmGpUcbSettings, limits: &Limits) -> Result<Vec<Value>> {
     let seed = Seed::new(1);
     let models = TaskModels::fit(tasks, settings.scale, &settings.surrogate, seed)?;
     let mut own =
         Surrogate::new(DIM, models.target_settings(settings.surrogate.clone()), None, seed)?;
     own.tell(&target())?;
-    let points = points(1000, &mut Seed::new(4).stream(Purpose::Test, 0, 0));
+    let points = points(1000, &mut Seed::new(4).stream(Purpose::TEST, 0, 0));
     let (bounds, _) = measure(
         limits,
         |_| Ok(()),
@@ -89,7 +90,7 @@ fn parts(tasks: &[MetaTask], settings: &RmGpUcbSettings, limits: &Limits) -> Res
     ])
 }
 
-/// Times one query and telling its value.
+/// Times one query and the `tell` of its value.
 fn step(
     name: &str,
     n_tasks: usize,
@@ -99,7 +100,7 @@ fn step(
 ) -> Result<Value> {
     let (timing, _) = measure(
         limits,
-        |draw| Ok((strategy.clone(), Seed::new(2).stream(Purpose::Test, draw, 0))),
+        |draw| Ok((strategy.clone(), Seed::new(2).stream(Purpose::TEST, draw, 0))),
         |(strategy, stream)| {
             let proposal = strategy.ask(&Points::new(DIM), stream)?;
             let value = Some(value(0, &proposal.unit));
@@ -112,7 +113,7 @@ fn step(
     Ok(Value::Object(row))
 }
 
-/// A smooth function of the first three coordinates, shifted from task to task.
+/// A smooth function of the first three coordinates, shifted per task.
 fn value(task: usize, x: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "numbers of tasks")]
     let shift = 0.005 * task as f64;
@@ -124,7 +125,7 @@ fn points(n: usize, stream: &mut Stream) -> Points {
 }
 
 fn task(index: usize, n: usize) -> MetaTask {
-    let mut stream = Seed::new(3).stream(Purpose::History, index as u64, 0);
+    let mut stream = Seed::new(3).stream(Purpose::HISTORY, index as u64, 0);
     let inputs = points(n, &mut stream);
     MetaTask {
         name: format!("task {index}"),
@@ -134,7 +135,7 @@ fn task(index: usize, n: usize) -> MetaTask {
 }
 
 fn target() -> Vec<Observation> {
-    let mut stream = Seed::new(3).stream(Purpose::Problem, 0, 0);
+    let mut stream = Seed::new(3).stream(Purpose::PROBLEM, 0, 0);
     points(N_TARGET, &mut stream)
         .rows()
         .map(|x| Observation::new(x.to_vec(), Some(value(0, x)), Source::Initial))

@@ -25,12 +25,12 @@ use crate::message::feature_map;
 use crate::thompson_step::kernel;
 
 const DIM: usize = 2;
-/// Number of observations in each of the other agents' models, and their σ².
+/// Number of observations in each of the other agents' models, and the noise variance σ².
 const T_OTHERS: usize = 50;
 const NOISE_VARIANCE: f64 = 0.01;
 
-/// Seconds per query in the authors' own runs: minimum and maximum over M, from the time stamps of
-/// their results (including an SVM's evaluation of about 0.2 s).
+/// Seconds per query in the authors' own runs: minimum and maximum over M, from the timestamps of
+/// their results. Includes the evaluation of an SVM, about 0.2 s.
 const AUTHORS: [(&str, f64, f64); 3] =
     [("RGPE", 69.2, 185.8), ("TAF", 79.8, 99.9), ("FTS", 0.91, 1.05)];
 
@@ -42,11 +42,12 @@ pub(crate) struct Setting {
     pub(crate) n_features: usize,
     /// Number of observations of the target.
     pub(crate) t: usize,
-    /// Numbers S of samples of RGPE.
+    /// Sample counts S for RGPE.
     pub(crate) samples: Vec<usize>,
 }
 
-/// Returns a row for RGPE with each number of samples, and for TAF, the shared prior and FTS.
+/// Returns one row for RGPE with each sample count, and one row each for TAF, the shared prior and
+/// FTS.
 pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
     let map = Arc::new(feature_map(setting.n_features, DIM)?);
     let others: Vec<MetaTask> = (0..setting.n_agents)
@@ -74,7 +75,7 @@ pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
     Ok(rows)
 }
 
-/// Times a step: telling the last observation, then asking for a query.
+/// Times one step: telling the last observation, then asking for a query.
 fn row<S: Strategy + Clone>(
     what: &str,
     n_samples: Option<usize>,
@@ -114,14 +115,14 @@ fn row<S: Strategy + Clone>(
 }
 
 fn stream(draw: u64) -> Stream {
-    Seed::new(1).stream(Purpose::Proposal, draw, 0)
+    Seed::new(1).stream(Purpose::PROPOSAL, draw, 0)
 }
 
-/// Observes one function of a family of similar functions at `n` random points.
+/// Observes one member of a family of similar functions at `n` random points.
 ///
 /// The function is a bowl with two waves. Its position and size depend on the index.
 fn observed(name: String, index: u64, n: usize) -> MetaTask {
-    let mut stream = Seed::new(3).stream(Purpose::Problem, index, 0);
+    let mut stream = Seed::new(3).stream(Purpose::PROBLEM, index, 0);
     let (shift, size) = (0.3 * stream.uniform(), 0.5 + stream.uniform());
     let mut inputs = Points::new(DIM);
     let mut outputs = Vec::with_capacity(n);
@@ -135,7 +136,7 @@ fn observed(name: String, index: u64, n: usize) -> MetaTask {
     MetaTask { name, inputs, outputs }
 }
 
-/// Returns the last observation, and the observations before it.
+/// Returns the last observation and all observations before it.
 fn told(task: &MetaTask) -> (Observation, Vec<Observation>) {
     let pairs = task.inputs.rows().zip(&task.outputs);
     let mut all: Vec<Observation> = pairs
@@ -205,7 +206,7 @@ impl Strategy for Joined {
     }
 }
 
-/// Creates FTS with a message from every agent; half of all queries use a message.
+/// Creates an FTS strategy with a message from every agent. Half of all queries use a message.
 fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
     let settings = FtsSettings {
         own: ThompsonSettings {
@@ -220,7 +221,7 @@ fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
     let mut fts = Fts::new(square()?, settings, Arc::clone(map), Seed::new(1))?;
     for (sender, other) in (0..).zip(others) {
         let posterior = WeightPosterior::new(map, NOISE_VARIANCE, &other.inputs, &other.outputs)?;
-        let mut stream = Seed::new(1).stream(Purpose::WeightSample, u64::from(sender), 0);
+        let mut stream = Seed::new(1).stream(fedbo_protocol::WEIGHT_SAMPLE, u64::from(sender), 0);
         fts.receive(sender, map.hash(), posterior.sample(1.0, &mut stream))?;
     }
     Ok(fts)
@@ -231,7 +232,7 @@ fn search() -> Maximizer {
     Maximizer::MultiStart(MultiStart { n_candidates: 20, n_refine: 5, ..MultiStart::for_dim(DIM) })
 }
 
-/// Fixed hyperparameters: a fit costs the same for all methods and is measured elsewhere.
+/// The hyperparameters are fixed: a fit costs the same for all methods and is measured elsewhere.
 fn surrogate() -> Result<SurrogateSettings> {
     let initial = Hyperparameters { kernel: kernel(DIM)?, noise_variance: NOISE_VARIANCE };
     Ok(SurrogateSettings {

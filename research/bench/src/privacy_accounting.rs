@@ -1,5 +1,5 @@
-//! One query of each accountant: ε for the paper's settings and for up to ten million rounds, and
-//! the time of calibration.
+//! One query per accountant: ε for the paper's settings and for up to ten million rounds, and the
+//! time of calibration.
 
 use anyhow::Result;
 use fedbo_privacy::accounting::{
@@ -12,7 +12,7 @@ use crate::measure::{Limits, columns, measure, rounded};
 
 /// Returns q, z, T, δ and the number of agents of every setting.
 ///
-/// The settings of the peers' script come first, then ten million rounds and a δ of 1e−300.
+/// The settings of the peers' script come first, followed by ten million rounds and by δ = 1e−300.
 fn settings() -> Vec<(f64, f64, u64, f64, u32)> {
     let (d200, d29) = (200_f64.powf(-1.1), 29_f64.powf(-1.1));
     let mut all = Vec::new();
@@ -33,7 +33,7 @@ fn settings() -> Vec<(f64, f64, u64, f64, u32)> {
 
 /// Returns one row per setting and accountant.
 ///
-/// `noise_s` is the time to find the smallest multiplier for the same ε.
+/// `noise_s` is the time to find the smallest noise multiplier for the same ε.
 pub(crate) fn rows(limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for (q, z, rounds, delta, n_agents) in settings() {
@@ -68,7 +68,7 @@ pub(crate) fn rows(limits: &Limits) -> Result<Vec<Value>> {
     Ok(rows)
 }
 
-/// Returns ⌊q N⌋, but at least 1.
+/// Returns max(1, ⌊q N⌋).
 fn sample_size(q: f64, n_agents: u32) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Whole rounds of DP-FTS-DE with all agents in one process, without the cost of objectives.
+//! Whole rounds of DP-FTS-DE with all agents in one process, excluding the cost of objectives.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,9 +14,10 @@ use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
 use fedbo_runner::{Evaluation, Member, NullReleaseStore, Observer, TrialRecord, run_session};
-use fedbo_space::{Direction, ParameterSpec, Partition, Point, Space, Value};
+use fedbo_space::{Direction, ParameterSpec, Point, Space, Value};
 use fedbo_strategies::{
-    Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
+    Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, Partition,
+    ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed};
 use serde_json::{Value as Json, json};
@@ -56,12 +57,12 @@ impl Observer for Waves {
     }
 }
 
-/// Returns one row: two dimensions, 100 features, 4 regions, 10 initial points per agent,
-/// hyperparameters fitted on the default schedule, a release in every round (q = 0.35, z = 1,
-/// secure noise), 1 − p_t = 1/t. Runs on one thread by default.
+/// Returns one row. The federation has two dimensions, 100 features, 4 regions and 10 initial
+/// points per agent. It fits hyperparameters on the default schedule and makes a release in every
+/// round (q = 0.35, z = 1, secure noise, 1 − p_t = 1/t). Runs on one thread by default.
 ///
-/// `fixed` keeps the hyperparameters and draws own functions from 100 features, as in the authors'
-/// rounds between two fits.
+/// `fixed` keeps the hyperparameters and draws each agent's own functions from 100 features, as in
+/// the authors' rounds between two fits.
 pub(crate) fn rows(
     n_agents: u32,
     n_rounds: u64,
@@ -89,8 +90,8 @@ pub(crate) fn rows(
         let (store, stop) = (&mut NullReleaseStore, AtomicBool::new(false));
         run_session(&mut members, Vec::new(), &mut coordinator, store, &mut waves, &stop)
     })?;
-    // From the end of the initial points, so that a round is proposal, evaluation, message and
-    // release.
+    // Starts after the initial points, so that a round consists of proposal, evaluation, message
+    // and release.
     let start = waves.ends_s[N_INITIAL - 1];
     let seconds = waves.ends_s.last().copied().unwrap_or(start) - start;
     let per_round = seconds / n_rounds as f64;
@@ -138,10 +139,10 @@ fn members(
     let evaluation = Evaluation::new(space.clone(), Arc::new(Hill), Direction::Maximize);
     let mut members = Vec::with_capacity(n_agents as usize);
     for id in 0..n_agents {
-        let own_seed = seed.child(Purpose::Agent, u64::from(id));
+        let own_seed = seed.child(Purpose::AGENT, u64::from(id));
         let domain = Domain::Space(space.clone());
         let strategy = DpFtsDe::new(domain, settings.clone(), Arc::clone(map), own_seed)?;
-        let mut stream = own_seed.stream(Purpose::InitialDesign, 0, 0);
+        let mut stream = own_seed.stream(Purpose::INITIAL_DESIGN, 0, 0);
         let mut point =
             || partition.place((id % N_REGIONS) as usize, &[stream.uniform(), stream.uniform()]);
         let plan = AgentPlan {

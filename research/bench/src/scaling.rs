@@ -17,7 +17,7 @@ const OWN_DIM: usize = 3;
 const MESSAGE_DIM: usize = 2;
 const MESSAGE_T: usize = 50;
 
-/// Returns a row for every operation and size, then one per operation with its growth exponent.
+/// Returns one row per operation and size, then one row per operation with its growth exponent.
 pub(crate) fn rows(largest: usize, limits: &Limits) -> Result<Vec<Value>> {
     let ladder = [10, 20, 50, 100, 200, 500, 1000, 2000];
     let sizes: Vec<usize> = ladder.into_iter().filter(|n| *n <= largest).collect();
@@ -48,8 +48,8 @@ pub(crate) fn rows(largest: usize, limits: &Limits) -> Result<Vec<Value>> {
 ///
 /// - a query after appending the last observation
 /// - a query from scratch
-/// - the append alone
-/// - conditioning from scratch alone
+/// - the append only
+/// - conditioning from scratch only
 /// - appending seven observations at once, as for a peer and its neighbours
 fn own(t: usize, limits: &Limits) -> Result<[Timing; 5]> {
     let kernel = kernel(OWN_DIM)?;
@@ -61,7 +61,7 @@ fn own(t: usize, limits: &Limits) -> Result<[Timing; 5]> {
         Posterior::new(kernel.clone(), NOISE_VARIANCE, inputs, y)
     };
     let shorter = condition(&before, &y[..t - 1])?;
-    let stream = |draw| Seed::new(1).stream(Purpose::Test, draw, 0);
+    let stream = |draw| Seed::new(1).stream(Purpose::TEST, draw, 0);
     let last = (inputs.row(t - 1), y[t - 1]);
 
     let (appended, _) = measure(
@@ -98,11 +98,11 @@ fn own(t: usize, limits: &Limits) -> Result<[Timing; 5]> {
     Ok([appended, from_scratch, append, conditioning, of_neighbours])
 }
 
-/// Times drawing a message with M features from scratch, and its maximisation.
+/// Times drawing a message with M features from scratch, and maximising it.
 fn message(n_features: usize, limits: &Limits) -> Result<[Timing; 2]> {
     let map = feature_map(n_features, MESSAGE_DIM)?;
     let (inputs, y) = smooth(MESSAGE_T, MESSAGE_DIM);
-    let stream = |draw| Seed::new(1).stream(Purpose::WeightSample, draw, 0);
+    let stream = |draw| Seed::new(1).stream(fedbo_protocol::WEIGHT_SAMPLE, draw, 0);
     let (drawn, weights) = measure(
         limits,
         |draw| Ok(stream(draw)),

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use crate::measure::{Limits, Timing, columns, measure, rounded};
 
-/// Returns a row for every vector length and kind of proof.
+/// Returns one row per vector length and kind of proof.
 ///
-/// - `agent_s`: time of clipping, sharing, proving and sealing.
-/// - `leader_s`, `helper_s`: time of opening, verifying and storing one report; `helper_s` includes
-///   the common decision.
-/// - `close_s`: time of closing a round of `agents` reports.
-/// - `upload`, `between`: bytes per report from the agent, and between the servers.
+/// - `agent_s`: time to clip, share, prove and seal.
+/// - `leader_s`, `helper_s`: time to open, verify and store one report; `helper_s` includes the
+///   joint decision.
+/// - `close_s`: time to close a round of `agents` reports.
+/// - `upload`, `between`: bytes per report sent by the agent, and exchanged between the servers.
 /// - `ratio_*`: time divided by that of one signature verification.
 pub(crate) fn rows(sizes: &[u32], agents: u32, limits: &Limits) -> Result<Vec<Value>> {
     let signature = signature(limits)?;
@@ -148,7 +148,7 @@ fn row(
     Ok(Value::Object(row))
 }
 
-/// Times the verification of a signature over a kilobyte.
+/// Times the verification of a signature over one kilobyte.
 fn signature(limits: &Limits) -> Result<Timing> {
     let key = SigningKey::from_seed([3; 32]);
     let (message, public) = ([5; 1024], key.public());

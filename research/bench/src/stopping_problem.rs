@@ -1,5 +1,5 @@
-//! The stopping problem of one trial under BO-BOS, as a whole and in parts: fit, law of the
-//! continuation, paths, induction.
+//! The stopping problem of one trial under BO-BOS, as a whole and in parts: fit, distribution of
+//! the continuation, paths, and induction.
 
 use anyhow::{Context, Result};
 use fedbo_gp::{Continuation, DecayAverage, DecayProcess};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::{Limits, Timing, columns, count, measure};
 
-/// Number of paths drawn together, as in the rule.
+/// Number of paths drawn at a time, as in the rule.
 const BLOCK: usize = 1024;
 
 /// A problem to solve.
@@ -23,19 +23,19 @@ pub(crate) struct Setting {
     pub(crate) n_paths: usize,
     /// Number of cells per epoch.
     pub(crate) n_cells: usize,
-    /// True if the process of a curve is averaged over its hyperparameters; false to use those with
-    /// the largest evidence.
+    /// True to average the curve's process over its hyperparameters; false to use the
+    /// hyperparameters with the highest evidence.
     pub(crate) is_averaged: bool,
 }
 
-/// Laws of the continuation, each with its weight.
+/// Distributions of the continuation and their weights.
 type Laws = Vec<(f64, Continuation)>;
 
 /// Returns rows for every problem: the whole problem, with the time limit `seconds_most`, then its
 /// parts.
 ///
-/// The parts repeat the rule's work with the same law. The rest of the whole problem's time is
-/// spent on sorting paths into cells.
+/// The parts repeat the rule's work with the same distribution. The rest of the whole problem's
+/// time is spent on sorting paths into cells.
 pub(crate) fn rows(settings: &[Setting], seconds_most: f64, limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for setting in settings {
@@ -68,7 +68,7 @@ struct Problem {
 }
 
 impl Problem {
-    /// Incumbent's value, close to the curve's final value so that the decision is not trivial.
+    /// The incumbent's value, close to the curve's final value so that the decision is not trivial.
     const INCUMBENT: f64 = 0.9;
 
     fn new(setting: &Setting) -> Self {
@@ -84,7 +84,7 @@ impl Problem {
         let bounds = settings.bounds();
         let values = errors(settings.first_epochs()).into_iter();
         let curve = LearningCurve::new(values.map(|error| bounds.value(error)).collect());
-        // In the rule's representation; the conversion through values changes the last digits.
+        // Uses the rule's representation: a conversion through values changes the last digits.
         let errors = curve.values().iter().map(|v| bounds.error(*v)).collect();
         Self { curve, stds: vec![0.1; setting.n_epochs], errors, settings }
     }
@@ -114,7 +114,7 @@ impl Problem {
             limits,
             |draw| Ok(stream(draw)),
             |stream| {
-                // Sums one number per block, so that the draws are used but not stored.
+                // Adds one number per block, so that the draws are used but not stored.
                 let mut sum = 0.0;
                 for ((_, law), n_paths) in laws.iter().zip(shares(&laws, setting.n_paths)) {
                     sum += blocks(n_paths).map(|n| law.draw(n, stream)[0]).sum::<f64>();
@@ -142,11 +142,11 @@ impl Problem {
         Ok(parts.collect())
     }
 
-    /// Draws paths and sorts them into cells of their average error; also compares their ends with
+    /// Draws paths and sorts them into cells of their average error. Also compares their ends with
     /// the incumbent.
     ///
-    /// The cells span five standard deviations on both sides of the mean. Paths beyond go into the
-    /// outermost cells, so none is omitted.
+    /// The cells span five standard deviations on both sides of the mean. Paths outside that range
+    /// are assigned to the outermost cells, so no path is dropped.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -183,7 +183,7 @@ impl Problem {
     }
 }
 
-/// Returns the number of paths drawn from each law, out of `n_paths`.
+/// Returns the number of paths drawn from each distribution, out of `n_paths`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -201,10 +201,10 @@ fn shares(laws: &Laws, n_paths: usize) -> Vec<usize> {
     each.collect()
 }
 
-/// Errors typical of a small network on images: a decay of 12 % per epoch from 0.45 to 0.11, with
-/// noise of 0.004.
+/// Returns errors typical of a small network on images: decay from 0.45 to 0.11 by 12 % per epoch,
+/// with noise of 0.004.
 fn errors(n_first: usize) -> Vec<f64> {
-    let mut noise = Seed::new(2).stream(Purpose::Problem, 0, 0);
+    let mut noise = Seed::new(2).stream(Purpose::PROBLEM, 0, 0);
     let mut gap = 0.34;
     let errors = (0..n_first).map(|_| {
         gap *= 0.88;
@@ -219,7 +219,7 @@ fn blocks(n_paths: usize) -> impl Iterator<Item = usize> {
 }
 
 fn stream(draw: u64) -> Stream {
-    Seed::new(1).stream(Purpose::EarlyStopping, draw, 0)
+    Seed::new(1).stream(fedbo_strategies::EARLY_STOPPING, draw, 0)
 }
 
 fn row(what: &str, setting: &Setting, timing: &Timing) -> Map<String, Value> {
@@ -250,14 +250,14 @@ mod tests {
         assert_eq!((held(1e3), held(0.0)), (json!(true), json!(false)));
     }
 
-    /// The parts' cells agree with the rule's cells of a curve: both tables have the same number of
-    /// paths at the first epoch, and nearly the same share of better paths.
+    /// Compares the parts' cells of a curve with the rule's cells. Both tables must have the same
+    /// number of paths at the first epoch, and nearly the same share of better paths.
     #[test]
     fn the_parts_are_those_of_the_rule() {
         let problem = Problem::new(&SMALL);
         let rule = problem.rule(&mut stream(0)).unwrap().unwrap();
-        // Paths that leave (0, 1) are omitted. An average loses more paths, because its processes
-        // are wide.
+        // The rule drops paths that leave (0, 1). It drops more when it averages over
+        // hyperparameters, because those processes are wide.
         let left_out = 1.0 - count(rule.n_paths_kept()) / count(SMALL.n_paths);
         assert!(left_out < 0.2, "{left_out}");
         let belief = problem.fit().unwrap();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::data;
 use crate::measure::{Limits, add_mean, columns, count, measure};
 
-/// Kernel of the peers' model: zero mean, squared exponential, ℓ = 0.2 √d, a² = 1.
+/// Returns the kernel of the peers' model: zero mean, squared exponential, ℓ = 0.2 √d, a² = 1.
 pub(crate) fn kernel(dim: usize) -> Result<Kernel> {
     let lengthscale = 0.2 * count(dim).sqrt();
     Ok(Kernel::isotropic(Family::SquaredExponential, dim, lengthscale, 1.0)?)
@@ -19,7 +19,7 @@ pub(crate) fn kernel(dim: usize) -> Result<Kernel> {
 /// σ² of the peers' model.
 pub(crate) const NOISE_VARIANCE: f64 = 0.01;
 
-/// Draws a function from a posterior and maximises it; returns the maximum.
+/// Draws a function from a posterior and maximises it. Returns the maximum.
 pub(crate) fn query(posterior: &Posterior, stream: &mut Stream) -> Result<f64> {
     let dim = posterior.inputs().dim();
     let sample = PathwiseSample::draw(posterior, Prior::default(), 1.0, stream)?;
@@ -27,7 +27,7 @@ pub(crate) fn query(posterior: &Posterior, stream: &mut Stream) -> Result<f64> {
     Ok(maxima.best().value)
 }
 
-/// Returns a row for every dimension and number of observations.
+/// Returns one row per dimension and number of observations.
 pub(crate) fn rows(dims: &[usize], sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for &dim in dims {
@@ -36,7 +36,7 @@ pub(crate) fn rows(dims: &[usize], sizes: &[usize], limits: &Limits) -> Result<V
             let (inputs, y) = data::load(&format!("thompson_d{dim}.csv"), t)?;
             let (timing, values) = measure(
                 limits,
-                |draw| Ok(Seed::new(1).stream(Purpose::Test, draw, 0)),
+                |draw| Ok(Seed::new(1).stream(Purpose::TEST, draw, 0)),
                 |stream| {
                     let (inputs, y) = (inputs.clone(), y.clone());
                     let posterior = Posterior::new(kernel.clone(), NOISE_VARIANCE, inputs, y)?;

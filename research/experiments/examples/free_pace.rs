@@ -1,14 +1,14 @@
-//! Rounds against a free pace over time: fourteen parties of `examples/digits.toml`; every second
-//! one is ten times slower.
+//! Compares rounds with a free pace over time: fourteen parties of `examples/digits.toml`, every
+//! second of which is ten times slower.
 //!
 //! ```text
 //! cargo run --release -p fedbo-experiments --example free_pace -- [ALGORITHM] [RUNS]
 //! ```
 //!
-//! In rounds, all parties wait for the slowest, so each round lasts as long as its trial. At a free
-//! pace nobody waits. Each party makes the same number of queries in both. The table shows the mean
-//! over parties of the best accuracy so far, at times measured in trials of a fast party, with
-//! Student's interval of the differences; the unit is a run.
+//! In rounds, all parties wait for the slowest, so each round lasts as long as the slowest trial.
+//! At a free pace nobody waits. Each party makes the same number of queries in both. The table
+//! shows the mean over parties of the best accuracy so far, at times measured in trials of a fast
+//! party, with Student's interval of the differences. The unit of the interval is a run.
 #![expect(clippy::print_stdout, reason = "a table for a terminal")]
 
 use std::path::Path;
@@ -73,8 +73,8 @@ fn difference(ours: &[f64], theirs: &[f64]) -> String {
     }
 }
 
-/// The federation: in rounds, or at a free pace with windows as long as a fast trial (a slow one if
-/// sums are released).
+/// Returns the federation: in rounds, or at a free pace with windows as long as a fast trial (a
+/// slow one if sums are released).
 fn federation(algorithm: &str, is_free: bool) -> anyhow::Result<Federation> {
     let private = algorithm.starts_with("dp-");
     let mut text = format!(
@@ -109,8 +109,8 @@ fn federation(algorithm: &str, is_free: bool) -> anyhow::Result<Federation> {
     Ok(loaded?)
 }
 
-/// The mean over agents of the best value so far at each of the times; `speed` is the duration of
-/// an agent's trial.
+/// Returns the mean over agents of the best value so far at each of the given times. `speed` is the
+/// duration of an agent's trial.
 fn best_by_time(
     federation: &Federation,
     arm: Arm,
@@ -122,7 +122,7 @@ fn best_by_time(
     let at = |time: usize| {
         let best = agents.iter().enumerate().map(|(agent, rows)| {
             let n_ended = (time / speed(agent)).min(rows.len());
-            // A party without a value so far guesses: a tenth of the digits.
+            // A party without a value so far guesses, which identifies a tenth of the digits.
             rows[..n_ended].last().and_then(|row| row.best).unwrap_or(0.1)
         });
         best.sum::<f64>() / N_AGENTS as f64

@@ -1,7 +1,7 @@
 //! Declarations of the papers' experiments: their arms, their problems, and the evaluation of the
 //! results.
 //!
-//! `fedbo-runner` drives the sessions, `fedbo-report` writes the results; the command line is
+//! `fedbo-runner` runs the sessions, and `fedbo-report` writes the results. The command line is in
 //! another crate.
 
 pub mod catalogue;

@@ -22,7 +22,7 @@ fn run(name: &str, runs: u32, threads: usize, out: &Path, stop: bool) -> Experim
     pool.install(|| experiment.run(&options, &(), &AtomicBool::new(stop))).unwrap()
 }
 
-/// Content of `results.csv` except for the timings.
+/// Returns the contents of `results.csv` except for the timings.
 fn results(folder: &Path) -> Vec<String> {
     let rows = read_results(&folder.join(RESULTS_FILE)).unwrap();
     rows.into_iter()
@@ -33,11 +33,11 @@ fn results(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Data sets that the folder of published data may lack, because they are not from the papers'
+/// Data sets that the folder of published data can lack, because they are not from the papers'
 /// authors.
 const OTHERS: [&str; 2] = ["pima", "spam"];
 
-/// The run also ends as interrupted while its parties are still being prepared.
+/// Covers a run that is stopped while its parties are still being prepared.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn an_experiment_that_is_stopped_at_once_ends_as_interrupted() {
@@ -55,8 +55,8 @@ fn an_experiment_that_is_stopped_at_once_ends_as_interrupted() {
     }
 }
 
-/// The same on a synthetic table with the shape of the patients': it is read, and each run's stages
-/// are made before any computation.
+/// Uses a synthetic table with the shape of the patients' table. It is read, and each run's stages
+/// are created before any computation.
 #[test]
 fn the_experiment_on_patients_reads_its_table_and_stops() {
     let data = tempfile::tempdir().unwrap();
@@ -73,9 +73,9 @@ fn the_experiment_on_patients_reads_its_table_and_stops() {
     assert!(likeness.unwrap().contains("log-likelihood"), "{:?}", result.notes);
 }
 
-/// FTS section 5.1: with similar agents (d_n = 0.02) that hold many observations (t_n = 100) and M
-/// = 100, FTS beats TS and the placebo by Student's 95 % interval; with d_n = 1.2 the placebo does
-/// as well.
+/// FTS section 5.1: with similar agents (d_n = 0.02) that have many observations (t_n = 100) and
+/// M = 100, FTS beats TS and the placebo by Student's 95 % interval. With d_n = 1.2, the placebo
+/// does as well.
 #[test]
 fn synthetic_messages_help_when_they_hold_something() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ fn synthetic_messages_help_when_they_hold_something() {
             .unwrap()
             .clone()
     };
-    // Eight runs are too few for a correction over all comparisons of the experiment: these are
+    // Eight runs are too few for a correction over all comparisons of the experiment, so these are
     // three separate comparisons.
     let is_ahead = |found: &Difference| {
         let found = found.estimate.unwrap();
@@ -119,8 +119,8 @@ fn results_depend_on_the_seed_and_on_nothing_else() {
     assert_eq!(two, again);
 }
 
-/// The declared experiment and the runs of its federation's file are equivalent: all values, and
-/// all figures that both show, are equal to the last digit.
+/// The declared experiment and the runs of its federation file are equivalent: all values, and all
+/// figures that both show, are equal to the last digit.
 #[test]
 fn the_experiment_on_wine_is_the_runs_of_its_file() {
     const N_RUNS: u32 = 3;
@@ -185,8 +185,8 @@ fn an_interrupted_experiment_keeps_whole_units_only() {
     assert!(Summary::read(folder.path()).unwrap().arms.is_empty());
 }
 
-/// Data sets and figures of an experiment are in the table of data sets, every data set has its
-/// experiments, and without its data an experiment reports the missing files.
+/// Every data set and file of figures that an experiment names is in the table of data sets, every
+/// data set is used by an experiment, and without its data an experiment reports the missing files.
 #[test]
 fn experiments_and_the_table_of_data_sets_agree() {
     use fedbo_experiments::catalogue::catalogue;

@@ -1,4 +1,4 @@
-//! The experiments with games at a small scale; most of them with the authors' published functions.
+//! The game experiments at a small scale, most of them with the authors' published functions.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
@@ -26,7 +26,7 @@ fn rows(folder: &Path) -> Vec<Row> {
 }
 
 /// One run: rows, initial rounds shared by all arms, regret and its mean as defined (footnote 5 of
-/// thesis chapter 8), pictures, and equal results on one thread.
+/// thesis chapter 8), figures, and equal results on one thread.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn a_game_is_played_and_written_as_defined() {

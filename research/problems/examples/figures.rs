@@ -1,4 +1,5 @@
-//! The measured figures of docs/decisions/0004 and 0005: `cargo run --release -p fedbo-problems --example figures DIR`.
+//! Measures the figures of docs/decisions/0004 and 0005: `cargo run --release -p fedbo-problems
+//! --example figures DIR`.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -17,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     wine()
 }
 
-/// Agreement with the reference, and time per evaluation.
+/// Measures the agreement with the reference and the time per evaluation.
 fn landmine(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let fields = read_fields(folder)?;
@@ -59,10 +60,10 @@ fn landmine(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> 
     Ok(())
 }
 
-/// A point of a surface: AUC, C, gamma, and whether it is on the edge of the grid.
+/// A point of a surface: AUC, C, gamma, and whether it lies on the edge of the grid.
 type GridPoint = (f64, f64, f64, bool);
 
-/// Steps of the grid in C and in gamma.
+/// Number of steps of the grid in C and in gamma.
 const STEPS: (u32, u32) = (25, 21);
 
 fn surface(problem: &WineSvm) -> Result<Vec<GridPoint>, Box<dyn std::error::Error>> {
@@ -81,8 +82,8 @@ fn surface(problem: &WineSvm) -> Result<Vec<GridPoint>, Box<dyn std::error::Erro
     Ok(points)
 }
 
-/// The surface of each site: its best point, its median and worst values, and the loss at the best
-/// point of the others' mean.
+/// Prints the surface of each site: its best point, its median and worst values, and the loss at
+/// the best point of the other sites' mean.
 fn wine() -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let sites = WineSites::new(8)?;

@@ -1,10 +1,11 @@
-//! Area under the ROC curve, with ties counted by half.
+//! Area under the ROC curve, with ties counted as one half.
 
 /// Area under the ROC curve: the probability that a positive row scores above a negative one, with
 /// ties counted as one half.
 ///
-/// AUC = (R⁺ − n⁺(n⁺+1)/2) / (n⁺ n⁻), where R⁺ is the sum of the positives' ranks and tied scores share their mean
-/// rank (Mann–Whitney). Cost: O(n log n). `None` if a class is empty or a score is NaN.
+/// AUC = (R⁺ − n⁺(n⁺+1)/2) / (n⁺ n⁻), where R⁺ is the sum of the positives' ranks and tied scores
+/// share their mean rank (Mann–Whitney). Cost: O(n log n). Returns `None` if a class is empty or a
+/// score is NaN.
 ///
 /// # Panics
 /// If the numbers of scores and labels differ.
@@ -21,7 +22,7 @@ pub fn auc(scores: &[f64], positive: &[bool]) -> Option<f64> {
     }
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_unstable_by(|&a, &b| scores[a].total_cmp(&scores[b]));
-    // Counts stay far below 2^53, so that sums of twice the rank are exact.
+    // Counts stay far below 2^53, so sums of twice the rank are exact.
     let (mut doubled_rank_sum, mut n_positive, mut start) = (0_u64, 0_u64, 0);
     while start < order.len() {
         let tied =
@@ -46,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts pairs, in O(n²).
+    /// Counts pairs in O(n²).
     fn brute_force(scores: &[f64], positive: &[bool]) -> Option<f64> {
         let (mut wins, mut n_pairs) = (0.0, 0.0);
         for (i, _) in positive.iter().enumerate().filter(|(_, p)| **p) {
@@ -64,7 +65,7 @@ mod tests {
 
     #[test]
     fn agrees_with_counting_pairs_with_few_and_with_many_ties() {
-        let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(1).stream(Purpose::TEST, 0, 0);
         for (case, n_levels) in [1, 2, 3, 10, 1_000_000].iter().cycle().take(300).enumerate() {
             let n = 1 + case % 40;
             let level = |s: &mut fedbo_streams::Stream| s.below(*n_levels) as f64 - 0.5;

@@ -1,20 +1,21 @@
-//! Gradient boosted trees for two classes, with the settings and the leaves of XGBoost.
+//! Gradient boosted trees for two classes, with the settings and the leaf values of XGBoost.
 //!
-//! The trees are forust-ml's, which has XGBoost's objective, sampling of features and L1 penalty; tests hold it to the formula.
+//! The trees are those of forust-ml, which has XGBoost's objective, feature sampling and L1
+//! penalty. Tests check them against the formula.
 
 use fedbo_objective::Failure;
 use forust_ml::objective::ObjectiveType;
 use forust_ml::{GradientBooster, Matrix};
 
-/// More than the 17 grey levels, so that trees may split between any two.
+/// More than the 17 grey levels, so that trees can split between any two of them.
 const N_BINS: u16 = 32;
 
-/// Binary-labelled rows, stored by feature.
+/// Binary-labelled rows, stored column by column.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
-    /// d×n.
+    /// Values, d×n.
     pub(crate) features: Vec<Vec<f64>>,
-    /// 1 for yes and 0 for no, n.
+    /// Labels, n: 1 for yes and 0 for no.
     pub(crate) labels: Vec<f64>,
 }
 
@@ -30,7 +31,7 @@ impl Columns {
         columns.flatten().copied().collect()
     }
 
-    /// Returns true if a feature is not constant; the booster refuses constant features.
+    /// Returns true if a feature is not constant. The booster rejects constant features.
     pub(crate) fn varies(&self, feature: usize) -> bool {
         let values = &self.features[feature];
         values.iter().any(|value| value.total_cmp(&values[0]).is_ne())
@@ -44,13 +45,13 @@ pub(crate) struct BoosterSettings {
     pub(crate) learning_rate: f64,
     /// Maximum number of splits between the root and a leaf, at least 1.
     pub(crate) max_depth: usize,
-    /// Share of the features, above 0 and at most 1, that a tree may use.
+    /// Share of the features, above 0 and at most 1, that each tree can use.
     pub(crate) feature_share: f64,
-    /// α ≥ 0 of the penalty α |w| on the value w of a leaf.
+    /// Coefficient α ≥ 0 of the penalty α |w| on a leaf's value w.
     pub(crate) l1: f64,
 }
 
-/// Share of validation rows that boosted trees on the given features misclassify.
+/// Returns the share of validation rows that boosted trees on the given features misclassify.
 pub(crate) fn boosted_error(
     train: &Columns,
     validation: &Columns,
@@ -65,16 +66,18 @@ pub(crate) fn boosted_error(
     Ok(wrong.count() as f64 / validation.n_rows() as f64)
 }
 
-/// Log-odds of the rows of `at` by boosted trees (Chen & Guestrin 2016, XGBoost), trained on
-/// `train` with the given features.
+/// Returns the log-odds of the rows of `at` under boosted trees (Chen & Guestrin 2016, XGBoost),
+/// trained on `train` with the given features.
 ///
-/// Each tree adds η w to the rows of a leaf. It splits a leaf, down to the maximum depth, at the
-/// largest increase of the sum of gains:
+/// Each tree adds η w to the rows of a leaf. It splits a leaf, down to the maximum depth, where the
+/// sum of gains increases most:
 ///
 /// w = −S(G)/(H + 1),   S(G) = sign(G) max(|G| − α, 0),   gain = max(G² − α², 0)/(H + 1)
 ///
-/// with G = Σ_i (p_i − y_i) and H = Σ_i p_i (1 − p_i) over the leaf's rows, and p_i = 1/2 at first. A leaf has H of at least 1.
-/// A tree uses ⌊share · d⌋ of the d features, and at least one.
+/// with G = Σ_i (p_i − y_i) and H = Σ_i p_i (1 − p_i) over the leaf's rows, and p_i = 1/2 at the
+/// start. The H of a leaf is at least 1. A tree uses ⌊share · d⌋ of the d features, and at least
+/// one.
+///
 /// Deviation of the booster: XGBoost's gain is S(G)²/(H + 1), which is smaller because it counts
 /// the penalty α |w|.
 pub(crate) fn boosted_scores(
@@ -110,10 +113,10 @@ pub(crate) fn boosted_scores(
     Ok(booster.predict(&Matrix::new(&rows, at.n_rows(), d), false))
 }
 
-/// A share for which the booster, which rounds down, samples max(1, ⌊share · d⌋) features.
+/// Returns a share for which the booster, which rounds down, samples max(1, ⌊share · d⌋) features.
 fn sampled_share(d: usize, share: f64) -> f64 {
     let n_sampled = (d as f64 * share).floor().max(1.0);
-    // Half a feature is added so that rounding cannot lose one.
+    // Adds half a feature so that rounding cannot drop one.
     ((n_sampled + 0.5) / d as f64).min(1.0)
 }
 
@@ -126,9 +129,9 @@ pub(crate) mod tests {
     pub(crate) const SETTINGS: BoosterSettings =
         BoosterSettings { learning_rate: 0.4, max_depth: 4, feature_share: 1.0, l1: 0.0 };
 
-    /// `n_rows` rows of `d` fair coins, labelled by `label`.
+    /// Returns `n_rows` rows of `d` fair coins, labelled by `label`.
     pub(crate) fn coins(n_rows: usize, d: usize, label: impl Fn(&[bool]) -> bool) -> Columns {
-        let mut stream = Seed::new(14).stream(Purpose::Test, n_rows as u64, 0);
+        let mut stream = Seed::new(14).stream(Purpose::TEST, n_rows as u64, 0);
         let number = |yes| if yes { 1.0 } else { 0.0 };
         let mut columns = Columns { features: vec![Vec::new(); d], labels: Vec::new() };
         for _ in 0..n_rows {
@@ -141,8 +144,8 @@ pub(crate) mod tests {
         columns
     }
 
-    /// One feature and trees of one split: each leaf's value is computed tree by tree, to the
-    /// rounding of single precision. With a penalty above every |G|, trees contribute nothing.
+    /// One feature and trees with one split. The test computes each leaf's value tree by tree, to
+    /// single precision. With a penalty above every |G|, trees contribute nothing.
     #[test]
     fn trees_have_the_leaves_of_the_formula() {
         let (n_first, n_rows) = (20, 50);
@@ -176,9 +179,10 @@ pub(crate) mod tests {
         assert!(scores(&silent, 4).iter().all(|score| score.abs() < 1e-9));
     }
 
-    /// A penalty of 2 and 80 rows, half of them yes. With the first feature G = ±8 and H = 10 on
-    /// both sides: a gain of 10.9, in XGBoost 6.5. With the second G = ±6.5, H = 3.25 and 16.75: a
-    /// gain of 11.2, in XGBoost 5.9. So the second feature is chosen here.
+    /// Uses a penalty of 2 and 80 rows, half of them labelled yes. The first feature has G = ±8 and
+    /// H = 10 on both sides, which is a gain of 10.9 (6.5 in XGBoost). The second has G = ±6.5,
+    /// H = 3.25 and 16.75, which is a gain of 11.2 (5.9 in XGBoost). The second feature is
+    /// therefore chosen here.
     #[test]
     fn the_gain_of_a_split_leaves_the_penalty_out() {
         let number = |yes| if yes { 1.0 } else { 0.0 };
@@ -199,8 +203,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// The exclusive or of two coins is not a sum of functions of one coin: trees of one split
-    /// fail, trees of two succeed.
+    /// The exclusive or of two coins is not a sum of functions of one coin: trees with one split
+    /// fail, and trees of depth two succeed.
     #[test]
     fn depth_is_the_number_of_splits_on_the_way_to_a_leaf() {
         let differ = |row: &[bool]| row[0] != row[1];
@@ -213,8 +217,8 @@ pub(crate) mod tests {
         assert!(error(2) < 1e-9, "{}", error(2));
     }
 
-    /// Checks the number of sampled features, as the booster computes it. One tree with one of two
-    /// features separates two kinds of rows, with both features three.
+    /// Checks the number of sampled features, as the booster computes it. One tree that uses one of
+    /// two features distinguishes two kinds of rows; with both features it distinguishes three.
     #[test]
     fn a_tree_uses_its_share_of_the_features() {
         for (d, share, expected) in [
@@ -228,8 +232,8 @@ pub(crate) mod tests {
             let sampled = (d as f64 * sampled_share(d, share)).floor();
             assert!((sampled - expected).abs() < 0.5, "{d} {share}: {sampled}");
         }
-        // Without the second coin the answer is no, which needs no further split; with it the first
-        // coin is more informative.
+        // Without the second coin the label is no, and no further split is needed. With it, the
+        // first coin is more informative.
         let columns = coins(400, 3, |row| row[1] && (row[0] || row[2]));
         let n_kinds = |feature_share, seed| {
             let settings = BoosterSettings { feature_share, ..SETTINGS };

@@ -1,4 +1,5 @@
-//! Cart and pole: policy search from one initial state, helped by searches from other states (thesis section 7.6.2).
+//! Cart and pole: policy search from one initial state, aided by searches from other states (thesis
+//! section 7.6.2).
 
 mod state;
 
@@ -16,31 +17,34 @@ use crate::problem::{ProblemError, coordinates, linear_space};
 const N_STEPS: u32 = 200;
 /// Number of episodes over which a policy's value is averaged.
 const N_EPISODES: usize = 10;
-/// Each coordinate of an episode's first state lies within this distance of the task's initial state.
+/// Maximum distance of each coordinate of an episode's first state from the task's initial state.
 const START_SPREAD: f64 = 0.05;
-/// Random initial states lie within these distances of 0.
+/// Maximum distances of random initial states from 0.
 const STATE_RANGE: [f64; 4] = [1.8, 1.0, 0.15, 1.0];
-/// Initial states of similar tasks lie within this share of [`STATE_RANGE`] of the target's.
+/// Share of [`STATE_RANGE`] within which the initial states of similar tasks lie around the
+/// target's.
 const SIMILAR_SHARE: f64 = 0.1;
-/// Initial states of targets lie within this share of [`STATE_RANGE`], so that those of similar
-/// tasks stay inside it.
+/// Share of [`STATE_RANGE`] within which the initial states of targets lie. Similar tasks then stay
+/// inside the range.
 const TARGET_SHARE: f64 = 0.9;
-/// Number of parameters of a policy: for each coordinate of the state, its weight in the scores of
-/// left and right.
+/// Number of parameters of a policy: the weight of each state coordinate in the scores of left and
+/// right.
 const N_PARAMETERS: usize = 8;
-/// A policy that keeps the pole up from nearly every state of [`STATE_RANGE`]; found by random
+/// A policy that keeps the pole up from nearly every state in [`STATE_RANGE`], found by random
 /// search.
 const STEADY: [f64; N_PARAMETERS] = [-0.0637, 0.0637, -0.0520, 0.0520, -1.0, 1.0, -0.1259, 0.1259];
 
-/// Policy search from one initial state: a policy's mean share of 200 steps over ten episodes, to be maximized.
+/// Policy search from one initial state. The value of a policy is its mean share of 200 steps over
+/// ten episodes, to be maximized.
 ///
-/// A policy is a 4×2 matrix with entries in `[−1,1]`. In the state s it pushes to the side with the
-/// larger entry of s·matrix, to the left if they are equal. An episode ends after 200 steps or
-/// after the step that leaves the track or lets the pole fall; this step counts. Its first state is
-/// the task's state plus a uniform number in [−0.05, 0.05] for each coordinate. The ten offsets
-/// belong to the task, so the value is a function of the policy.
+/// A policy is a 4×2 matrix with entries in `[−1,1]`. In state s it pushes towards the side with
+/// the larger entry of s·matrix, or to the left if both are equal. An episode ends after 200 steps,
+/// or after the step in which the cart leaves the track or the pole falls; this step counts. The
+/// first state is the task's state plus a uniform number in [−0.05, 0.05] for each coordinate. The
+/// ten offsets are part of the task, so the value is a function of the policy.
 ///
-/// Only the difference of the matrix's columns matters, and only its direction: large parts of the space have one value.
+/// Only the direction of the difference of the matrix's columns matters, so large parts of the
+/// space share one value.
 #[derive(Clone, Debug)]
 pub struct CartPole {
     name: String,
@@ -51,8 +55,8 @@ pub struct CartPole {
 }
 
 impl CartPole {
-    /// Creates the task called `name`, with episodes that start near `initial`; `seed` gives the
-    /// ten offsets.
+    /// Creates the task called `name`, with episodes that start near `initial`. `seed` determines
+    /// the ten offsets.
     ///
     /// # Errors
     /// If a coordinate is not finite, or an episode could start off the track or with the pole
@@ -78,7 +82,7 @@ impl CartPole {
     }
 
     fn within_limits(name: &str, initial: CartState, seed: Seed) -> Self {
-        let mut stream = seed.stream(Purpose::Problem, 0, 0);
+        let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
         let starts = (0..N_EPISODES).map(|_| initial.moved([START_SPREAD; 4], &mut stream));
         let sides = ["left", "right"];
         let names = ["position", "velocity", "angle", "angular_velocity"]
@@ -95,13 +99,13 @@ impl CartPole {
         task
     }
 
-    /// The state near which the episodes start.
+    /// Returns the state near which the episodes start.
     pub fn initial(&self) -> CartState {
         self.initial
     }
 
-    /// The value of a policy, in (0, 1]. The matrix is given row by row: entry 2i + j is the weight
-    /// of coordinate i in the score of left (j = 0) or right (j = 1).
+    /// Returns the value of a policy, in (0, 1]. The matrix is in row-major order: entry 2i + j is
+    /// the weight of coordinate i in the score of left (j = 0) or right (j = 1).
     ///
     /// # Panics
     /// If there are not exactly 8 numbers.
@@ -109,7 +113,7 @@ impl CartPole {
         f64::from(self.n_steps(policy)) / f64::from(self.n_steps_max())
     }
 
-    /// Number of steps of all episodes together.
+    /// Returns the total number of steps of all episodes.
     fn n_steps(&self, policy: &[f64]) -> u32 {
         assert_eq!(policy.len(), N_PARAMETERS, "parameters of a policy");
         let episodes = self.starts.iter().map(|start| n_steps_up(*start, policy));
@@ -121,7 +125,7 @@ impl CartPole {
     }
 }
 
-/// Number of steps of an episode.
+/// Returns the number of steps of an episode.
 fn n_steps_up(start: CartState, policy: &[f64]) -> u32 {
     let mut state = start;
     for step in 1..=N_STEPS {
@@ -158,7 +162,7 @@ impl Problem for CartPole {
         Direction::Maximize
     }
 
-    /// 1 if a policy that reaches it is known.
+    /// Returns 1 if a policy with this value is known.
     fn optimum(&self) -> Option<f64> {
         self.optimum
     }
@@ -169,10 +173,10 @@ impl Problem for CartPole {
     }
 }
 
-/// A target and ten earlier tasks, three of them similar to it.
+/// A target task, and earlier tasks that are similar or dissimilar to it.
 #[derive(Clone, Debug)]
 pub struct CartPoleTasks {
-    /// The task to solve; some policy reaches the value 1.
+    /// The task to solve. At least one policy reaches the value 1.
     pub target: CartPole,
     /// Tasks with initial states near the target's.
     pub similar: Vec<CartPole>,
@@ -184,15 +188,15 @@ impl CartPoleTasks {
     /// Draws initial states and offsets.
     ///
     /// The target's state is uniform on ±(1.62, 0.9, 0.135, 0.9), redrawn until a policy with the
-    /// value 1 is known. The state of a similar task lies within ±(0.18, 0.1, 0.015, 0.1) of it,
-    /// that of a dissimilar one is uniform on ±(1.8, 1, 0.15, 1).
+    /// value 1 is known. The state of a similar task lies within ±(0.18, 0.1, 0.015, 0.1) of it.
+    /// That of a dissimilar task is uniform on ±(1.8, 1, 0.15, 1).
     pub fn draw(seed: Seed, n_similar: u32, n_dissimilar: u32) -> Self {
-        let mut stream = seed.stream(Purpose::Problem, 0, 1);
+        let mut stream = seed.stream(Purpose::PROBLEM, 0, 1);
         let mut numbers = 0..;
         let mut task = |name: String, centre: CartState, share: f64| {
             let initial = centre.moved(STATE_RANGE.map(|range| share * range), &mut stream);
             let number = numbers.next().unwrap_or(0);
-            CartPole::within_limits(&name, initial, seed.child(Purpose::Problem, number))
+            CartPole::within_limits(&name, initial, seed.child(Purpose::PROBLEM, number))
         };
         let target = loop {
             let target = task("target".to_owned(), CartState::ZERO, TARGET_SHARE);
@@ -208,7 +212,7 @@ impl CartPoleTasks {
         Self { target, similar, dissimilar: dissimilar.collect() }
     }
 
-    /// The similar tasks, then the dissimilar ones.
+    /// Returns the similar tasks, followed by the dissimilar ones.
     pub fn earlier(&self) -> impl Iterator<Item = &CartPole> {
         self.similar.iter().chain(&self.dissimilar)
     }
@@ -226,12 +230,12 @@ mod tests {
         entries.collect()
     }
 
-    /// Mirroring changes the signs of the state and of the weights and exchanges the sides. The
-    /// scores of left and right are then exchanged too, and the episode is mirrored. Exchanging the
-    /// sides alone gives another policy.
+    /// Mirroring flips the signs of the state and the weights and swaps the sides. The scores of
+    /// left and right are then swapped too, and the episode is mirrored. Swapping only the sides
+    /// gives another policy.
     #[test]
     fn a_mirrored_policy_from_a_mirrored_state_has_the_same_value() {
-        let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(1).stream(Purpose::TEST, 0, 0);
         let mut n_other = 0;
         for _ in 0..100 {
             let task = CartPoleTasks::draw(Seed::new(stream.bits().into()), 3, 7).target;
@@ -248,7 +252,7 @@ mod tests {
         assert!(n_other > 50, "{n_other}");
     }
 
-    /// Only the difference of the columns matters, not its size.
+    /// Only the direction of the difference of the columns matters.
     #[test]
     fn equal_parts_added_to_both_sides_and_a_smaller_size_change_nothing() {
         let task = CartPoleTasks::draw(Seed::new(5), 3, 7).target;
@@ -287,9 +291,9 @@ mod tests {
         }
     }
 
-    /// The steps of a pole pushed left from rest and upright, from the linear equation with a
-    /// constant push: θ_n = (b/a)((1 + h√a)ⁿ + (1 − h√a)ⁿ − 2)/2 with b = 600/41; the first n
-    /// beyond 12 degrees ends the episode.
+    /// The steps of a pole pushed left from rest in the upright position, according to the linear
+    /// equation with a constant push: θ_n = (b/a)((1 + h√a)ⁿ + (1 − h√a)ⁿ − 2)/2 with b = 600/41.
+    /// The first n beyond 12 degrees ends the episode.
     #[test]
     fn an_episode_ends_when_the_linear_equation_says() {
         let a = GRAVITY * 66.0 / 41.0;

@@ -1,6 +1,7 @@
-//! Recorded evaluations of a small CNN on four image data sets: meta-observations and initial points (meta-bo).
+//! Recorded evaluations of a small CNN on four image data sets: meta-observations and initial
+//! points (meta-bo).
 //!
-//! The data sets themselves are not included, so the objective cannot be re-evaluated; see
+//! The image data sets themselves are not included, so the objective cannot be re-evaluated. See
 //! `data/meta-bo/README.md`.
 
 use std::path::Path;
@@ -9,19 +10,20 @@ use crate::table::{DataError, Row, read};
 
 /// The data sets, in the authors' order of meta-tasks.
 pub const CNN_DATA_SETS: [&str; 4] = ["cifar_10", "cifar_100", "svhn", "mnist"];
-/// Number of runs per target with recorded initial points.
+/// Number of runs with recorded initial points per target.
 pub const N_CNN_RUNS: usize = 10;
 /// Number of observations of a data set as a meta-task.
 pub(crate) const N_OBSERVATIONS: usize = 50;
-/// Number of initial points of a run.
+/// Number of initial points per run.
 pub(crate) const N_INITIAL: usize = 5;
 pub(crate) const OBSERVATIONS: &str = "meta-bo/meta_observations.csv";
 pub(crate) const INITIALIZATIONS: &str = "meta-bo/initializations_used.csv";
 
-/// One training of the network.
+/// One training run of the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CnnRecord {
-    /// Learning rate, its decay and the L2 penalty, each mapped linearly from `[1e-7, 1e-2]` to `[0,1]`.
+    /// Learning rate, its decay, and L2 penalty, each mapped linearly from `[1e-7, 1e-2]` to
+    /// `[0,1]`.
     pub x: [f64; 3],
     /// Accuracy on the test split after 20 epochs, in `[0,1]`.
     pub accuracy: f64,
@@ -32,14 +34,14 @@ pub struct CnnRecord {
 pub struct CnnRecords {
     /// One of [`CNN_DATA_SETS`].
     pub data_set: &'static str,
-    /// The 50 observations as a meta-task, in order: five initial points, then queries of GP-UCB.
+    /// The 50 observations as a meta-task, in order: five initial points, then queries by GP-UCB.
     pub observations: Vec<CnnRecord>,
-    /// The five initial points of each of ten runs as a target. Even runs share their inputs, and
-    /// odd runs share others; accuracies differ by the noise of training.
+    /// The five initial points of each of ten runs as a target. All even runs share one set of
+    /// inputs, and all odd runs another. Accuracies differ by the training noise.
     pub initial: Vec<Vec<CnnRecord>>,
 }
 
-/// Reads all four data sets from `meta-bo/` within the data folder, in the order of [`CNN_DATA_SETS`].
+/// Reads all four data sets from `meta-bo/` in the data folder, in the order of [`CNN_DATA_SETS`].
 ///
 /// # Errors
 /// If a file is missing, a line is malformed, or a record is missing or duplicated.
@@ -59,7 +61,7 @@ pub fn read_cnn_records(folder: &Path) -> Result<Vec<CnnRecords>, DataError> {
         .collect())
 }
 
-/// The 50 observations of each data set, in order.
+/// Reads the 50 observations of each data set, in order.
 pub(crate) fn read_observations(folder: &Path) -> Result<Vec<CnnRecord>, DataError> {
     read_places(folder, OBSERVATIONS, N_OBSERVATIONS, |row| {
         let phase: String = row.get("phase")?;
@@ -71,7 +73,7 @@ pub(crate) fn read_observations(folder: &Path) -> Result<Vec<CnnRecord>, DataErr
     })
 }
 
-/// The five initial points of each data set's ten runs, in order.
+/// Reads the five initial points of each data set's ten runs, in order.
 pub(crate) fn read_initializations(folder: &Path) -> Result<Vec<CnnRecord>, DataError> {
     read_places(folder, INITIALIZATIONS, N_CNN_RUNS * N_INITIAL, |row| {
         let run = index(row, "run", N_CNN_RUNS)?;
@@ -80,8 +82,8 @@ pub(crate) fn read_initializations(folder: &Path) -> Result<Vec<CnnRecord>, Data
     })
 }
 
-/// All records of a file, `n_each` per data set, at the positions given by `place_of`. Every
-/// position must occur exactly once.
+/// Reads all records of a file, `n_each` per data set, at the positions that `place_of` returns.
+/// Every position must occur exactly once.
 fn read_places(
     folder: &Path,
     file: &str,
@@ -93,7 +95,7 @@ fn read_places(
     read(folder, file, |row| {
         let place = place_of(row)?;
         if places[place].replace(record(row)?).is_some() {
-            return Err(row.malformed("this record stands in the table twice".to_owned()));
+            return Err(row.malformed("this record is in the table twice".to_owned()));
         }
         Ok(())
     })?;

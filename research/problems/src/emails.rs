@@ -1,5 +1,5 @@
 //! 4601 e-mails, labelled as spam or not, with the frequencies of 54 words and characters and three
-//! lengths of runs of capitals (UCI Machine Learning Repository, Spambase).
+//! measures of runs of capitals (UCI Machine Learning Repository, Spambase).
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use crate::labelled_table::LabelledTable;
 use crate::svm::Labelled;
 use crate::table::DataError;
 
-/// The published table: ranges and sums of the data set `spam` of the R package kernlab 0.9. Frequencies are percentages of the words
-/// or characters of an e-mail.
+/// The published table: ranges and sums of the data set `spam` in the R package kernlab 0.9.
+/// Frequencies are percentages of the words or characters of an e-mail.
 pub(crate) const EMAILS: LabelledTable = LabelledTable {
     file: "spam/spam.csv",
     label: "spam",
@@ -76,11 +76,11 @@ pub(crate) const EMAILS: LabelledTable = LabelledTable {
     sums: &[(0..54, 45735.377), (54..55, 23_886.161), (55..56, 240_047.0), (56..57, 1_303_414.0)],
 };
 
-/// Reads the e-mails from `spam/spam.csv` within the data folder, in the order of the published
-/// table, which has all spam first.
+/// Reads the e-mails from `spam/spam.csv` in the data folder, in the order of the published table,
+/// which lists all spam first.
 ///
 /// # Errors
-/// If the file is missing, a line is malformed, or the table is not the published one.
+/// If the file is missing, a line is malformed, or the table differs from the published one.
 pub fn read_emails(folder: &Path) -> Result<Labelled, DataError> {
     EMAILS.read(folder)
 }

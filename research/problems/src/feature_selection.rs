@@ -1,7 +1,7 @@
-//! Forward selection of features for boosted trees; the rounds of selection are the epochs.
+//! Forward feature selection for boosted trees. The rounds of selection are the epochs.
 //!
-//! The joint hyperparameter tuning and feature selection of the thesis (sections 4.5.3.2 and
-//! A.4.4), on its e-mails, and alternatively on images, which need no data folder.
+//! This is the joint hyperparameter tuning and feature selection of the thesis (sections 4.5.3.2
+//! and A.4.4), on its e-mails, or alternatively on images, which need no data folder.
 
 use fedbo_objective::{Direction, Failure};
 use fedbo_space::{ParameterSpec, Point, Space};
@@ -13,30 +13,30 @@ use crate::svm::Labelled;
 use crate::training_problem::TrainingProblem;
 use fedbo_problems::digits::digits;
 
-/// Number of rounds. Each round adds a feature.
+/// Number of rounds. Each round adds one feature.
 const N_EPOCHS: usize = 50;
-/// Round n tries this number of features divided by n, so that rounds take about the same time.
+/// Round n tries this number of features divided by n, so that all rounds take about the same time.
 const N_CANDIDATES: usize = 60;
-/// The same for e-mails, for which models take longer.
+/// The same number for e-mails, whose models take longer.
 const N_CANDIDATES_EMAILS: usize = 30;
 /// Number of e-mails for validation.
 const N_VALIDATION_EMAILS: usize = 1536;
-/// Minimum number of features tried in a round.
+/// Minimum number of features to try in a round.
 const N_CANDIDATES_MIN: usize = 2;
 /// Number of trees of a model.
 const N_TREES: usize = 12;
 /// Seed of the split, which is part of the problem's definition.
 const SPLIT_SEED: u64 = 1999;
 
-/// Validation error of boosted trees with n features, for n = 1 to 50; to be minimized.
+/// Validation error of boosted trees with n features, for n = 1 to 50, to be minimized.
 ///
 /// An epoch is a round of forward selection: it adds the feature with the lowest validation error.
 /// The space is that of the thesis: learning rate (1e-3 to 0.5, log), maximum depth of a tree (2 to
-/// 15), share of the features that a tree may use (0.3 to 1) and L1 penalty of the leaves (0 to 5).
-/// A run has its own candidates and its own choice of features for each tree; the split is fixed.
-/// Deviations: round n tries 60/n of the remaining features (30/n for e-mails), at least two,
-/// instead of all, and a model has twelve trees, so that a curve takes about a second. Trees split
-/// between 32 quantiles of a feature. Other settings are XGBoost's defaults.
+/// 15), share of the features that each tree can use (0.3 to 1) and L1 penalty of the leaves (0 to
+/// 5). A run has its own candidates and its own choice of features for each tree. The split is
+/// fixed. Deviations: round n tries 60/n of the remaining features (30/n for e-mails), at least
+/// two, instead of all of them, and a model has twelve trees, so that a curve takes about a second.
+/// Trees split between 32 quantiles of a feature. Other settings are XGBoost's defaults.
 #[derive(Clone, Debug)]
 pub struct FeatureSelection {
     name: &'static str,
@@ -47,8 +47,8 @@ pub struct FeatureSelection {
 }
 
 impl FeatureSelection {
-    /// Even digits against odd ones, with the pixels that vary (of 64) in 1797 images, half of them
-    /// for training.
+    /// Even against odd digits: 1797 images, half of them for training. The features are the
+    /// varying pixels among 64.
     pub fn digits() -> Self {
         let images = digits();
         let n_train = images.len() / 2;
@@ -56,8 +56,8 @@ impl FeatureSelection {
         Self::of("feature-selection", N_CANDIDATES, rows, n_train)
     }
 
-    /// Spam against other e-mails, with the 57 features of [`read_emails`](crate::read_emails):
-    /// 4601 e-mails, 3065 of them for training, as in the thesis.
+    /// Spam against other e-mails, with the 57 features of [`read_emails`](crate::read_emails).
+    /// 3065 of the 4601 e-mails are used for training, as in the thesis.
     ///
     /// # Errors
     /// If there are too few e-mails.
@@ -91,7 +91,7 @@ impl FeatureSelection {
         ];
         let space = Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec)))
             .unwrap_or_else(|error| unreachable!("a valid space: {error}"));
-        let mut stream = Seed::new(SPLIT_SEED).stream(Purpose::Problem, 0, 0);
+        let mut stream = Seed::new(SPLIT_SEED).stream(Purpose::PROBLEM, 0, 0);
         stream.shuffle(&mut rows);
         let n_features = rows.first().map_or(0, |(row, _)| row.len());
         let (train, validation) = rows.split_at(n_train);
@@ -104,13 +104,14 @@ impl FeatureSelection {
         Self { name, n_candidates, space, train: columns(train), validation: columns(validation) }
     }
 
-    /// The features that are not constant in the training rows; the booster refuses constant ones.
+    /// Returns the features that are not constant in the training rows. The booster rejects
+    /// constant ones.
     fn features(&self) -> Vec<usize> {
         let features = 0..self.train.features.len();
         features.filter(|&feature| self.train.varies(feature)).collect()
     }
 
-    /// The settings at a point of the space.
+    /// Returns the settings at a point of the space.
     fn settings(&self, point: &Point) -> Result<BoosterSettings, Failure> {
         let at = coordinates(&self.space, point)?;
         #[expect(
@@ -157,11 +158,11 @@ impl TrainingProblem for FeatureSelection {
     }
 }
 
-/// Candidates among the `features` that are not yet `taken`: at most `n_first`, and fewer in later
-/// rounds.
+/// Returns candidates among the `features` that are not yet `taken`: at most `n_first`, and fewer
+/// in later rounds.
 ///
-/// They are the first in an order that depends on the seed and the round only, so that settings
-/// with the same chosen features have the same candidates.
+/// They come first in an order that depends only on the seed and the round. Settings with the same
+/// selected features therefore have the same candidates.
 fn candidates(
     n_first: usize,
     features: &[usize],
@@ -170,29 +171,29 @@ fn candidates(
     round: u64,
 ) -> Vec<usize> {
     let mut order = features.to_vec();
-    seed.stream(Purpose::Problem, 0, round).shuffle(&mut order);
+    seed.stream(Purpose::PROBLEM, 0, round).shuffle(&mut order);
     order.retain(|feature| !taken.contains(feature));
     order.truncate((n_first / (taken.len() + 1)).max(N_CANDIDATES_MIN));
     order
 }
 
-/// Seed of the choice of features for each tree, shared by all models of a round.
+/// Returns the seed for the choice of features for each tree, shared by all models of a round.
 fn tree_seed(seed: Seed, round: u64) -> u64 {
-    u64::from(seed.stream(Purpose::Problem, 1, round).bits())
+    u64::from(seed.stream(Purpose::PROBLEM, 1, round).bits())
 }
 
-/// A selected feature, and the error with it and the features before it.
+/// A selected feature, and the error with it and all features selected before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Selected {
     feature: usize,
     error: f64,
 }
 
-/// Greedy forward selection (Hall & Smith 1999): each round adds the candidate with the lowest
-/// error, the first of equal ones, even if the error rises. Ends after `n_rounds`, or if there is
-/// no candidate.
+/// Greedy forward selection (Hall & Smith 1999). Each round adds the candidate with the lowest
+/// error (the first one if several are equal), even if the error rises. Stops after `n_rounds`, or
+/// when there are no candidates.
 ///
-/// `candidates` takes the round, from 1, and the selected features so far; `error` takes the round
+/// `candidates` takes the round, from 1, and the features selected so far. `error` takes the round
 /// and a set of features.
 fn forward_selection<E>(
     n_rounds: usize,
@@ -227,8 +228,8 @@ mod tests {
         [2, 5, 7].iter().filter(|&&at| row[at]).count() >= 2
     }
 
-    /// The label is the majority of three coins of eight. Of all 56 sets of three features only
-    /// that one makes no error, and selection finds it. With only one of the three coins available,
+    /// The label is the majority of three of eight coins. Of all 56 sets of three features only
+    /// this one makes no error, and selection finds it. With only one of the three coins available,
     /// selection takes that one first.
     #[test]
     fn selection_finds_the_best_of_all_sets() {
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(sets[0], (0.0, [2, 5, 7]));
         assert!(sets[1].0 > 0.1, "{:?}", sets[1]);
         assert_eq!((set, found[2].error), (vec![2, 5, 7], 0.0));
-        // One coin of three is right in three of four rows, two are not better than one.
+        // One of the three coins is right in three of four rows. Two are no better than one.
         assert!((found[0].error - 0.25).abs() < 0.1, "{found:?}");
         let few = forward_selection(9, left(0..5), error).unwrap();
         assert_eq!((few[0].feature, few.len()), (2, 5));
@@ -304,8 +305,8 @@ mod tests {
         assert!(matches!(problem.curve(&outside, 0), Err(Failure::BadPoint { .. })));
     }
 
-    /// 3000 e-mails with three features. The second is the label, and is chosen first because no
-    /// other error is 0. The third is constant, and is not a candidate.
+    /// 3000 e-mails with three features. The second is the label, and is selected first because
+    /// only its error is 0. The third is constant, and is not a candidate.
     #[test]
     fn emails_are_split_at_random_and_the_feature_that_tells_is_chosen() {
         let mut emails = Labelled::default();

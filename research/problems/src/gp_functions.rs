@@ -1,5 +1,5 @@
-//! Functions drawn from a Gaussian process on a grid, and families of them at a known distance
-//! (FTS, D.1).
+//! Functions drawn from a Gaussian process on a grid, and families of such functions at a known
+//! distance (FTS, D.1).
 
 use fedbo_streams::{Purpose, Seed, Stream};
 
@@ -10,16 +10,16 @@ pub const LENGTHSCALE: f64 = 0.03;
 /// Variance of the observation noise in the paper.
 pub const NOISE_VARIANCE: f64 = 0.01;
 
-/// Maximum prior variance, out of 1, that the factor may miss at a grid point.
+/// Maximum prior variance, out of 1, that the factor can omit at a grid point.
 const VARIANCE_TOLERANCE: f64 = 1e-12;
 
 /// A zero-mean GP with the squared exponential kernel on a uniform grid of `[0,1]`, prepared for
 /// draws.
 ///
-/// k(x, x') = exp(−(x − x')²/(2ℓ²)) ≈ L Lᵀ with L n×r from a Cholesky factorization that pivots on
-/// the largest remaining variance and stops once that is at most 1e-12. The remainder is positive
-/// semidefinite, so each entry of L Lᵀ is within 1e-12 of the kernel's. r is about 75 for ℓ = 0.03.
-/// Cost: O(n r²) once, O(n r) per draw.
+/// k(x, x') = exp(−(x − x')²/(2ℓ²)) ≈ L Lᵀ. L (n×r) is a Cholesky factor that pivots on the largest
+/// remaining variance, and is truncated once that variance is at most 1e-12. The remainder is
+/// positive semidefinite, so each entry of L Lᵀ is within 1e-12 of the kernel's. r is about 75 for
+/// ℓ = 0.03. Cost: O(n r²) once, O(n r) per draw.
 #[derive(Clone, Debug)]
 pub struct GridPrior {
     grid: Vec<f64>,
@@ -28,7 +28,7 @@ pub struct GridPrior {
 }
 
 impl GridPrior {
-    /// The prior on the points i/(n−1), i = 0, …, n−1.
+    /// Creates the prior on the points i/(n−1), i = 0, …, n−1.
     ///
     /// # Panics
     /// If `n_grid` is below 2 or `lengthscale` is not a finite number above 0.
@@ -66,22 +66,22 @@ impl GridPrior {
         }
     }
 
-    /// The paper's prior: 1000 points, length scale 0.03.
+    /// Creates the paper's prior: 1000 points, length scale 0.03.
     pub fn paper() -> Self {
         Self::new(N_GRID, LENGTHSCALE)
     }
 
-    /// The grid, in ascending order.
+    /// Returns the grid in ascending order.
     pub fn grid(&self) -> &[f64] {
         &self.grid
     }
 
-    /// Rank r of the factor.
+    /// Returns the rank r of the factor.
     pub fn rank(&self) -> usize {
         self.columns.len()
     }
 
-    /// A draw f = L z, z ~ N(0, I_r): one value for each grid point.
+    /// Draws f = L z, z ~ N(0, I_r): one value per grid point.
     pub fn draw(&self, stream: &mut Stream) -> Vec<f64> {
         let mut values = vec![0.0; self.grid.len()];
         for column in &self.columns {
@@ -93,7 +93,7 @@ impl GridPrior {
         values
     }
 
-    /// A draw, scaled to `[0,1]`.
+    /// Draws a function and scales it to `[0,1]`.
     fn draw_normalized(&self, stream: &mut Stream) -> Vec<f64> {
         let drawn = self.draw(stream);
         let low = drawn.iter().copied().fold(f64::INFINITY, f64::min);
@@ -102,15 +102,15 @@ impl GridPrior {
     }
 }
 
-/// A target agent's function on a grid, and the functions of other agents at distance exactly d_n =
-/// max |f − g_n|.
+/// A target agent's function on a grid, and other agents' functions at distance exactly d_n = max
+/// |f − g_n|.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridFamily {
     /// The inputs, in ascending order.
     pub grid: Vec<f64>,
     /// f: drawn from the prior, then scaled to `[0,1]`.
     pub target: Vec<f64>,
-    /// g_n, one row per agent: f + d_n or f − d_n at each grid point, with probability 1/2 each.
+    /// g_n, one row per agent: f + d_n or f − d_n at each grid point, each with probability 1/2.
     pub agents: Vec<Vec<f64>>,
 }
 
@@ -126,7 +126,7 @@ pub struct GridObservations {
 }
 
 impl GridFamily {
-    /// Draws a family; agent n's function does not depend on the number of agents.
+    /// Draws a family. Agent n's function does not depend on the number of agents.
     ///
     /// # Panics
     /// If `function_gap` d_n is negative or not finite.
@@ -135,11 +135,11 @@ impl GridFamily {
             function_gap.is_finite() && function_gap >= 0.0,
             "gap {function_gap} between functions"
         );
-        let target = prior.draw_normalized(&mut seed.stream(Purpose::Problem, 0, 0));
+        let target = prior.draw_normalized(&mut seed.stream(Purpose::PROBLEM, 0, 0));
         let agents = (1..)
             .take(n_agents)
             .map(|agent| {
-                let mut stream = seed.stream(Purpose::Problem, agent, 0);
+                let mut stream = seed.stream(Purpose::PROBLEM, agent, 0);
                 let mut shifted = |f: &f64| {
                     if stream.bernoulli(0.5) { f + function_gap } else { f - function_gap }
                 };
@@ -150,25 +150,25 @@ impl GridFamily {
     }
 
     /// Draws heterogeneous agents: α f^n + (1 − α) f, all drawn independently and each scaled to
-    /// `[0,1]` before mixing (DP-FTS-DE appendix B.1.2, which does not say whether before or
-    /// after). With α = 1 agents cannot help each other.
+    /// `[0,1]` before mixing (DP-FTS-DE appendix B.1.2, which does not state whether scaling comes
+    /// before or after). With α = 1 agents cannot help each other.
     ///
     /// # Panics
     /// If `difference` α is not in `[0,1]`.
     pub fn mixed(prior: &GridPrior, seed: &Seed, n_agents: usize, difference: f64) -> Self {
         assert!((0.0..=1.0).contains(&difference), "a share of {difference}");
-        let target = prior.draw_normalized(&mut seed.stream(Purpose::Problem, 0, 0));
+        let target = prior.draw_normalized(&mut seed.stream(Purpose::PROBLEM, 0, 0));
         let agents = (1..).take(n_agents).map(|agent| {
-            let own = prior.draw_normalized(&mut seed.stream(Purpose::Problem, agent, 0));
+            let own = prior.draw_normalized(&mut seed.stream(Purpose::PROBLEM, agent, 0));
             let pairs = own.iter().zip(&target);
             pairs.map(|(own, base)| difference * own + (1.0 - difference) * base).collect()
         });
         Self { agents: agents.collect(), grid: prior.grid.clone(), target }
     }
 
-    /// `n_obs` (t_n) observations of agent number `agent`, y = g_n(x) + N(0, σ²).
+    /// Draws `n_obs` (t_n) observations y = g_n(x) + N(0, σ²) of agent number `agent`.
     ///
-    /// Inputs are uniform on the grid with replacement; the paper says only "randomly sample".
+    /// Inputs are uniform on the grid with replacement; the paper states only "randomly sample".
     ///
     /// # Panics
     /// If there is no agent with this number, or `noise_variance` σ² is negative or not finite.
@@ -202,7 +202,7 @@ mod tests {
         (-0.5 * ((a - b) / LENGTHSCALE).powi(2)).exp()
     }
 
-    /// Every entry of L Lᵀ equals the kernel's, to the stated tolerance and rounding.
+    /// Every entry of L Lᵀ equals the kernel's, up to the stated tolerance and rounding.
     #[test]
     fn the_factor_reproduces_the_kernel_on_the_whole_grid() {
         let prior = GridPrior::paper();
@@ -220,11 +220,11 @@ mod tests {
     }
 
     /// Second moments over 4000 draws are within five standard errors of the kernel, and differ
-    /// from a kernel with a shorter scale.
+    /// from those of a kernel with a shorter scale.
     #[test]
     fn draws_have_the_covariance_of_the_kernel() {
         let prior = GridPrior::paper();
-        let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(4).stream(Purpose::TEST, 0, 0);
         let draws: Vec<Vec<f64>> = (0..4000).map(|_| prior.draw(&mut stream)).collect();
         let moment = |i: usize, j: usize| draws.iter().map(|f| f[i] * f[j]).sum::<f64>() / 4000.0;
         for (i, j) in [(0, 0), (0, 30), (500, 530), (999, 960), (200, 800), (333, 333)] {
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn observations_are_the_agents_values_with_noise() {
         let family = GridFamily::draw(&GridPrior::paper(), &Seed::new(9), 2, 0.05);
-        let mut stream = Seed::new(9).stream(Purpose::History, 1, 0);
+        let mut stream = Seed::new(9).stream(Purpose::HISTORY, 1, 0);
         let seen = family.observations(1, 5000, NOISE_VARIANCE, &mut stream);
         assert_eq!((seen.indices.len(), seen.inputs.len(), seen.y.len()), (5000, 5000, 5000));
         let mut sum_of_squares = 0.0;

@@ -1,8 +1,8 @@
 //! A growing data set: a logistic regression is tuned again at each stage, with the help of the
 //! searches on less data.
 //!
-//! The growing diabetes data of the thesis (section 7.6.2), and alternatively red wines, which need
-//! no data folder.
+//! This is the growing diabetes data of the thesis (section 7.6.2), or alternatively red wines,
+//! which need no data folder.
 
 use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{ParameterSpec, Point, Space};
@@ -13,18 +13,18 @@ use crate::problem::{ProblemError, coordinates};
 use crate::svm::Labelled;
 use crate::wine::{WineSample, column_scale, distinct_bottles};
 
-/// Number of training rows at each stage; each stage includes the rows of the previous one.
+/// Number of training rows at each stage. Each stage includes the rows of the previous one.
 pub const GROWING_SIZES: [usize; 5] = [138, 276, 414, 552, 691];
-/// Number of bottles for validation, the same at all stages.
+/// Number of validation bottles, the same at all stages.
 const N_VALIDATION_BOTTLES: usize = 300;
-/// Number of patients for validation: the remainder of 768 after the last stage.
+/// Number of validation patients: those of the 768 that remain after the last stage.
 const N_VALIDATION_PATIENTS: usize = 77;
 /// Number of passes over the training rows.
 const N_EPOCHS: usize = 10;
-/// Number of trainings, each with its own order of the rows, over which the error is averaged.
+/// Number of training runs over which the error is averaged, each with its own order of the rows.
 const N_ORDERS: u64 = 5;
 
-/// Scale of the L2 penalty and the learning rate on `[0,1]`.
+/// Scale of the L2 penalty and the learning rate, mapped to `[0,1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogisticScale {
     /// Linear, as in the thesis.
@@ -33,23 +33,23 @@ pub enum LogisticScale {
     Logarithmic,
 }
 
-/// The maximized score.
+/// The score to be maximized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogisticScore {
-    /// Share of correct labels, as in the thesis. It varies by a few rows only over the whole
-    /// space.
+    /// Share of correct labels, as in the thesis. Over the whole space, it varies by only a few
+    /// rows.
     Accuracy,
-    /// Mean logarithm of the probability of the correct label, at most 0. It is smooth and
-    /// distinguishes settings.
+    /// Mean log-probability of the correct label, at most 0. It is smooth and distinguishes
+    /// settings.
     LogLikelihood,
 }
 
 /// Objective of one stage: validation score of a logistic regression over batch size (20 to 60), L2
 /// penalty (1e-6 to 1e-2) and learning rate (0.01 to 0.1), to be maximized.
 ///
-/// Features are standardised with the mean and deviation of the training rows. The score is the
-/// mean over five trainings of ten epochs, which differ in the order of the rows. The orders belong
-/// to the problem, so the score is a function of the point. The optimum is not known.
+/// Features are standardised with the mean and standard deviation of the training rows. The score
+/// is the mean over five training runs of ten epochs, which differ in the order of the rows. These
+/// orders are part of the problem, so the score is a function of the point. The optimum is unknown.
 #[derive(Clone, Debug)]
 pub struct GrowingData {
     name: &'static str,
@@ -62,10 +62,10 @@ pub struct GrowingData {
 }
 
 impl GrowingData {
-    /// Red wines at stage number `stage`, from 0; the label is a quality of 6 or more. 300 bottles
-    /// are for validation. `seed` determines the bottles of the stage, their order and the
-    /// shuffling of trainings. Stages with equal seeds are nested and share their validation
-    /// bottles.
+    /// Red wines at stage number `stage`, from 0. The label is a quality of 6 or more, and 300
+    /// bottles are held out for validation. `seed` determines the bottles of the stage, their
+    /// order, and the shuffling during training. Stages with equal seeds are nested and share their
+    /// validation bottles.
     ///
     /// # Errors
     /// If there is no stage with this number.
@@ -79,8 +79,8 @@ impl GrowingData {
         Self::of("growing-wine", bottles, N_VALIDATION_BOTTLES, stage, scale, score, seed)
     }
 
-    /// The patients of [`read_patients`](crate::read_patients); the label is diabetes. 77 patients
-    /// are for validation, and the last stage has all others.
+    /// The patients of [`read_patients`](crate::read_patients), with diabetes as the label. 77
+    /// patients are held out for validation, and the last stage has all others.
     ///
     /// # Errors
     /// If there is no stage with this number, or there are too few patients.
@@ -118,7 +118,7 @@ impl GrowingData {
             let expected = format!("{} or more", n_validation + size);
             return Err(refused("rows", rows.len(), expected));
         }
-        seed.stream(Purpose::Problem, 0, 0).shuffle(&mut rows);
+        seed.stream(Purpose::PROBLEM, 0, 0).shuffle(&mut rows);
         let (validation, rest) = rows.split_at(n_validation);
         let train = &rest[..size];
         let range = |low, high| match scale {
@@ -143,7 +143,7 @@ impl GrowingData {
         })
     }
 
-    /// Mean validation scores over the trainings after each epoch.
+    /// Returns the validation scores after each epoch, averaged over the training runs.
     ///
     /// # Errors
     /// If a setting is out of range or the weights overflow.
@@ -152,7 +152,7 @@ impl GrowingData {
         settings: &LogisticSettings,
     ) -> Result<Vec<ValidationScore>, LogisticError> {
         let orders = (0..N_ORDERS).map(|order| {
-            let seed = self.seed.child(Purpose::Problem, order);
+            let seed = self.seed.child(Purpose::PROBLEM, order);
             logistic_curve(&self.train, &self.validation, settings, seed)
         });
         let curves = orders.collect::<Result<Vec<_>, _>>()?;
@@ -167,7 +167,7 @@ impl GrowingData {
             .collect())
     }
 
-    /// The settings at a point of the space.
+    /// Returns the settings at a point of the space.
     ///
     /// # Errors
     /// If the point is not in the space.
@@ -182,7 +182,7 @@ impl GrowingData {
         Ok(LogisticSettings { batch_size, l2: at[1], learning_rate: at[2], n_epochs: N_EPOCHS })
     }
 
-    /// Training rows and validation rows.
+    /// Returns the training rows and the validation rows.
     pub fn rows(&self) -> (&Labelled, &Labelled) {
         (&self.train, &self.validation)
     }
@@ -199,7 +199,7 @@ impl GrowingData {
     }
 }
 
-/// Standardizes features with the training rows' mean and deviation.
+/// Standardizes features with the mean and standard deviation of the training rows.
 fn standardised(rows: &[WineSample], train: &[WineSample]) -> Labelled {
     let n_features = train.first().map_or(0, |(row, _)| row.len());
     let scales: Vec<(f64, f64)> = (0..n_features).map(|c| column_scale(train, c)).collect();
@@ -276,7 +276,7 @@ mod tests {
         assert_ne!(other.unwrap().rows().1.positive, validation.positive);
     }
 
-    /// The values equal those of the five classifiers, counted here bottle by bottle.
+    /// The values equal those of the five classifiers, counted bottle by bottle in this test.
     #[test]
     fn the_value_is_the_mean_score_of_five_trainings() {
         let accuracy = stage(2, LogisticScore::Accuracy);
@@ -287,7 +287,7 @@ mod tests {
         let (train, validation) = accuracy.rows();
         let (mut n_right, mut log_likelihood) = (0, 0.0);
         for order in 0..5 {
-            let seed = seed().child(Purpose::Problem, order);
+            let seed = seed().child(Purpose::PROBLEM, order);
             let model = crate::train_logistic(train, &settings, seed, |_| ()).unwrap();
             for (row, positive) in validation.rows.iter().zip(&validation.positive) {
                 let yes = 1.0 / (1.0 + (-model.score(row)).exp());
@@ -307,10 +307,10 @@ mod tests {
         assert_eq!(accuracy.noiseless(&point), Some(value(&accuracy)));
     }
 
-    /// The later a stage, the higher the correlation of its surface with that of the last stage.
+    /// The later the stage, the higher the correlation of its surface with that of the last stage.
     #[test]
     fn later_stages_are_more_like_the_last() {
-        let mut stream = Seed::new(9).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(9).stream(Purpose::TEST, 0, 0);
         let units: Vec<[f64; 3]> = (0..40).map(|_| [(); 3].map(|()| stream.uniform())).collect();
         let surface = |index| {
             let problem = stage(index, LogisticScore::LogLikelihood);
@@ -344,11 +344,11 @@ mod tests {
         assert!((middle.number("l2") - 1e-4).abs() < 1e-12);
     }
 
-    /// 768 rows labelled by the sign of their first feature: the last stage has all but the 77 for
-    /// validation, and separates them.
+    /// 768 rows labelled by the sign of their first feature. The last stage has all rows except the
+    /// 77 for validation, and separates the classes.
     #[test]
     fn patients_are_divided_without_a_rest() {
-        let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(4).stream(Purpose::TEST, 0, 0);
         let mut patients = Labelled::default();
         for _ in 0..768 {
             let row = [(); 3].map(|()| stream.uniform() - 0.5);

@@ -1,5 +1,5 @@
-//! An attacker and a defender change an image before a classifier sees it: a game of two (thesis
-//! 8.4.2 and E.6.2).
+//! An attacker and a defender change an image before a classifier sees it: a two-player game
+//! (thesis 8.4.2 and E.6.2).
 
 mod autoencoder;
 
@@ -12,9 +12,9 @@ use crate::problem::ProblemError;
 use fedbo_problems::digit_classifier::{DigitClassifier, TrainingSettings};
 use fedbo_problems::digits::{Digit, N_DIGITS, N_PIXELS, digits};
 
-/// Seed of split and training, part of the game's definition.
+/// Seed of the split and of training, part of the game's definition.
 const SEED: u64 = 1998;
-/// One in this number of images is held out of training.
+/// One image in this number is held out of training.
 const HELD_OUT: usize = 5;
 /// Range of the moves of a code in each dimension. Actions are mapped to this range.
 const MOVE_RANGE: [f64; 2] = [-2.0, 2.0];
@@ -30,26 +30,25 @@ const CLASSIFIER: TrainingSettings = TrainingSettings {
 /// Maximum length of a code.
 const MAX_CODE: usize = 16;
 
-/// Attack and defence of a classifier of digits: a constant-sum game on each image.
+/// Attack and defence of a digit classifier: a constant-sum game on each image.
 ///
-/// Images are the 1797 digits of 8×8 pixels (Alpaydin & Kaynak 1998), grey levels in `[0, 1]`. A
-/// classifier and a variational autoencoder with codes of n numbers are trained once on four fifths
-/// of them, deterministically. The game is played with those images of the last fifth that the
-/// classifier recognizes. The autoencoder maps an image to its code m(x) and a code to its image
-/// g(z). A player's action in `[0,1]^n`, mapped linearly onto a move a in `[−2,2]^n`, changes the
-/// image x into
+/// Images are the 1797 digits of 8×8 pixels (Alpaydin & Kaynak 1998), with grey levels in `[0, 1]`.
+/// A classifier and a variational autoencoder with codes of n numbers are trained once,
+/// deterministically, on four fifths of them. The game is played with those images of the last
+/// fifth that the classifier recognizes. The autoencoder maps an image to its code m(x) and a code
+/// to its image g(z). A player's action in `[0,1]^n`, mapped linearly to a move a in `[−2,2]^n`,
+/// changes the image x into
 ///
 /// x + clip(g(m(x) + a) − x, −ε, ε)
 ///
-/// First the attacker changes the image, then the defender changes the result, with the same ε. The
-/// attacker's payoff is the largest probability that the classifier gives to a wrong digit, the
+/// The attacker changes the image first. The defender then changes the result, with the same ε. The
+/// attacker's payoff is the largest probability that the classifier assigns to a wrong digit, the
 /// *attack score*. The defender's is 1 minus the attack score. An attack succeeds if the score is
 /// above the correct digit's probability.
 ///
-/// Reference: thesis E.6.2.1a, where a move by 0 changes the image too, into its clipped
-/// reconstruction.
-/// Deviations: 8×8 pixels in place of MNIST's 28×28, so another ε, and a perceptron in place of a
-/// convolutional network.
+/// Reference: thesis E.6.2.1a, where a move by 0 also changes the image, into its clipped
+/// reconstruction. Deviations: 8×8 pixels instead of MNIST's 28×28, hence a different ε, and a
+/// perceptron instead of a convolutional network.
 #[derive(Clone, Debug)]
 pub struct ImageAttack {
     n_code: usize,
@@ -60,17 +59,17 @@ pub struct ImageAttack {
     images: Vec<Digit>,
 }
 
-/// Outcome of attack and defence on an image.
+/// Outcome of attack and defence on one image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttackOutcome {
-    /// The largest probability of a wrong digit: the attacker's payoff.
+    /// The largest probability of a wrong digit, which is the attacker's payoff.
     pub attack_score: f64,
     /// Probability of the correct digit.
     pub right_probability: f64,
 }
 
 impl AttackOutcome {
-    /// Payoffs of attacker and defender, which sum to 1.
+    /// Returns the payoffs of attacker and defender, which sum to 1.
     pub fn payoffs(&self) -> [f64; 2] {
         [self.attack_score, 1.0 - self.attack_score]
     }
@@ -82,19 +81,21 @@ impl AttackOutcome {
 }
 
 impl ImageAttack {
-    /// Number of coordinates of an action in the thesis' game of digits.
+    /// Number of coordinates of an action in the thesis' game on digits.
     pub const N_CODE: usize = 2;
-    /// The ε for digits of 8×8 pixels with codes of two numbers: four of 16 grey levels. With 20
-    /// random actions each, the attacker has one that beats all of the defender's in about 26 % of
-    /// the images, the defender one that beats all of the attacker's in 48 %, and the rest are
-    /// open. With the thesis' 0.2 it is 12 % and 70 %, with 0.3 37 % and 42 %.
+    /// The ε for digits of 8×8 pixels with codes of two numbers: four of 16 grey levels.
+    ///
+    /// With 20 random actions each, the attacker has an action that beats all of the defender's in
+    /// about 26 % of the images, and the defender has one that beats all of the attacker's in 48 %.
+    /// The rest are open. The shares are 12 % and 70 % with the thesis' 0.2, and 37 % and 42 % with
+    /// 0.3.
     pub const MAX_CHANGE: f64 = 0.25;
 
-    /// Trains the models. Players have actions of `n_code` numbers and change a pixel by at most
+    /// Trains the models. Players have actions of `n_code` numbers and change each pixel by at most
     /// `max_change` ε.
     ///
     /// # Errors
-    /// If `n_code` is not in 1 to 16, or `max_change` not in (0, 1].
+    /// If `n_code` is not in 1 to 16, or `max_change` is not in (0, 1].
     pub fn new(n_code: usize, max_change: f64) -> Result<Self, ProblemError> {
         let wrong = |key, found: String, expected: &str| ProblemError::Option {
             problem: "image attack".to_owned(),
@@ -113,8 +114,8 @@ impl ImageAttack {
         let seed = Seed::new(SEED);
         let [train, held_out] = split(seed);
         let classifier =
-            DigitClassifier::trained(&train, &CLASSIFIER, seed.child(Purpose::Problem, 0));
-        let autoencoder = Autoencoder::trained(n_code, &train, seed.child(Purpose::Problem, 1));
+            DigitClassifier::trained(&train, &CLASSIFIER, seed.child(Purpose::PROBLEM, 0));
+        let autoencoder = Autoencoder::trained(n_code, &train, seed.child(Purpose::PROBLEM, 1));
         let n_held_out = held_out.len();
         let knows = |image: &Digit| !outcome(&classifier, &image.pixels, image.digit).success();
         let images: Vec<Digit> = held_out.into_iter().filter(knows).collect();
@@ -128,17 +129,18 @@ impl ImageAttack {
         })
     }
 
-    /// Number of coordinates of each player's action.
+    /// Returns the number of coordinates of each player's action.
     pub fn n_code(&self) -> usize {
         self.n_code
     }
 
-    /// Share of the held-out images that the classifier recognizes.
+    /// Returns the share of held-out images that the classifier recognizes.
     pub fn accuracy(&self) -> f64 {
         self.accuracy
     }
 
-    /// Number of playable images: held-out images that the classifier recognizes, in random order.
+    /// Returns the number of playable images: the held-out images that the classifier recognizes,
+    /// in random order.
     pub fn n_images(&self) -> usize {
         self.images.len()
     }
@@ -159,7 +161,7 @@ impl ImageAttack {
         Ok(outcome(&self.classifier, &defended, image.digit))
     }
 
-    /// Returns the outcome for an image that is attacked and not defended.
+    /// Returns the outcome for an image that is attacked but not defended.
     ///
     /// # Errors
     /// If the image does not exist, or the action is not in `[0,1]^n`.
@@ -169,13 +171,14 @@ impl ImageAttack {
         Ok(outcome(&self.classifier, &attacked, image.digit))
     }
 
-    /// The share of `n_pairs` random pairs of attack and defence in which the attack succeeds: the
-    /// difficulty of a defence. The same `seed` draws the same pairs for all images.
+    /// Returns the share of `n_pairs` random pairs of attack and defence in which the attack
+    /// succeeds. It measures the difficulty of a defence. The same `seed` draws the same pairs for
+    /// all images.
     ///
     /// # Errors
     /// If the image does not exist.
     pub fn success_share(&self, image: usize, n_pairs: usize, seed: Seed) -> Result<f64, Failure> {
-        let mut stream = seed.stream(Purpose::Problem, 0, 0);
+        let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
         let mut n_successes = 0;
         for _ in 0..n_pairs {
             let mut action = || (0..self.n_code).map(|_| stream.uniform()).collect::<Vec<_>>();
@@ -185,8 +188,8 @@ impl ImageAttack {
         Ok(n_successes as f64 / n_pairs.max(1) as f64)
     }
 
-    /// Returns true if neither side has an action that always wins: of `n_actions` random attacks
-    /// none succeeds against all of the `n_actions` random defences, and no defence prevents all
+    /// Returns true if neither side has an action that always wins: none of `n_actions` random
+    /// attacks succeeds against all of the `n_actions` random defences, and no defence prevents all
     /// attacks. The best action then depends on the other player's action. The same `seed` draws
     /// the same actions for all images.
     ///
@@ -198,7 +201,7 @@ impl ImageAttack {
         n_actions: usize,
         seed: Seed,
     ) -> Result<bool, Failure> {
-        let mut stream = seed.stream(Purpose::Problem, 1, 0);
+        let mut stream = seed.stream(Purpose::PROBLEM, 1, 0);
         let mut actions = || {
             let mut action = || (0..self.n_code).map(|_| stream.uniform()).collect();
             (0..n_actions).map(|_| action()).collect::<Vec<Vec<f64>>>()
@@ -225,7 +228,7 @@ impl ImageAttack {
         })
     }
 
-    /// The move of a code for an action in `[0,1]^n`.
+    /// Returns the move of a code for an action in `[0,1]^n`.
     fn code_move(&self, name: &str, action: &[f64]) -> Result<Vec<f64>, Failure> {
         let bad = |message: String| Failure::BadPoint { message };
         let (found, n_code) = (action.len(), self.n_code);
@@ -239,7 +242,7 @@ impl ImageAttack {
         Ok(action.iter().map(|x| low + (high - low) * x).collect())
     }
 
-    /// x + clip(g(m(x) + a) − x, −ε, ε), which lies in `[0, 1]` because x and g do.
+    /// Returns x + clip(g(m(x) + a) − x, −ε, ε), which lies in `[0, 1]` because x and g do.
     fn changed(&self, pixels: &[f64; N_PIXELS], code_move: &[f64]) -> [f64; N_PIXELS] {
         let mut code = self.autoencoder.code(pixels);
         for (number, change) in code.iter_mut().zip(code_move) {
@@ -253,15 +256,15 @@ impl ImageAttack {
     }
 }
 
-/// Training images and held-out images, both in random order.
+/// Returns the training images and the held-out images, both in random order.
 fn split(seed: Seed) -> [Vec<Digit>; 2] {
     let mut images = digits();
-    seed.stream(Purpose::Problem, 0, 0).shuffle(&mut images);
+    seed.stream(Purpose::PROBLEM, 0, 0).shuffle(&mut images);
     let held_out = images.split_off(images.len() - images.len() / HELD_OUT);
     [images, held_out]
 }
 
-/// The outcome of the classifier's probabilities for an image of `digit`.
+/// Returns the outcome of the classifier's probabilities for an image of `digit`.
 fn outcome(classifier: &DigitClassifier, pixels: &[f64; N_PIXELS], digit: usize) -> AttackOutcome {
     let probabilities = classifier.probabilities(pixels);
     let wrong = (0..N_DIGITS).filter(|&other| other != digit);

@@ -1,6 +1,7 @@
-//! Digits classified by a softmax regression: an image classifier trained by epochs.
+//! Digits classified by a softmax regression: an image classifier trained over epochs.
 //!
-//! The logistic regression of the thesis (sections 4.5.1 and A.4.1), with digits of 8×8 pixels in place of MNIST.
+//! This is the logistic regression of the thesis (sections 4.5.1 and A.4.1), with digits of 8×8
+//! pixels instead of MNIST.
 
 use fedbo_objective::{Direction, Failure};
 use fedbo_space::{ParameterSpec, Point, Space};
@@ -14,33 +15,35 @@ use fedbo_problems::digits::{N_DIGITS, N_PIXELS, digits};
 
 /// Number of passes over the training images.
 const N_EPOCHS: usize = 50;
-/// Number of folds; each is the validation set once.
+/// Number of folds. Each is the validation set once.
 const N_FOLDS: usize = 5;
 /// Seed of the folds, part of the problem's definition.
 const FOLD_SEED: u64 = 1998;
 
-/// The spacing of penalties and learning rates between their bounds.
+/// Spacing of penalties and learning rates between their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// Even spacing of the logarithms.
     Logarithmic,
-    /// Even spacing of the values, though their bounds are two and six orders of magnitude apart,
-    /// as in the authors' code.
+    /// Even spacing of the values, as in the authors' code, although their bounds are two and six
+    /// orders of magnitude apart.
     Linear,
 }
 
-/// Validation error of a softmax regression on images of digits after each of 50 epochs; to be minimized.
+/// Validation error of a softmax regression on images of digits after each of 50 epochs, to be
+/// minimized.
 ///
-/// The space is that of the thesis: batch size (20 to 500), L2 penalty (1e-6 to 1) and learning
-/// rate, except for its range: 0.04 to 4 in place of 1e-3 to 0.1, because an epoch has 39 times
-/// fewer steps than on MNIST. With the thesis' range all curves still fall at the last epoch, and
-/// the best point is a corner of the space. Long steps with a strong penalty diverge to chance
-/// level. Each of five folds trains on 80 % of the 1797 images and validates on the rest; the value
-/// is the share of all images that are misclassified in validation. A run has its own order of the
-/// training images; the folds are fixed.
-/// Deviation: the thesis has one such split of the 70,000 images of MNIST. A fifth of this smaller
-/// set would resolve the error to 1/359 only; the five folds together resolve it to 1/1797. An
-/// epoch has 39 times fewer steps than there.
+/// The space is that of the thesis except for the range of the learning rate: batch size (20 to
+/// 500), L2 penalty (1e-6 to 1), and learning rate from 0.04 to 4 instead of 1e-3 to 0.1, because
+/// an epoch has 39 times fewer steps than on MNIST. With the thesis' range all curves are still
+/// falling at the last epoch, and the best point is a corner of the space. Long steps with a strong
+/// penalty diverge to chance level.
+///
+/// Each of five folds trains on 80 % of the 1797 images and validates on the rest. The value is the
+/// share of all images that are misclassified in validation. A run has its own order of the
+/// training images. The folds are fixed. Deviation: the thesis has one such split of the 70,000
+/// MNIST images. A fifth of this smaller set would resolve the error only to 1/359; the five folds
+/// together resolve it to 1/1797.
 #[derive(Clone, Debug)]
 pub struct ImageLogistic {
     space: Space,
@@ -54,7 +57,7 @@ struct Fold {
 }
 
 impl ImageLogistic {
-    /// Creates the problem, which is deterministic.
+    /// Creates the problem. Its definition is deterministic.
     pub fn new(steps: Steps) -> Self {
         let between = match steps {
             Steps::Logarithmic => ParameterSpec::log_float,
@@ -68,7 +71,7 @@ impl ImageLogistic {
         let space = Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec)))
             .unwrap_or_else(|error| unreachable!("a valid space: {error}"));
         let mut images = digits();
-        let mut stream = Seed::new(FOLD_SEED).stream(Purpose::Problem, 0, 0);
+        let mut stream = Seed::new(FOLD_SEED).stream(Purpose::PROBLEM, 0, 0);
         stream.shuffle(&mut images);
         let folds = (0..N_FOLDS).map(|fold| {
             let mut train = ClassifiedRows::new(N_PIXELS);
@@ -83,11 +86,11 @@ impl ImageLogistic {
         Self { space, folds: folds.collect() }
     }
 
-    /// Number of images misclassified in validation, after each epoch.
+    /// Returns the number of images misclassified in validation after each epoch.
     fn n_wrong(&self, settings: &LogisticSettings, run: u64) -> Result<Vec<usize>, Failure> {
         let mut n_wrong = vec![0; settings.n_epochs];
         for (index, fold) in (0..).zip(&self.folds) {
-            let seed = Seed::new(run).child(Purpose::Problem, index);
+            let seed = Seed::new(run).child(Purpose::PROBLEM, index);
             let mut epochs = n_wrong.iter_mut();
             train_softmax::<N_DIGITS>(&fold.train, settings, seed, |model| {
                 if let Some(n_wrong) = epochs.next() {
@@ -99,7 +102,7 @@ impl ImageLogistic {
         Ok(n_wrong)
     }
 
-    /// The settings at a point of the space.
+    /// Returns the settings at a point of the space.
     fn settings(&self, point: &Point) -> Result<LogisticSettings, Failure> {
         let at = coordinates(&self.space, point)?;
         #[expect(
@@ -162,7 +165,7 @@ mod tests {
             assert!([359, 360].contains(&validation.len()));
             assert_eq!(train.len() + validation.len(), 1797);
             assert!(train.is_disjoint(&validation));
-            // Each digit is about a tenth of a fold: within five standard errors, 5.7 images each.
+            // Each digit is about a tenth of a fold. Five standard errors are 5.7 images each.
             for digit in 0..N_DIGITS {
                 let count = fold.validation.iter().filter(|(_, class)| *class == digit);
                 assert!(count.count().abs_diff(36) < 29, "{digit}");
@@ -170,7 +173,8 @@ mod tests {
         }
     }
 
-    /// Shorter training gives the first part of the curve; the last error is that of the models.
+    /// A shorter training run gives the first part of the curve. The last error is that of the
+    /// models.
     #[test]
     fn the_curve_of_shorter_training_is_the_beginning() {
         let problem = ImageLogistic::new(Steps::Logarithmic);
@@ -183,16 +187,16 @@ mod tests {
         assert_eq!(errors, curve[..7]);
         let mut n_wrong = 0;
         for (index, fold) in (0..).zip(&problem.folds) {
-            let seed = Seed::new(6).child(Purpose::Problem, index);
+            let seed = Seed::new(6).child(Purpose::PROBLEM, index);
             let model = train_softmax::<N_DIGITS>(&fold.train, &short, seed, |_| ()).unwrap();
             n_wrong += model.n_wrong(&fold.validation);
         }
         assert_eq!(n_wrong, seven[6]);
     }
 
-    /// Chance level is nine wrong images of ten. A good setting is wrong in about one of 25. Runs
-    /// differ only in the order of the images, so their errors differ little. Too short steps learn
-    /// slowly, and long ones with a strong penalty diverge.
+    /// Chance level is nine wrong images out of ten. A good setting is wrong in about one of 25.
+    /// Runs differ only in the order of the images, so their errors differ little. Steps that are
+    /// too short learn slowly, and long ones with a strong penalty diverge.
     #[test]
     fn errors_are_those_of_digits() {
         let problem = ImageLogistic::new(Steps::Logarithmic);
@@ -211,8 +215,8 @@ mod tests {
         assert!(curve([0.5, 1.0, 1.0], 0)[49] > 0.5);
     }
 
-    /// Equal hyperparameters have equal curves with both spacings; the middle of the space has a
-    /// strong penalty with linear spacing.
+    /// Equal hyperparameters have equal curves with both spacings. With linear spacing, the middle
+    /// of the space has a strong penalty.
     #[test]
     fn steps_move_points_and_nothing_else() {
         let [logarithmic, linear] = [Steps::Logarithmic, Steps::Linear].map(ImageLogistic::new);

@@ -1,4 +1,5 @@
-//! Published tables with a label and many measurements. Shape, ranges and sums are known, and are checked when a table is read.
+//! Published tables with a label and many measurements. Shape, ranges and sums are known, and are
+//! checked when a table is read.
 
 use std::ops::Range;
 use std::path::Path;
@@ -6,11 +7,11 @@ use std::path::Path;
 use crate::svm::Labelled;
 use crate::table::{self, DataError};
 
-/// Relative tolerance of a sum: the published values have at most five digits, so this allows for
-/// rounding only.
+/// Relative tolerance of a sum. The published values have at most five digits, so this allows only
+/// for rounding.
 const SUM_TOLERANCE: f64 = 1e-9;
 
-/// A measurement: its column, and its smallest and largest published values.
+/// A measurement: its column, and its smallest and largest published value.
 pub(crate) type Measurement = (&'static str, f64, f64);
 
 /// The description of a published table.
@@ -31,10 +32,11 @@ pub(crate) struct LabelledTable {
 }
 
 impl LabelledTable {
-    /// Reads the table from a data folder and checks it; the measurements are in the order of the description.
+    /// Reads the table from a data folder and checks it. Measurements are in the order of the
+    /// description.
     ///
     /// # Errors
-    /// If the file is missing, a line is malformed, or the table is not the published one.
+    /// If the file is missing, a line is malformed, or the table differs from the published one.
     pub(crate) fn read(&self, folder: &Path) -> Result<Labelled, DataError> {
         let mut rows = Labelled::default();
         table::read(folder, self.file, |row| {
@@ -54,10 +56,10 @@ impl LabelledTable {
         Ok(rows)
     }
 
-    /// Checks that the measurements of a row are in their ranges.
+    /// Checks that the measurements of a row are within their ranges.
     ///
     /// # Errors
-    /// If a measurement is out of range; the message names it.
+    /// If a measurement is out of range. The message names it.
     pub(crate) fn check_row(&self, numbers: &[f64]) -> Result<(), String> {
         for ((name, low, high), value) in self.measurements.iter().zip(numbers) {
             if !(*low..=*high).contains(value) {
@@ -67,7 +69,7 @@ impl LabelledTable {
         Ok(())
     }
 
-    /// Checks numbers of rows and labels, and the sums.
+    /// Checks the number of rows, the number of positive labels, and the sums.
     ///
     /// # Errors
     /// If one differs from the published table.

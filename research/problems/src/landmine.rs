@@ -1,4 +1,5 @@
-//! Landmine detection: 29 fields, each an agent that tunes an SVM on its own locations (Xue et al. 2007; FTS 5.2).
+//! Landmine detection: 29 fields. Each field is an agent that tunes an SVM on its own locations
+//! (Xue et al. 2007; FTS 5.2).
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ pub(crate) const C_RANGE: [f64; 2] = [1e-4, 10.0];
 /// Range of the kernel parameter gamma, mapped linearly from x2 in `[0,1]`.
 pub(crate) const GAMMA_RANGE: [f64; 2] = [0.01, 10.0];
 
-/// One field's locations, in the authors' own 50/50 split and order.
+/// One field's locations, in the authors' 50/50 split and order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LandmineField {
     /// Training locations.
@@ -27,7 +28,7 @@ pub struct LandmineField {
     pub validation: Labelled,
 }
 
-/// Reads all fields from `landmine/landmine.csv` within the data folder; field n is entry n.
+/// Reads all fields from `landmine/landmine.csv` in the data folder. Field n is entry n.
 ///
 /// # Errors
 /// If the folder or the file is missing, or a line is malformed.
@@ -63,8 +64,8 @@ pub fn read_fields(folder: &Path) -> Result<Vec<LandmineField>, DataError> {
 /// One field's objective: validation AUC of an RBF-kernel SVM over C and gamma, to be maximized.
 ///
 /// The AUC ranks by the decision value, which is the noise-free objective. Deviation: the authors
-/// rank by Platt probabilities, whose slope has the wrong sign in some draws; their recorded value
-/// is then 1 − AUC.
+/// rank by Platt probabilities. In some of their draws the slope has the wrong sign, and the
+/// recorded value is then 1 − AUC.
 #[derive(Clone, Debug)]
 pub struct LandmineSvm {
     field: usize,
@@ -91,13 +92,13 @@ impl LandmineSvm {
         })
     }
 
-    /// The same objective over logarithmic axes of C and gamma.
+    /// Returns the same objective over logarithmic axes of C and gamma.
     #[must_use]
     pub fn on_logarithmic_axes(self) -> Self {
         Self { space: log_space([("C", C_RANGE), ("gamma", GAMMA_RANGE)]), ..self }
     }
 
-    /// Validation AUC at penalty `c` and kernel parameter `gamma`.
+    /// Returns the validation AUC at penalty `c` and kernel parameter `gamma`.
     ///
     /// # Errors
     /// If a hyperparameter is not a finite number above 0.

@@ -1,7 +1,7 @@
 //! Inputs of the authors' own landmine runs: features, initial points, observations, messages
 //! (landmine-fts).
 //!
-//! Read `data/landmine-fts/README.md` before use of the messages: they were built from mis-paired
+//! Read `data/landmine-fts/README.md` before using the messages: they were built from mis-paired
 //! observations.
 
 use std::path::Path;
@@ -23,9 +23,10 @@ pub struct ArchivedFeatures {
 pub struct ArchivedPoint {
     /// Field, 0 to 28.
     pub field: usize,
-    /// Run of the experiment; 0 if there is only one.
+    /// Run of the experiment, or 0 if there is only one.
     pub run: usize,
-    /// Position within the run: 0, 1, … for initial points; −2, −1, 0 and then 1 to 50 for observations.
+    /// Position within the run: 0, 1, … for initial points; −2, −1, 0 and then 1 to 50 for
+    /// observations.
     pub position: i64,
     /// x1 and x2, in `[0,1]`.
     pub x: [f64; 2],
@@ -33,7 +34,7 @@ pub struct ArchivedPoint {
     pub auc: f64,
 }
 
-/// A vector of M numbers of a field.
+/// A field's vector of M numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArchivedWeights {
     /// Field, 0 to 28.
@@ -54,7 +55,8 @@ pub fn read_features(folder: &Path, n_features: usize) -> Result<ArchivedFeature
     Ok(ArchivedFeatures { frequencies, phases })
 }
 
-/// Reads the three initial points of each published run: fields 0 to 5 have runs 0 to 4, the others run 0.
+/// Reads the three initial points of each published run. Fields 0 to 5 have runs 0 to 4, the others
+/// only run 0.
 ///
 /// # Errors
 /// If the file is missing or a line is malformed.
@@ -62,7 +64,7 @@ pub fn read_initial_points(folder: &Path) -> Result<Vec<ArchivedPoint>, DataErro
     read_points(folder, "landmine-fts/initial_points.csv", Some("run"), "k")
 }
 
-/// Reads the ten initial points of the DP-FTS-DE repository's TS runs: 29 fields, runs 0 to 9.
+/// Reads the ten initial points of the TS runs in the DP-FTS-DE repository: 29 fields, runs 0 to 9.
 ///
 /// # Errors
 /// If the file is missing or a line is malformed.

@@ -10,12 +10,13 @@ use crate::problem::linear_space;
 use crate::table::{DataError, read};
 
 pub(crate) const FILE: &str = "landmine/svm_auc_reference.csv";
-/// Coordinates closer than this are the same grid point: grid coordinates are at least 2⁻¹⁰ apart.
+/// Coordinates closer than this are the same grid point. Grid coordinates are at least 2⁻¹⁰ apart.
 const TOLERANCE: f64 = 1e-6;
 
-/// One field's validation AUC of an RBF-kernel SVM at 88 settings of C and gamma, computed with scikit-learn, to be maximized.
+/// One field's validation AUC of an RBF-kernel SVM at 88 settings of C and gamma, computed with
+/// scikit-learn, to be maximized.
 ///
-/// The space is that of [`crate::LandmineSvm`]; a point off the grid is a failure.
+/// The space is that of [`crate::LandmineSvm`]. Evaluating a point off the grid fails.
 #[derive(Clone, Debug)]
 pub struct LandmineGrid {
     field: usize,
@@ -24,8 +25,8 @@ pub struct LandmineGrid {
     aucs: Vec<f64>,
 }
 
-/// Reads the tables of all fields from `landmine/svm_auc_reference.csv` within the data folder; field n is entry n, and all
-/// have the same points in the same order.
+/// Reads the tables of all fields from `landmine/svm_auc_reference.csv` in the data folder. Field n
+/// is entry n, and all fields have the same points in the same order.
 ///
 /// # Errors
 /// If the file is missing, a line is malformed, or the fields do not have the same points.
@@ -58,7 +59,7 @@ pub fn read_landmine_grids(folder: &Path) -> Result<Vec<LandmineGrid>, DataError
         let place = grids[field].points.len();
         let expected = grids[0].points.get(place).copied();
         if field > 0 && expected != Some(point) {
-            let message = format!("point {place} of field {field} is another than that of field 0");
+            let message = format!("point {place} of field {field} differs from that of field 0");
             return Err(row.malformed(message));
         }
         grids[field].points.push(point);
@@ -81,12 +82,12 @@ pub fn read_landmine_grids(folder: &Path) -> Result<Vec<LandmineGrid>, DataError
 }
 
 impl LandmineGrid {
-    /// The grid's coordinates in `[0,1]²`.
+    /// Returns the grid's coordinates in `[0,1]²`.
     pub fn points(&self) -> &[[f64; 2]] {
         &self.points
     }
 
-    /// The AUC at every point of the grid, in order.
+    /// Returns the AUC at every point of the grid, in order.
     pub fn aucs(&self) -> &[f64] {
         &self.aucs
     }
@@ -171,7 +172,7 @@ mod tests {
         let first = "0,0,0,1,1,0.7,9\n0,1,0.5,1,1,0.6,9\n";
         for (rest, expected) in [
             ("2,0,0,1,1,0.4,9\n", "field = 2, expected 0 or the next"),
-            ("1,0,0.5,1,1,0.4,9\n", "point 0 of field 1 is another"),
+            ("1,0,0.5,1,1,0.4,9\n", "point 0 of field 1 differs"),
             ("1,0,0,1,1,0.4,9\n", "field 1 has 1 points, expected the 2"),
             ("1,0,0,1,1,1.4,9\n", "auc = 1.4"),
             ("1,0,y,1,1,0.4,9\n", "x2 = \"y\""),

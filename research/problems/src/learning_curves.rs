@@ -22,23 +22,23 @@ const WELLS: [([f64; 2], f64, f64); 4] = [
     ([0.35, 0.2], 0.33, 0.18),
     ([0.8, 0.2], 0.28, 0.16),
 ];
-/// The point of the smallest final error, in the unit square.
+/// The point with the smallest final error, in the unit square.
 const MINIMISER: [f64; 2] = [0.749_577_092_029_102, 0.698_865_849_967_274];
-/// Standard deviation of [`CurveFamily::Noisy`] in an epoch.
+/// Standard deviation of [`CurveFamily::Noisy`] per epoch.
 const NOISE_STD: f64 = 0.02;
 
-/// The shape of curves towards their final values v. Each family has the epoch p until which
-/// nothing is learned and the time constant τ after it.
+/// The shape of curves towards their final value v. Each family defines the epoch p until which
+/// nothing is learned, and the time constant τ after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurveFamily {
-    /// p = 0, τ = 3 + 9 sin²(π (x1 − x2)): speed and final value are unrelated, so early ranks are
+    /// p = 0, τ = 3 + 9 sin²(π (x1 − x2)). Speed and final value are unrelated, so early ranks are
     /// informative.
     Exponential,
-    /// p = 0, τ = 3 + 100 (0.55 − v): better final values take longer. Early ranks are the final
+    /// p = 0, τ = 3 + 100 (0.55 − v). Better final values take longer. Early ranks are the final
     /// ones reversed.
     Crossing,
-    /// p = 4 + 30 sin²(π (x1 + x2)), τ = 3: the error is constant until epoch p, then drops. Two
-    /// good wells drop early, the best one after epoch 33; before that, nothing distinguishes it
+    /// p = 4 + 30 sin²(π (x1 + x2)), τ = 3. The error is constant until epoch p, then drops. Two
+    /// good wells drop early, the best one after epoch 33. Before that, nothing distinguishes it
     /// from a point that never becomes good.
     Plateau,
     /// As [`CurveFamily::Exponential`], with normal noise of standard deviation 0.02 in each epoch,
@@ -50,7 +50,7 @@ impl CurveFamily {
     /// All families.
     pub const ALL: [Self; 4] = [Self::Exponential, Self::Crossing, Self::Plateau, Self::Noisy];
 
-    /// The name of the family.
+    /// Returns the name of the family.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exponential => "exponential",
@@ -60,7 +60,7 @@ impl CurveFamily {
         }
     }
 
-    /// The epoch p until which nothing is learned, and the time constant τ.
+    /// Returns the epoch p until which nothing is learned, and the time constant τ.
     fn pace(self, at: [f64; 2]) -> (f64, f64) {
         let [x1, x2] = at;
         let wave = |angle: f64| (PI * angle).sin().powi(2);
@@ -71,7 +71,7 @@ impl CurveFamily {
         }
     }
 
-    /// The error after `epoch` epochs without noise.
+    /// Returns the error after `epoch` epochs without noise.
     fn error(self, at: [f64; 2], epoch: usize) -> f64 {
         let (plateau, time_constant) = self.pace(at);
         let left = |epoch: f64| (-(epoch - plateau).max(0.0) / time_constant).exp();
@@ -83,13 +83,13 @@ impl CurveFamily {
 
 /// Validation errors of 50 epochs over two parameters x1, x2 in [0, 1], to be minimized.
 ///
-/// The error after epoch n falls exponentially from 0.9 to its final value v, which it reaches at N
-/// = 50 exactly. A family determines the start of learning (p) and the time constant (τ):
+/// The error after epoch n falls exponentially from 0.9 to its final value v, which it reaches
+/// exactly at N = 50. A family determines when learning starts (p) and its time constant (τ):
 ///
 /// f(x, n) = v + (0.9 − v) (g(n) − g(N))/(1 − g(N)),   g(n) = exp(−max(n − p, 0)/τ),
 /// v(x) = 0.55 − Σ_i h_i exp(−|x − c_i|²/(2 w_i²))
 ///
-/// v has four wells of different depths; the deepest is narrow. All families have the same final
+/// v has four wells of different depths. The deepest is narrow. All families have the same final
 /// values.
 #[derive(Clone, Debug)]
 pub struct LearningCurves {
@@ -98,12 +98,12 @@ pub struct LearningCurves {
 }
 
 impl LearningCurves {
-    /// The problem with curves of this family.
+    /// Creates the problem with curves of this family.
     pub fn new(family: CurveFamily) -> Self {
         Self { family, space: linear_space([("x1", [0.0, 1.0]), ("x2", [0.0, 1.0])]) }
     }
 
-    /// The error v after the last epoch, without noise.
+    /// Returns the error v after the last epoch, without noise.
     ///
     /// # Errors
     /// If the point is not in the space.
@@ -111,12 +111,12 @@ impl LearningCurves {
         Ok(final_error(self.position(point)?))
     }
 
-    /// The smallest final error without noise.
+    /// Returns the smallest final error without noise.
     pub fn optimum(&self) -> f64 {
         final_error(MINIMISER)
     }
 
-    /// The minimizer of the final error; its value is [`LearningCurves::optimum`].
+    /// Returns the minimizer of the final error. Its value is [`LearningCurves::optimum`].
     pub fn minimiser(&self) -> Point {
         self.space.decode(&MINIMISER)
     }
@@ -127,7 +127,7 @@ impl LearningCurves {
     }
 }
 
-/// The final error v.
+/// Returns the final error v.
 fn final_error(at: [f64; 2]) -> f64 {
     let wells = WELLS.iter().map(|(centre, depth, width)| {
         let offset = [at[0] - centre[0], at[1] - centre[1]];
@@ -154,15 +154,15 @@ impl TrainingProblem for LearningCurves {
         N_EPOCHS
     }
 
-    /// Only [`CurveFamily::Noisy`] uses `run`. Noise at different points is independent, as in
-    /// trainings whose initial weights depend on their parameters.
+    /// Only [`CurveFamily::Noisy`] uses `run`. Noise at different points is independent, as if the
+    /// initial weights depended on the parameters.
     fn curve(&self, point: &Point, run: u64) -> Result<Vec<f64>, Failure> {
         let at = self.position(point)?;
         let mut curve: Vec<f64> =
             (1..=N_EPOCHS).map(|epoch| self.family.error(at, epoch)).collect();
         if self.family == CurveFamily::Noisy {
             let label = at.map(|x| (x + 0.0).to_bits()); // −0 + 0 is 0
-            let mut stream = Seed::new(run).stream(Purpose::ObservationNoise, label[0], label[1]);
+            let mut stream = Seed::new(run).stream(Purpose::OBSERVATION_NOISE, label[0], label[1]);
             for value in &mut curve {
                 *value = (*value + NOISE_STD * stream.normal()).clamp(0.0, 1.0);
             }
@@ -180,14 +180,14 @@ mod tests {
         problem.curve(&problem.space.decode(&at), run).unwrap()
     }
 
-    /// 300 points, uniform on the square.
+    /// Returns 300 points, uniform on the square.
     fn points() -> Vec<[f64; 2]> {
-        let mut stream = Seed::new(5).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(5).stream(Purpose::TEST, 0, 0);
         let point = |_| [stream.uniform(), stream.uniform()];
         (0..300).map(point).collect()
     }
 
-    /// Spearman's rank correlation of two lists without ties.
+    /// Returns Spearman's rank correlation of two lists without ties.
     fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
         let ranks = |values: &[f64]| -> Vec<f64> {
             let below = |v: f64| values.iter().filter(|other| **other < v).count();
@@ -202,7 +202,8 @@ mod tests {
         product(&a, &b) / product(&a, &a)
     }
 
-    /// Rank correlation over the points of the values after `epoch` with the final ones.
+    /// Returns the rank correlation, over the points, of the values after `epoch` with the final
+    /// ones.
     fn early_correlation(family: CurveFamily, epoch: usize) -> f64 {
         let all = points().into_iter().map(|at| curves(family, at, 0));
         let (early, last): (Vec<f64>, Vec<f64>) =
@@ -210,9 +211,9 @@ mod tests {
         rank_correlation(&early, &last)
     }
 
-    /// On a grid of 1/500 the final error has four minima, the deepest at the published point. It
-    /// is nowhere smaller, and its gradient vanishes there: steps of 1e-5 raise it by about h
-    /// (1e-5/w)²/2 = 2e-9 in all directions.
+    /// On a grid of 1/500 the final error has four minima, the deepest of them at the published
+    /// point. No value is smaller, and the gradient vanishes there: steps of 1e-5 increase the
+    /// error by about h (1e-5/w)²/2 = 2e-9 in all directions.
     #[test]
     fn the_optimum_is_the_least_of_four_minima() {
         let problem = LearningCurves::new(CurveFamily::Exponential);
@@ -264,9 +265,8 @@ mod tests {
         }
     }
 
-    /// From three values at equal distances in epochs, ratios of differences give the time
-    /// constant. Without a delay of learning, the exponential through the first two values starts
-    /// at 0.9.
+    /// From three values at equally spaced epochs, ratios of differences give the time constant.
+    /// Without a delay of learning, the exponential through the first two values starts at 0.9.
     #[test]
     fn curves_are_exponential_with_the_stated_time_constants() {
         let at = [0.3, 0.7];

@@ -1,9 +1,9 @@
-//! Test functions, data sets and models with known answers, on which algorithms are measured.
+//! Test functions, data sets and models with known properties, on which algorithms are measured.
 //!
-//! Decides the definition of each, in its own units and sign. Does not know surrogates, strategies
-//! or federations.
-//! Start at [`problem()`], which finds a problem by name. [`GridFamily`] is the synthetic family of
-//! the FTS paper, [`suite()`] and [`suite_high()`] have functions on which optimizers are compared.
+//! This crate defines each of them, in its own units and sign. It does not depend on surrogates,
+//! strategies or federations. Start at [`problem()`], which finds a problem by name. [`GridFamily`]
+//! is the synthetic family of the FTS paper, and [`suite()`] and [`suite_high()`] contain functions
+//! on which optimizers are compared.
 
 mod auc;
 mod boosted_trees;

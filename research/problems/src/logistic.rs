@@ -7,11 +7,11 @@ use crate::svm::Labelled;
 /// Training settings of a logistic regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogisticSettings {
-    /// Number of rows in a step; the last batch of an epoch may have fewer.
+    /// Number of rows per step. The last batch of an epoch can have fewer.
     pub batch_size: usize,
-    /// λ ≥ 0 of the penalty (λ/2) ‖w‖².
+    /// Coefficient λ ≥ 0 of the penalty (λ/2) ‖w‖².
     pub l2: f64,
-    /// Step size > 0.
+    /// Step size, above 0.
     pub learning_rate: f64,
     /// Number of passes over the training rows.
     pub n_epochs: usize,
@@ -33,7 +33,7 @@ pub enum LogisticError {
     Ragged {
         /// `training` or `validation`.
         half: &'static str,
-        /// Number of features of the first training row.
+        /// Number of features in the first training row.
         expected: usize,
     },
     /// A setting is out of range.
@@ -68,25 +68,26 @@ pub struct LogisticModel {
 }
 
 impl LogisticModel {
-    /// The model with probability one half everywhere.
+    /// Creates the model with probability one half everywhere.
     pub fn zero(n_features: usize) -> Self {
         Self { weights: vec![0.0; n_features], bias: 0.0 }
     }
 
-    /// w·x + b; the prediction is yes above 0.
+    /// Returns w·x + b. The prediction is yes above 0.
     pub fn score(&self, row: &[f64]) -> f64 {
         let products = row.iter().zip(&self.weights).map(|(x, w)| x * w);
         products.sum::<f64>() + self.bias
     }
 
-    /// Share of misclassified `rows`; NaN without rows.
+    /// Returns the share of misclassified `rows`, or NaN without rows.
     pub fn error(&self, rows: &Labelled) -> f64 {
         let labelled = rows.rows.iter().zip(&rows.positive);
         let wrong = labelled.filter(|(row, positive)| (self.score(row) > 0.0) != **positive);
         wrong.count() as f64 / rows.len() as f64
     }
 
-    /// Mean of −ln p over `rows`, with p the probability of the row's label; NaN without rows.
+    /// Returns the mean of −ln p over `rows`, where p is the probability of the row's label, or NaN
+    /// without rows.
     pub fn log_loss(&self, rows: &Labelled) -> f64 {
         let labelled = rows.rows.iter().zip(&rows.positive);
         let losses = labelled.map(|(row, positive)| {
@@ -97,7 +98,7 @@ impl LogisticModel {
         losses.sum::<f64>() / rows.len() as f64
     }
 
-    /// Gradient of the mean loss over the rows at `indices`, and of the penalty:
+    /// Returns the gradient of the mean loss over the rows at `indices` plus the penalty:
     ///
     /// L = (1/B) Σ_i ln(1 + exp(−y_i (w·x_i + b))) + (λ/2) ‖w‖²,   y_i = ±1; the bias b is not penalised.
     fn gradient(&self, rows: &Labelled, indices: &[usize], l2: f64) -> Self {
@@ -146,10 +147,11 @@ impl LogisticSettings {
     }
 }
 
-/// Trains from zero weights by gradient descent on mini-batches, and calls `after_epoch` after each pass.
+/// Trains from zero weights by gradient descent on mini-batches, and calls `after_epoch` after each
+/// pass.
 ///
-/// The rows are shuffled before each epoch. The order depends on `seed`, the epoch and the number
-/// of rows only, so it is the same for all settings. Cost of an epoch: O(n d).
+/// The rows are shuffled before each epoch. Their order depends only on `seed`, the epoch and the
+/// number of rows, so it is the same for all settings. Cost of an epoch: O(n d).
 ///
 /// # Errors
 /// If there are no rows, their lengths differ, a setting is out of range or the weights overflow.
@@ -165,7 +167,7 @@ pub fn train_logistic(
     let mut model = LogisticModel::zero(n_features);
     for epoch in 1..=settings.n_epochs {
         let mut order: Vec<usize> = (0..train.len()).collect();
-        let mut stream = seed.stream(Purpose::Problem, 0, epoch as u64);
+        let mut stream = seed.stream(Purpose::PROBLEM, 0, epoch as u64);
         stream.shuffle(&mut order);
         for batch in order.chunks(settings.batch_size) {
             let slope = model.gradient(train, batch, settings.l2);
@@ -188,7 +190,7 @@ pub struct ValidationScore {
     pub log_loss: f64,
 }
 
-/// The validation scores after each epoch of [`train_logistic`].
+/// Returns the validation scores after each epoch of [`train_logistic`].
 ///
 /// # Errors
 /// As [`train_logistic`], and if there are no validation rows or their number of features differs.
@@ -223,7 +225,7 @@ fn check_rows(half: &'static str, rows: &Labelled, expected: usize) -> Result<()
     if regular { Ok(()) } else { Err(LogisticError::Ragged { half, expected }) }
 }
 
-/// ln(1 + exp(−margin)), without overflow.
+/// Returns ln(1 + exp(−margin)), without overflow.
 pub(crate) fn logistic_loss(margin: f64) -> f64 {
     (-margin).max(0.0) + (-margin.abs()).exp().ln_1p()
 }
@@ -234,7 +236,7 @@ mod tests {
 
     /// Two overlapping clouds in two dimensions.
     fn clouds(n: usize, index: u64) -> Labelled {
-        let mut stream = Seed::new(11).stream(Purpose::Test, index, 0);
+        let mut stream = Seed::new(11).stream(Purpose::TEST, index, 0);
         let mut rows = Labelled::default();
         for row in 0..n {
             let positive = row % 3 == 0;
@@ -253,7 +255,7 @@ mod tests {
     const SETTINGS: LogisticSettings =
         LogisticSettings { batch_size: 60, l2: 0.05, learning_rate: 0.5, n_epochs: 2000 };
 
-    /// Two rows by hand; a score of 1000 does not overflow an exponential.
+    /// Two rows by hand. A score of 1000 does not overflow an exponential.
     #[test]
     fn error_and_loss_of_known_rows() {
         let model = LogisticModel { weights: vec![2.0], bias: -1.0 };
@@ -267,7 +269,7 @@ mod tests {
         assert!((model.log_loss(&rows) - (2.0 * by_hand + 1000.0) / 3.0).abs() < 1e-10);
     }
 
-    /// Central differences with a step of 1e-5, whose error is about 1e-10.
+    /// Uses central differences with a step of 1e-5, with an error of about 1e-10.
     #[test]
     fn the_gradient_is_the_slope_of_the_loss() {
         let rows = clouds(40, 0);
@@ -290,7 +292,7 @@ mod tests {
         assert!((slope.bias - slope_b).abs() < 1e-8);
     }
 
-    /// One feature: Newton's method on the two stationarity equations, solved by hand for each step.
+    /// One feature: Newton's method on the two stationarity equations, solved by hand in each step.
     fn newton(rows: &Labelled, l2: f64) -> (f64, f64) {
         let (mut w, mut b) = (0.0_f64, 0.0_f64);
         let n = rows.len() as f64;
@@ -316,8 +318,8 @@ mod tests {
     }
 
     /// Full-batch descent contracts by a constant factor per step, so 2000 steps reach the optimum
-    /// to rounding. Small batches hover around it: the noise of a step of size 0.01 stays below
-    /// 0.2.
+    /// up to rounding. Small batches hover around it: with a step size of 0.01, the noise stays
+    /// below 0.2.
     #[test]
     fn descent_ends_at_newtons_optimum() {
         let mut rows = clouds(60, 1);
@@ -346,7 +348,7 @@ mod tests {
         let longer = LogisticSettings { n_epochs: 12, ..short };
         assert_eq!(curve(&longer, 4)[..6], six[..]);
         assert_ne!(curve(&longer, 5)[..6], six[..]);
-        // A third of the labels are yes: constant no is wrong in a third of the rows.
+        // A third of the labels are yes, so a constant no is wrong in a third of the rows.
         assert!(six[5].error < 0.3, "{six:?}");
     }
 

@@ -1,5 +1,5 @@
-//! A surface similar to that of a model's hyperparameters, with a categorical, a logarithmic and an
-//! integer parameter.
+//! A surface that resembles a model's hyperparameter space, with a categorical, a logarithmic and
+//! an integer parameter.
 
 use fedbo_objective::{Direction, Failure, Objective, Outcome, TrialId};
 use fedbo_space::{ParameterSpec, Point, Space, Value};
@@ -9,13 +9,14 @@ use crate::Problem;
 /// Loss of a synthetic model over `solver` (one of three), `rate` (1e-5 to 1, logarithmic) and
 /// `depth` (1 to 16).
 ///
-/// With u = log10 rate, a solver's offset o, best rate 10^c and best depth b, and v = (depth − b)/4:
+/// With u = log10 rate, a solver's offset o, best rate 10^c and best depth b, and
+/// v = (depth − b)/4:
 ///
 /// f = o + (u − c)² / 4 + v² + (u − c) v / 4
 ///
 /// The form in u − c and v is positive definite, so a solver's smallest loss is its offset: sgd (o,
 /// c, b) = (0.15, −1, 12), adam (0, −3, 6), lbfgs (0.4, −0.5, 3). The optimum is 0, for adam at
-/// rate 1e-3 and depth 6; the other solvers look better over much of the space.
+/// rate 1e-3 and depth 6. The other solvers look better over much of the space.
 #[derive(Clone, Debug)]
 pub struct MixedSurface {
     space: Space,
@@ -26,7 +27,7 @@ const SOLVERS: [(&str, f64, f64, f64); 3] =
     [("sgd", 0.15, -1.0, 12.0), ("adam", 0.0, -3.0, 6.0), ("lbfgs", 0.4, -0.5, 3.0)];
 
 impl MixedSurface {
-    /// The surface.
+    /// Creates the surface.
     pub fn new() -> Self {
         let specs = [
             ("solver", ParameterSpec::categorical(SOLVERS.map(|(name, ..)| name))),

@@ -6,9 +6,9 @@ use crate::labelled_table::LabelledTable;
 use crate::svm::Labelled;
 use crate::table::DataError;
 
-/// The published table: ranges and sums of the data set `PimaIndiansDiabetes` of the R package
-/// mlbench 2.1. Missing measurements of glucose, pressure, triceps, insulin or mass are
-/// recorded as 0.
+/// The published table: ranges and sums of the data set `PimaIndiansDiabetes` in the R package
+/// mlbench 2.1. Missing measurements of glucose, pressure, triceps, insulin or mass are recorded as
+/// 0.
 pub(crate) const PATIENTS: LabelledTable = LabelledTable {
     file: "pima/pima.csv",
     label: "diabetes",
@@ -36,12 +36,13 @@ pub(crate) const PATIENTS: LabelledTable = LabelledTable {
     ],
 };
 
-/// Reads the patients from `pima/pima.csv` within the data folder, in the order of the published
-/// table: eight measurements (times pregnant, plasma glucose, blood pressure, triceps skin fold,
+/// Reads the patients from `pima/pima.csv` in the data folder, in the order of the published table.
+///
+/// There are eight measurements (times pregnant, plasma glucose, blood pressure, triceps skin fold,
 /// insulin, body mass index, diabetes pedigree, age), with diabetes as the label.
 ///
 /// # Errors
-/// If the file is missing, a line is malformed, or the table is not the published one.
+/// If the file is missing, a line is malformed, or the table differs from the published one.
 pub fn read_patients(folder: &Path) -> Result<Labelled, DataError> {
     PATIENTS.read(folder)
 }

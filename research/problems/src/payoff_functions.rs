@@ -9,13 +9,13 @@ pub const N_GAMES: usize = 10;
 /// Number of actions of each of the two agents.
 pub const N_GRID_ACTIONS: usize = 100;
 
-/// The file of a function within the data folder; `function` is 1 or 2.
+/// Returns the path of a function's file within the data folder. `function` is 1 or 2.
 pub(crate) fn file(game: usize, function: usize) -> String {
     format!("r2b2-synthetic/game{game}_f{function}.csv")
 }
 
-/// Reads the functions f_1 and f_2 of every game from `r2b2-synthetic/game{0..9}_f{1,2}.csv` of the data folder: each 100 × 100,
-/// row after row; the row is the action of agent 1.
+/// Reads the functions f_1 and f_2 of every game from `r2b2-synthetic/game{0..9}_f{1,2}.csv` in the
+/// data folder. Each has 100 × 100 values in row-major order. The row is the action of agent 1.
 ///
 /// # Errors
 /// If a file is missing or is not a 100 × 100 table of finite numbers.

@@ -15,10 +15,10 @@ use crate::table::DataError;
 use crate::wine::{N_SILOS, WineSites, WineSvm};
 use crate::wine_trees::{N_TREE_SILOS, WineTrees};
 
-/// Names of the problems of this crate, besides the built-in ones and `suite/NAME`.
+/// Names of the problems in this crate, in addition to the built-in ones and `suite/NAME`.
 pub const PROBLEM_NAMES: [&str; 3] = ["wine-svm", "wine-trees", "landmine-svm"];
 
-/// Names of all problems but those of the suite.
+/// Returns the names of all problems except those of the suite.
 fn all_names() -> impl Iterator<Item = &'static str> {
     fedbo_problems::PROBLEM_NAMES.into_iter().chain(PROBLEM_NAMES)
 }
@@ -60,7 +60,7 @@ pub enum ProblemError {
         problem: String,
         /// The option.
         key: &'static str,
-        /// The meaning of the option.
+        /// Description of the option.
         expected: String,
     },
     /// The option's value is invalid for the problem.
@@ -75,7 +75,7 @@ pub enum ProblemError {
         /// The accepted values.
         expected: String,
     },
-    /// A built-in problem cannot be made.
+    /// A built-in problem cannot be created.
     #[error(transparent)]
     BuiltIn(#[from] fedbo_problems::ProblemError),
     /// The data folder is unusable.
@@ -92,7 +92,7 @@ impl Classified for ProblemError {
     }
 }
 
-/// The problems of this crate and the built-in ones, for files that name them.
+/// The problems of this crate and the built-in ones, by name for user files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResearchProblems;
 
@@ -102,9 +102,11 @@ impl Problems for ResearchProblems {
     }
 }
 
-/// Returns the problem that `spec` describes, one of this crate or a built-in one. `n_silos` is 8 by default for `wine-svm` and 12 for
-/// `wine-trees`; `data` is the folder that holds `landmine/landmine.csv`. Names `suite/NAME` and `suite/NAME/N` are instances 0 and N of a
-/// function of [`suite()`] or [`suite_high()`].
+/// Returns the problem that `spec` describes, either one of this crate or a built-in one.
+///
+/// `n_silos` is 8 by default for `wine-svm` and 12 for `wine-trees`. `data` is the folder that
+/// contains `landmine/landmine.csv`. The names `suite/NAME` and `suite/NAME/N` refer to instances 0
+/// and N of a function of [`suite()`] or [`suite_high()`].
 ///
 /// # Errors
 /// If the name is unknown, an option is missing, not supported or out of range, or the data cannot
@@ -165,7 +167,7 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
     }
 }
 
-/// The function of the suite with the name `NAME` or `NAME/N`, N being the instance's seed. The
+/// Returns the suite function with the name `NAME` or `NAME/N`, where N is the instance's seed. The
 /// noise seed defaults to N.
 fn suite_function(name: &str, noise_seed: Option<u64>) -> Result<Arc<dyn Problem>, ProblemError> {
     let (shape, instance) = name.split_once('/').unwrap_or((name, "0"));
@@ -188,7 +190,7 @@ fn suite_function(name: &str, noise_seed: Option<u64>) -> Result<Arc<dyn Problem
     Err(ProblemError::UnknownSuiteFunction { name: PREFIX.to_owned() + name, nearest })
 }
 
-/// The outcome of an SVM problem, a function of C and gamma.
+/// Returns the outcome of an SVM problem as a function of C and gamma.
 pub(crate) fn svm_outcome(
     space: &Space,
     point: &Point,

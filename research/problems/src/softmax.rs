@@ -4,13 +4,13 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::logistic::{LogisticError, LogisticSettings};
 
-/// Rows of numbers with one of several classes each; zeros, which are half of an image, are not
+/// Rows of numbers with one of several classes each. Zeros, which make up half of an image, are not
 /// stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClassifiedRows {
     n_features: usize,
     entries: Vec<Entry>,
-    /// The end of each row's entries, n.
+    /// End of each row's entries, n.
     ends: Vec<usize>,
     classes: Vec<usize>,
 }
@@ -50,7 +50,7 @@ impl ClassifiedRows {
         &self.entries[start..self.ends[index]]
     }
 
-    /// The rows and their classes, in order.
+    /// Iterates over the rows and their classes, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[Entry], usize)> {
         let rows = (0..self.len()).map(|index| self.row(index));
         rows.zip(self.classes.iter().copied())
@@ -59,7 +59,7 @@ impl ClassifiedRows {
 
 /// A linear classifier: the probability of class k is p_k = exp(s_k) / Σ_j exp(s_j),  s = Wᵀx + b.
 ///
-/// Classes are contiguous in memory, so that their sums are computed in one vector.
+/// Classes are contiguous in memory, so that their sums are vectorized.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SoftmaxModel<const K: usize> {
     /// W, d×K.
@@ -69,12 +69,12 @@ pub(crate) struct SoftmaxModel<const K: usize> {
 }
 
 impl<const K: usize> SoftmaxModel<K> {
-    /// The model with equal probabilities for all classes.
+    /// Creates the model with equal probabilities for all classes.
     fn zero(n_features: usize) -> Self {
         Self { weights: vec![[0.0; K]; n_features], biases: [0.0; K] }
     }
 
-    /// s = Wᵀx + b. Not inlined, because the compiler then adds whole vectors of classes.
+    /// Returns s = Wᵀx + b. Not inlined, because the compiler then adds whole vectors of classes.
     #[inline(never)]
     fn scores(&self, row: &[Entry]) -> [f64; K] {
         let mut scores = self.biases;
@@ -84,7 +84,7 @@ impl<const K: usize> SoftmaxModel<K> {
         scores
     }
 
-    /// Number of misclassified `rows`; the lowest class wins a tie.
+    /// Returns the number of misclassified `rows`. The lowest class wins a tie.
     pub(crate) fn n_wrong(&self, rows: &ClassifiedRows) -> usize {
         let wrong = rows.iter().filter(|&(row, class)| {
             let scores = self.scores(row);
@@ -94,7 +94,8 @@ impl<const K: usize> SoftmaxModel<K> {
         wrong.count()
     }
 
-    /// Sets `slope` to the gradient of the mean loss over the rows at `indices`, without the penalty:
+    /// Sets `slope` to the gradient of the mean loss over the rows at `indices`, without the
+    /// penalty:
     ///
     /// ∂L/∂W = (1/B) Σ_i x_i (p_i − e_i)ᵀ,   ∂L/∂b = (1/B) Σ_i (p_i − e_i),   e_i the indicator of row i's class.
     fn gradient_into(&self, slope: &mut Self, rows: &ClassifiedRows, indices: &[usize]) {
@@ -115,7 +116,7 @@ impl<const K: usize> SoftmaxModel<K> {
         }
     }
 
-    /// W ← W − η (∂L/∂W + λ W),   b ← b − η ∂L/∂b.
+    /// Updates W ← W − η (∂L/∂W + λ W),   b ← b − η ∂L/∂b.
     fn step(&mut self, slope: &Self, settings: &LogisticSettings) {
         let rate = settings.learning_rate;
         let keep = 1.0 - rate * settings.l2;
@@ -135,7 +136,7 @@ impl<const K: usize> SoftmaxModel<K> {
     }
 }
 
-/// sum + x row, for all classes in parallel.
+/// Adds x times `row` to `sum`, for all classes in parallel.
 #[inline]
 fn add_scaled<const K: usize>(sum: &mut [f64; K], x: f64, row: &[f64; K]) {
     for (entry, value) in sum.iter_mut().zip(row) {
@@ -143,7 +144,7 @@ fn add_scaled<const K: usize>(sum: &mut [f64; K], x: f64, row: &[f64; K]) {
     }
 }
 
-/// exp(s_k) / Σ_j exp(s_j), without overflow.
+/// Returns exp(s_k) / Σ_j exp(s_j), without overflow.
 #[inline]
 fn probabilities<const K: usize>(scores: [f64; K]) -> [f64; K] {
     let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -152,12 +153,13 @@ fn probabilities<const K: usize>(scores: [f64; K]) -> [f64; K] {
     exponentials.map(|e| e / total)
 }
 
-/// Trains from zero weights by gradient descent on mini-batches of L + (λ/2) ‖W‖², where L is the mean of −ln p over the
-/// batch and biases are not penalised, and calls `after_epoch` after each pass.
+/// Trains from zero weights by gradient descent on mini-batches, and calls `after_epoch` after each
+/// pass.
 ///
-/// The rows are shuffled before each epoch. The order depends on `seed`, the epoch and the number
-/// of rows only, so it is the same for all settings. Cost of an epoch: O(m K) for m nonzero
-/// numbers.
+/// The loss is L + (λ/2) ‖W‖², where L is the mean of −ln p over the batch. Biases are not
+/// penalised. The rows are shuffled before each epoch. Their order depends only on `seed`, the
+/// epoch and the number of rows, so it is the same for all settings. Cost of an epoch: O(m K) for m
+/// nonzero numbers.
 ///
 /// # Errors
 /// If the weights overflow.
@@ -174,7 +176,7 @@ pub(crate) fn train_softmax<const K: usize>(
     let mut slope = model.clone();
     for epoch in 1..=settings.n_epochs {
         let mut order: Vec<usize> = (0..train.len()).collect();
-        let mut stream = seed.stream(Purpose::Problem, 0, epoch as u64);
+        let mut stream = seed.stream(Purpose::PROBLEM, 0, epoch as u64);
         stream.shuffle(&mut order);
         for batch in order.chunks(settings.batch_size) {
             model.gradient_into(&mut slope, train, batch);
@@ -196,7 +198,7 @@ mod tests {
 
     /// Three overlapping clouds in two dimensions, one around each corner of a triangle.
     fn clouds(n: usize, index: u64) -> ClassifiedRows {
-        let mut stream = Seed::new(12).stream(Purpose::Test, index, 0);
+        let mut stream = Seed::new(12).stream(Purpose::TEST, index, 0);
         let mut rows = ClassifiedRows::new(2);
         for row in 0..n {
             let [x, y] = [[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]][row % 3];
@@ -208,7 +210,7 @@ mod tests {
     const SETTINGS: LogisticSettings =
         LogisticSettings { batch_size: 90, l2: 0.05, learning_rate: 0.5, n_epochs: 3000 };
 
-    /// Mean of −ln p plus the penalty, written out.
+    /// The mean of −ln p plus the penalty, written out.
     fn loss<const K: usize>(model: &SoftmaxModel<K>, rows: &ClassifiedRows, l2: f64) -> f64 {
         let mut total = 0.0;
         for (row, class) in rows.iter() {
@@ -227,7 +229,7 @@ mod tests {
         SoftmaxModel { weights: vec![[0.7, -1.1, 0.2], [0.1, 0.9, -0.6]], biases: [0.3, -0.2, 0.4] }
     }
 
-    /// Central differences with a step of 1e-5, whose error is about 1e-10. One step of descent
+    /// Uses central differences with a step of 1e-5, with an error of about 1e-10. One descent step
     /// from the same model moves by the learning rate times that gradient, penalty included.
     #[test]
     fn a_step_follows_the_slope_of_the_loss() {
@@ -255,15 +257,15 @@ mod tests {
         }
     }
 
-    /// Full-batch descent on a strictly convex loss ends where all small moves raise the loss: each
-    /// single weight by ±1e-3, and 200 random moves of that size. The final biases sum to zero,
+    /// Full-batch descent on a strictly convex loss ends where all small moves increase the loss:
+    /// each weight by ±1e-3, and 200 random moves of that size. The final biases sum to zero,
     /// because their gradients do.
     #[test]
     fn descent_ends_at_the_minimum() {
         let rows = clouds(90, 1);
         let found: SoftmaxModel<3> = train_softmax(&rows, &SETTINGS, Seed::new(0), |_| ()).unwrap();
         let lowest = loss(&found, &rows, SETTINGS.l2);
-        let mut stream = Seed::new(13).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(13).stream(Purpose::TEST, 0, 0);
         for trial in 0..212 {
             let mut near = found.clone();
             let flat = near.weights.as_flattened_mut();
@@ -280,8 +282,8 @@ mod tests {
     }
 
     /// With two classes only w = w_1 − w_0 matters, and the penalty is smallest at w_1 = −w_0,
-    /// where it is (λ/4) ‖w‖². So the optimum is that of a binary logistic regression, itself
-    /// checked against Newton's method, with penalty λ/2.
+    /// where it is (λ/4) ‖w‖². The optimum is therefore that of a binary logistic regression with
+    /// penalty λ/2, which is itself checked against Newton's method.
     #[test]
     fn two_classes_are_a_binary_regression() {
         let (mut two, mut binary) = (ClassifiedRows::new(2), Labelled::default());
@@ -303,7 +305,7 @@ mod tests {
         assert!((found.n_wrong(&two) as f64 - wrong).abs() < 1e-9);
     }
 
-    /// A score of 1000 does not overflow an exponential; a step that is too long is reported.
+    /// A score of 1000 does not overflow an exponential. A step that is too long is reported.
     #[test]
     fn large_scores_are_fine_and_overflow_is_an_error() {
         let [high, low] = probabilities([1000.0, -1000.0]);

@@ -1,7 +1,8 @@
-//! A support vector machine with a Gaussian kernel, trained on one half of a data set and scored on the other.
+//! A support vector machine with a Gaussian kernel, trained on one half of a data set and scored on
+//! the other.
 //!
 //! The solver is libsvm-rs's translation of libsvm. Distances between rows are cached, so a new C
-//! or γ costs only exponentials and the solver itself.
+//! or γ costs only the exponentials and the solver itself.
 
 use std::sync::Once;
 
@@ -88,10 +89,11 @@ pub enum SvmError {
 
 /// An RBF-kernel C-SVM as a function of (C, γ): the validation AUC of its decision value.
 ///
-/// min ½‖w‖² + C Σ ξ_i,   k(x, x') = exp(−γ ‖x − x'‖²),   stopping tolerance 1e-3 as in libsvm and
-/// scikit-learn. For small C the solution is loose within that tolerance. Negative rows therefore
-/// come first, as in scikit-learn, so that the same loose solution is found. Cost: O(n²) memory, at
-/// most O(n²) exponentials.
+/// min ½‖w‖² + C Σ ξ_i,   k(x, x') = exp(−γ ‖x − x'‖²)
+///
+/// The stopping tolerance is 1e-3, as in libsvm and scikit-learn. For small C the solution is loose
+/// within that tolerance. Negative rows therefore come first, as in scikit-learn, so that the
+/// solver finds the same loose solution. Cost: O(n²) memory, at most O(n²) exponentials.
 #[derive(Clone, Debug)]
 pub struct SplitSvm {
     n_train: usize,
@@ -103,7 +105,7 @@ pub struct SplitSvm {
     validation_positive: Vec<bool>,
 }
 
-/// Tolerance of the solver's stopping rule on the violation of the optimality conditions.
+/// Tolerance of the solver's stopping rule for violations of the optimality conditions.
 const TOLERANCE: f64 = 1e-3;
 
 impl SplitSvm {
@@ -157,7 +159,7 @@ impl SplitSvm {
         auc(&scores, &self.validation_positive).ok_or(SvmError::NoScore)
     }
 
-    /// Decision value of each validation row, above 0 for the prediction yes.
+    /// Returns the decision value of each validation row. The prediction is yes above 0.
     ///
     /// # Errors
     /// If a hyperparameter is not a finite number above 0.
@@ -168,8 +170,8 @@ impl SplitSvm {
             }
         }
         quiet();
-        // libsvm assigns +1 to the class of the first row. Here that is the negative one, hence the
-        // sign at the end.
+        // libsvm assigns +1 to the class of the first row. Here that is the negative class, hence
+        // the sign at the end.
         let n = self.n_train;
         let y: Vec<i8> =
             (0..n).map(|row| if row < self.n_train_negative { 1 } else { -1 }).collect();
@@ -207,15 +209,15 @@ impl SplitSvm {
     }
 }
 
-/// Silences libsvm-rs, which otherwise reports every solve on standard error; once per process.
+/// Silences libsvm-rs, once per process. It would otherwise report every solve on standard error.
 fn quiet() {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| libsvm_rs::set_quiet(true));
 }
 
-/// Q_ij = y_i y_j exp(−γ D_ij) from cached squared distances D; rows are computed on first use.
+/// Q_ij = y_i y_j exp(−γ D_ij) from cached squared distances D. Rows are computed on first use.
 ///
-/// The solver renumbers rows as it shrinks; `original` maps back to the numbering of D.
+/// The solver renumbers rows as it shrinks. `original` maps back to the numbering of D.
 struct DistanceQ<'a> {
     distances: &'a [f64],
     gamma: f64,
@@ -282,7 +284,7 @@ mod tests {
 
     /// Two overlapping clouds in three dimensions; the positive one has larger coordinates.
     fn clouds(n: usize, index: u64) -> Labelled {
-        let mut stream = Seed::new(5).stream(Purpose::Test, index, 0);
+        let mut stream = Seed::new(5).stream(Purpose::TEST, index, 0);
         let mut data = Labelled::default();
         for _ in 0..n {
             let positive = stream.bernoulli(0.4);
@@ -323,7 +325,7 @@ mod tests {
         }
     }
 
-    /// A sign error would give the AUC's complement, 0.2 or so.
+    /// A sign error would give the complement of the AUC, about 0.2.
     #[test]
     fn a_useful_machine_scores_above_one_half_whatever_label_comes_first() {
         let (mut train, validation) = (clouds(120, 0), clouds(80, 1));

@@ -16,20 +16,20 @@ use crate::problem::{ProblemError, coordinates, linear_space};
 
 /// Number of steps in an episode.
 const N_STEPS: usize = 1000;
-/// Length of a step in s.
+/// Duration of a step in s.
 const STEP: f64 = 0.04;
-/// Number of integrator steps in a step.
+/// Number of integrator steps per step.
 const N_SUBSTEPS: u32 = 2;
 /// Number of episodes over which a policy's return is averaged.
 const N_EPISODES: u64 = 5;
-/// Each coordinate of an episode's first state lies within this distance of 0.
+/// Maximum distance of each coordinate of an episode's first state from 0.
 const START_SPREAD: f64 = 0.1;
-/// Largest torque at a joint, in N m.
+/// Maximum torque at a joint, in N m.
 const TORQUE: f64 = 5.0;
 /// Penalty coefficient of the squared action, which is in [−1, 1] for each joint.
 const ACTION_COST: f64 = 1e-4;
-/// Mean rewards of an epoch that map to 0 and 1, in m/s, with clipping beyond them. The fastest
-/// gaits found by searches swim at 0.65 m/s.
+/// Mean rewards of an epoch that map to 0 and 1, in m/s. Rewards beyond them are clipped. The
+/// fastest gaits found by searches swim at 0.65 m/s.
 const REWARD_RANGE: [f64; 2] = [-0.2, 0.8];
 /// Observations of a policy.
 const OBSERVED: [&str; 8] = [
@@ -45,15 +45,16 @@ const OBSERVED: [&str; 8] = [
 /// Joints that a policy controls.
 const JOINTS: [&str; 2] = ["front", "rear"];
 
-/// Policy search for a swimmer: the discounted return after each epoch, in [0, 1], to be maximized (thesis, appendix A.4.3).
+/// Policy search for a swimmer: the discounted return after each epoch, in [0, 1], to be maximized
+/// (thesis, appendix A.4.3).
 ///
 /// A policy is an 8×2 matrix W with entries in `[−1,1]`. Its observation s is the angle of the
 /// head's rod, the angles of the front and the rear joint, the velocity of the centre of mass in x
 /// and y, and the angular velocities of head and joints. Its action is a = clip(sᵀW, −1, 1), and
 /// the torques at the joints are 5 N m times a for 0.04 s. The step's reward is the mean velocity
-/// of the centre of mass in x, minus 1e-4 |a|². An episode has 1000 steps. It starts stretched
-/// along x, perturbed by uniform numbers in [−0.1, 0.1] in each entry of s; these depend on the run
-/// and the episode.
+/// of the centre of mass in x, minus 1e-4 |a|². An episode has 1000 steps. The swimmer starts
+/// stretched along x, perturbed by uniform numbers in [−0.1, 0.1] in each entry of s. These depend
+/// on the run and the episode.
 ///
 /// With r_j the mean reward of epoch j, clipped to [−0.2, 0.8] and mapped linearly onto [0, 1], and
 /// discount γ, the value after epoch n of N is the mean over five episodes of
@@ -62,15 +63,15 @@ const JOINTS: [&str; 2] = ["front", "rear"];
 ///
 /// It never decreases, and a swimmer at rest has r_j = 0.2.
 ///
-/// This is not MuJoCo's Swimmer-v2, which the thesis used. The number of state variables, actions,
-/// reward, start and length of an episode are the same. But drag is linear in velocity (Coulom
-/// 2002) where MuJoCo's grows mostly with its square, and positions and velocities are those of the
-/// centre of mass in place of the head's rod. Clip range and scale are ours, because the thesis
-/// does not give them. Returns are of the same order: policies found by a few hundred evaluations
-/// have undiscounted returns up to 650.
+/// This is not MuJoCo's Swimmer-v2, which the thesis used. The number of state variables, the
+/// actions, the reward, and the start and length of an episode are the same. However, drag is
+/// linear in velocity (Coulom 2002), where MuJoCo's grows mostly with its square, and positions and
+/// velocities are those of the centre of mass instead of the head's rod. Clip range and scale are
+/// ours, because the thesis does not give them. Returns are of the same order: policies found with
+/// a few hundred evaluations have undiscounted returns up to 650.
 ///
 /// The integrator makes two steps in 0.04 s. Undiscounted returns of random policies differ from
-/// those with 32 steps by 0.03 in the median and by less than 5 for 95 of 100; for some policies,
+/// those with 32 steps by 0.03 in the median, and by less than 5 for 95 of 100. For some policies,
 /// tiny differences select one of two gaits.
 #[derive(Clone, Debug)]
 pub struct Swimmer {
@@ -89,8 +90,8 @@ pub struct SwimmerReturn {
 }
 
 impl Swimmer {
-    /// Creates the problem with episodes of `n_epochs` epochs, and discount γ = `discount` from
-    /// epoch to epoch.
+    /// Creates the problem with episodes of `n_epochs` epochs and a discount γ = `discount` per
+    /// epoch.
     ///
     /// # Errors
     /// If the 1000 steps cannot be divided into this number of equal epochs, or the discount is not
@@ -103,7 +104,7 @@ impl Swimmer {
             expected: expected.to_owned(),
         };
         if n_epochs == 0 || !N_STEPS.is_multiple_of(n_epochs) {
-            let expected = "a number that divides 1000, such as 50 or 100";
+            let expected = "a divisor of 1000, such as 50 or 100";
             return Err(wrong("n_epochs", n_epochs.to_string(), expected));
         }
         if !(discount > 0.0 && discount <= 1.0) {
@@ -115,7 +116,7 @@ impl Swimmer {
         Ok(Self { space: linear_space(names.map(|name| (name, [-1.0, 1.0]))), n_epochs, discount })
     }
 
-    /// The return of a policy in the episodes of a run: the curve of the trait, and the
+    /// Returns a policy's return in the episodes of a run: the curve of the trait, and the
     /// undiscounted return.
     ///
     /// # Errors
@@ -154,9 +155,9 @@ impl Swimmer {
     }
 }
 
-/// The first state of an episode: each observation is uniform on [−0.1, 0.1].
+/// Returns the first state of an episode. Each observation is uniform on [−0.1, 0.1].
 fn start(run: u64, episode: u64) -> Motion {
-    let mut stream = Seed::new(run).stream(Purpose::Problem, episode, 0);
+    let mut stream = Seed::new(run).stream(Purpose::PROBLEM, episode, 0);
     let mut draw = || START_SPREAD * (2.0 * stream.uniform() - 1.0);
     let mut chain = || {
         let head = draw();
@@ -167,7 +168,7 @@ fn start(run: u64, episode: u64) -> Motion {
     Motion { angles, rates, velocity: [draw(), draw()], ..Motion::ZERO }
 }
 
-/// The rewards of an episode's steps, in m/s.
+/// Returns the rewards of an episode's steps, in m/s.
 fn rewards(start: Motion, policy: &[f64]) -> Vec<f64> {
     let mut motion = start;
     let step = |_| {
@@ -183,8 +184,8 @@ fn rewards(start: Motion, policy: &[f64]) -> Vec<f64> {
     (0..N_STEPS).map(step).collect()
 }
 
-/// A policy's action for each joint: clip(Σ_i s_i w_i, −1, 1) with the observation s in the order
-/// of `OBSERVED`.
+/// Returns a policy's action for each joint: clip(Σ_i s_i w_i, −1, 1) with the observation s in the
+/// order of `OBSERVED`.
 fn actions(motion: &Motion, policy: &[f64]) -> [f64; 2] {
     let relative = |chain: [f64; 3]| [chain[0], chain[1] - chain[0], chain[2] - chain[1]];
     let ([head, front, rear], [x, y]) = (relative(motion.angles), motion.velocity);
@@ -242,13 +243,13 @@ mod tests {
     }
 
     fn random_policies(n: usize) -> Vec<Vec<f64>> {
-        let mut stream = Seed::new(7).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(7).stream(Purpose::TEST, 0, 0);
         let numbers = (0..n * N_PARAMETERS).map(|_| 2.0 * stream.uniform() - 1.0);
         let numbers: Vec<f64> = numbers.collect();
         numbers.chunks(N_PARAMETERS).map(<[f64]>::to_vec).collect()
     }
 
-    /// Constant rewards give r (1 − γⁿ)/(1 − γ^N), and r n/N without discount.
+    /// Constant rewards give r (1 − γⁿ)/(1 − γ^N), and r n/N without discounting.
     #[test]
     fn constant_rewards_give_the_geometric_sum() {
         for (reward, share) in [(0.3, 0.5), (2.0, 1.0), (-1.0, 0.0)] {
@@ -273,8 +274,8 @@ mod tests {
         }
     }
 
-    /// One episode has rewards in epoch 2 only: γ times the weight of the first epoch. Clipping is
-    /// per epoch, so waves within one cancel.
+    /// One episode has rewards only in epoch 2, which gives γ times the weight of the first epoch.
+    /// Clipping is per epoch, so waves within an epoch cancel.
     #[test]
     fn epochs_are_discounted_clipped_and_averaged_one_by_one() {
         let [low, high] = REWARD_RANGE;
@@ -306,9 +307,9 @@ mod tests {
         assert_ne!(one, other);
     }
 
-    /// An idle swimmer drifts to a halt: the distance is at most 0.1 m/s over k' l/m = 1/s plus the
-    /// effect of the initial rotations of the rods. The rewards add up to the distance over 0.04 s.
-    /// A policy that swims covers 26 m in 40 s.
+    /// An idle swimmer drifts to a halt: its distance is at most 0.1 m/s over k' l/m = 1/s, plus
+    /// the effect of the rods' initial rotations. The rewards add up to the distance over 0.04 s. A
+    /// policy that swims covers 26 m in 40 s.
     #[test]
     fn a_policy_found_by_search_swims_and_none_at_all_does_not() {
         let problem = swimmer(50, 0.9);
@@ -322,8 +323,8 @@ mod tests {
         }
     }
 
-    /// A mirror along x changes the sign of all observations except the velocity in x, and of the
-    /// actions if the weights of that velocity change sign: the rewards are the same.
+    /// Mirroring along x flips the signs of all observations except the velocity in x. It also
+    /// flips the actions if the weights of that velocity change sign. The rewards stay the same.
     #[test]
     fn a_mirrored_policy_from_a_mirrored_start_earns_the_same() {
         for (index, policy) in (0..).zip(random_policies(5)) {
@@ -351,7 +352,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         for (n_epochs, discount, expected) in [
-            (30, 0.9, "n_epochs = 30, expected a number that divides 1000"),
+            (30, 0.9, "n_epochs = 30, expected a divisor of 1000"),
             (0, 0.9, "n_epochs = 0"),
             (50, 0.0, "discount = 0"),
             (50, 1.5, "discount = 1.5"),

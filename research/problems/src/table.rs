@@ -1,4 +1,4 @@
-//! Reading tables from a data folder, with errors that name the path, the line and the remedy.
+//! Reads tables from a data folder, with errors that state the path, the line and the remedy.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -38,7 +38,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line number, from 1.
         line: u64,
-        /// The fault, and the expectation.
+        /// The fault, and the expected content.
         message: String,
     },
 }
@@ -49,7 +49,7 @@ impl Classified for DataError {
     }
 }
 
-/// Maximum size of a file in bytes; the largest table of the layout has 3 MB.
+/// Maximum size of a file in bytes. The largest table of the layout has 3 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// One line of a table.
@@ -61,7 +61,7 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Cell of the column called `column`.
+    /// Parses the cell in the column called `column`.
     pub(crate) fn get<T: FromStr>(&self, column: &str) -> Result<T, DataError> {
         let position = self.header.iter().position(|name| name == column);
         let Some(position) = position else {
@@ -70,12 +70,12 @@ impl Row<'_> {
         self.at(position)
     }
 
-    /// Finite number in the column called `column`.
+    /// Parses a finite number in the column called `column`.
     pub(crate) fn number(&self, column: &str) -> Result<f64, DataError> {
         self.finite(column, self.get(column)?)
     }
 
-    /// Finite numbers in the columns from `start` on.
+    /// Parses finite numbers in the columns from `start` on.
     pub(crate) fn numbers_from(&self, start: usize) -> Result<Vec<f64>, DataError> {
         let column = |position: usize| self.header.get(position).unwrap_or_default();
         (start..self.header.len())
@@ -114,7 +114,7 @@ fn unreadable(folder: &Path, file: &str, message: String) -> DataError {
     DataError::Unreadable { path: folder.join(file), file: file.to_owned(), message }
 }
 
-/// Opens `file` within `folder` if it is a file and not too large.
+/// Opens `file` in `folder` if it is a regular file and not too large.
 fn open(folder: &Path, file: &str) -> Result<std::fs::File, DataError> {
     if !folder.is_dir() {
         return Err(DataError::NoFolder { folder: folder.to_owned(), file: file.to_owned() });
@@ -134,8 +134,8 @@ fn open(folder: &Path, file: &str) -> Result<std::fs::File, DataError> {
     std::fs::File::open(&path).map_err(|error| refused(error.to_string()))
 }
 
-/// Reads `file` within `folder`: `n_rows` lines of `n_columns` finite numbers, without a header.
-/// Returns them row by row.
+/// Reads `file` in `folder`: `n_rows` lines of `n_columns` finite numbers, without a header.
+/// Returns them in row-major order.
 pub(crate) fn read_numbers(
     folder: &Path,
     file: &str,
@@ -164,7 +164,7 @@ pub(crate) fn read_numbers(
             return malformed(line, format!("{} numbers, expected {n_columns}", record.len()));
         }
         if values.len() == n_rows * n_columns {
-            return malformed(line, format!("a further line, expected {n_rows} only"));
+            return malformed(line, format!("an extra line, expected only {n_rows}"));
         }
         for (column, cell) in (1..).zip(&record) {
             match cell.trim().parse::<f64>() {
@@ -182,7 +182,7 @@ pub(crate) fn read_numbers(
     }
 }
 
-/// Reads `file` within `folder`, one item per line.
+/// Reads `file` in `folder`, one item per line.
 pub(crate) fn read<T>(
     folder: &Path,
     file: &str,

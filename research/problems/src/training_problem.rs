@@ -3,19 +3,19 @@
 use fedbo_objective::{Direction, Failure};
 use fedbo_space::{Point, Space};
 
-/// An objective that improves epoch by epoch. Its whole curve is known, so an experiment can report
+/// An objective that improves epoch by epoch. The whole curve is known, so an experiment can report
 /// the value that a stopped trial would have reached.
 pub trait TrainingProblem: Send + Sync {
-    /// The name, with the options that distinguish it from others.
+    /// Returns the name, with the options that distinguish it from others.
     fn name(&self) -> String;
-    /// The space on which it is defined.
+    /// Returns the space on which the objective is defined.
     fn space(&self) -> &Space;
-    /// The direction of improvement.
+    /// Returns the direction of improvement.
     fn direction(&self) -> Direction;
-    /// Number N of epochs of a complete training.
+    /// Returns the number N of epochs of a complete training run.
     fn n_epochs(&self) -> usize;
-    /// The values after epochs 1 to N. `run` seeds the randomness of training, and the same run has
-    /// the same randomness at all points.
+    /// Returns the values after epochs 1 to N. `run` seeds the randomness of training. The same run
+    /// has the same randomness at all points.
     ///
     /// # Errors
     /// If the point cannot be trained.

@@ -1,7 +1,7 @@
-//! Wine quality (Cortez et al. 2009, red) split over sites with different wines; each site tunes an
+//! Wine quality (Cortez et al. 2009, red) split over sites with different wines. Each site tunes an
 //! SVM on its own bottles.
 //!
-//! docs/decisions/0005-wine-silos.md describes how the sites were made, and which of their
+//! docs/decisions/0005-wine-silos.md describes how the sites were constructed, and which of their
 //! properties are realistic.
 
 use std::collections::HashSet;
@@ -15,11 +15,11 @@ use crate::svm::{Labelled, SplitSvm, SvmError};
 
 /// Default number of sites.
 pub const N_SILOS: usize = 8;
-/// Minimum number of bottles at a site: 60 of them validate in each split.
+/// Minimum number of bottles at a site. 60 of them are for validation in each split.
 const SILO_MIN: usize = 120;
 /// Number of splits over which a site averages its AUC, to reduce the noise of a single small half.
 const N_SPLITS: u64 = 5;
-/// Ratio between consecutive sites of the numbers of bottles above the minimum.
+/// Ratio between consecutive sites' numbers of bottles above the minimum.
 const GROWTH: f64 = 1.6;
 /// Distance of a site's typical wine from the overall mean, in standard deviations.
 const SPREAD: f64 = 1.0;
@@ -37,15 +37,15 @@ const C_RANGE: [f64; 2] = [1e-3, 1e3];
 /// Range of the kernel parameter gamma.
 const GAMMA_RANGE: [f64; 2] = [1e-4, 1e1];
 
-/// One site's bottles, repeatedly split in half within each label; the label is quality ≥ 6.
+/// One site's bottles, repeatedly split in half within each label. The label is quality ≥ 6.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WineSilo {
-    /// The splits; each has all bottles of the site.
+    /// The splits. Each contains all bottles of the site.
     pub splits: Vec<WineSplit>,
 }
 
-/// One split of a site's bottles: features standardised with the training half's mean and
-/// deviation.
+/// One split of a site's bottles. Features are standardised with the training half's mean and
+/// standard deviation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WineSplit {
     /// Training bottles.
@@ -55,7 +55,7 @@ pub struct WineSplit {
 }
 
 impl WineSilo {
-    /// Number of bottles.
+    /// Returns the number of bottles.
     pub fn len(&self) -> usize {
         let split = &self.splits[0];
         split.train.len() + split.validation.len()
@@ -66,20 +66,20 @@ impl WineSilo {
         self.len() == 0
     }
 
-    /// Share of good bottles.
+    /// Returns the share of good bottles.
     pub fn share_good(&self) -> f64 {
         let split = &self.splits[0];
         (split.train.n_positive() + split.validation.n_positive()) as f64 / self.len() as f64
     }
 }
 
-/// All sites; deterministic.
+/// All sites. The split is deterministic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WineSites {
     silos: Vec<WineSilo>,
 }
 
-/// A bottle: eleven measurements, and true if it is good.
+/// A bottle: eleven measurements, and true if the quality is good.
 pub(crate) type WineSample = (Vec<f64>, bool);
 
 impl WineSites {
@@ -91,8 +91,8 @@ impl WineSites {
         Self::with_at_least(SILO_MIN, n_silos, "wine-svm")
     }
 
-    /// The same for the problem named `problem`, with at least `silo_min` bottles at each site in
-    /// place of 120.
+    /// Does the same for the problem named `problem`, with at least `silo_min` bottles at each site
+    /// instead of 120.
     pub(crate) fn with_at_least(
         silo_min: usize,
         n_silos: usize,
@@ -110,24 +110,24 @@ impl WineSites {
         }
         let seed = Seed::new(SPLIT_SEED);
         let sizes = quotas(bottles.len(), n_silos, silo_min);
-        let assigned = assign(&bottles, sizes, &mut seed.stream(Purpose::Problem, 0, 0));
+        let assigned = assign(&bottles, sizes, &mut seed.stream(Purpose::PROBLEM, 0, 0));
         let silos = (1..)
             .zip(assigned)
             .map(|(index, own)| WineSilo {
                 splits: (0..N_SPLITS)
-                    .map(|split| halve(&own, &mut seed.stream(Purpose::Problem, index, split)))
+                    .map(|split| halve(&own, &mut seed.stream(Purpose::PROBLEM, index, split)))
                     .collect(),
             })
             .collect();
         Ok(Self { silos })
     }
 
-    /// The sites, in order.
+    /// Returns the sites in order.
     pub fn silos(&self) -> &[WineSilo] {
         &self.silos
     }
 
-    /// Site number `silo`; `problem` is the problem's name for the error.
+    /// Returns site number `silo`. `problem` is the problem's name for the error.
     pub(crate) fn silo(&self, silo: usize, problem: &str) -> Result<&WineSilo, ProblemError> {
         self.silos.get(silo).ok_or_else(|| ProblemError::Option {
             problem: problem.into(),
@@ -138,8 +138,8 @@ impl WineSites {
     }
 }
 
-/// The distinct bottles: 240 of the 1599 rows repeat another, and could be in both halves of a
-/// split.
+/// Returns the distinct bottles. 240 of the 1599 rows repeat another row, and could otherwise be in
+/// both halves of a split.
 pub(crate) fn distinct_bottles() -> Vec<WineSample> {
     let data = linfa_datasets::winequality();
     let mut seen = HashSet::new();
@@ -154,12 +154,12 @@ pub(crate) fn distinct_bottles() -> Vec<WineSample> {
     bottles
 }
 
-/// Assigns to each site its quota of bottles, `room`.
+/// Assigns bottles to each site, up to its quota `room`.
 ///
 /// Sites are evenly spaced on a circle in the plane of standardised alcohol and volatile acidity.
 /// Consecutive sizes are three positions apart (or four, five, … when 3 divides N), so that sites
-/// of similar size are far apart. Bottles come in random order, and each goes to a site with room
-/// left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
+/// of similar size are far apart. Bottles are assigned in random order. Each goes to a site with
+/// room left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
 fn assign(
     bottles: &[WineSample],
     mut room: Vec<usize>,
@@ -202,8 +202,8 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Sizes of the sites, ascending: the minimum, plus a share of the rest that grows by a constant
-/// factor.
+/// Returns the sizes of the sites in ascending order: the minimum, plus a share of the rest that
+/// grows by a constant factor.
 fn quotas(n_rows: usize, n_silos: usize, silo_min: usize) -> Vec<usize> {
     let rest = (n_rows - n_silos * silo_min) as f64;
     let shares: Vec<f64> = (0..n_silos).map(|silo| GROWTH.powf(silo as f64)).collect();
@@ -220,7 +220,7 @@ fn quotas(n_rows: usize, n_silos: usize, silo_min: usize) -> Vec<usize> {
     sizes
 }
 
-/// Mean and standard deviation of a column; the deviation of a constant column is replaced by 1.
+/// Returns the mean and standard deviation of a column. A standard deviation of 0 is replaced by 1.
 pub(crate) fn column_scale(bottles: &[WineSample], column: usize) -> (f64, f64) {
     let n = bottles.len() as f64;
     let values = || bottles.iter().map(|(row, _)| row[column]);
@@ -229,8 +229,8 @@ pub(crate) fn column_scale(bottles: &[WineSample], column: usize) -> (f64, f64) 
     (mean, if std > 0.0 { std } else { 1.0 })
 }
 
-/// Splits a site's bottles in half within each label, at random, and standardises both halves by
-/// the first.
+/// Randomly splits a site's bottles in half within each label, and standardises both halves by the
+/// first.
 ///
 /// The two labels start with opposite halves, so that odd counts compensate each other.
 fn halve(bottles: &[WineSample], stream: &mut Stream) -> WineSplit {
@@ -287,7 +287,8 @@ impl WineSvm {
 }
 
 impl WineSvm {
-    /// Mean validation AUC over the site's splits, at penalty `c` and kernel parameter `gamma`.
+    /// Returns the mean validation AUC over the site's splits, at penalty `c` and kernel parameter
+    /// `gamma`.
     ///
     /// # Errors
     /// If a hyperparameter is not a finite number above 0.
@@ -348,7 +349,8 @@ mod tests {
         assert!(WineSites::new(0).is_err() && WineSites::new(12).is_err());
     }
 
-    /// Sites differ far more in their share of good wine than random splits would (standard error about 4 %).
+    /// Sites differ far more in their share of good wine than they would with random splits
+    /// (standard error about 4 %).
     #[test]
     fn sites_differ_in_their_share_of_good_wine() {
         let sites = WineSites::new(N_SILOS).unwrap();

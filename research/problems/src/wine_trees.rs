@@ -1,7 +1,7 @@
 //! Red wines split over at least a dozen sites. Each site tunes boosted trees on its own bottles.
 //!
-//! Sites are made as by [`WineSites::new`], with fewer bottles; docs/decisions/0017-wine-trees.md
-//! shows the surfaces.
+//! Sites are constructed as by [`WineSites::new`], with fewer bottles.
+//! docs/decisions/0017-wine-trees.md shows the surfaces.
 
 use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{ParameterSpec, Point, Space};
@@ -14,11 +14,11 @@ use crate::wine::WineSites;
 
 /// Default number of sites.
 pub const N_TREE_SILOS: usize = 12;
-/// Minimum number of bottles at a site: 40 of them validate in each split.
+/// Minimum number of bottles at a site. 40 of them are for validation in each split.
 const SILO_MIN: usize = 80;
 
 /// One site's objective: the relative reduction of the validation log loss by gradient boosted
-/// trees against the base rate, averaged over the site's splits; to be maximized.
+/// trees, compared with the base rate and averaged over the site's splits, to be maximized.
 #[derive(Clone, Debug)]
 pub struct WineTrees {
     silo: usize,
@@ -32,7 +32,7 @@ pub struct WineTrees {
 struct Split {
     train: Columns,
     validation: Columns,
-    /// The columns that are not constant in the training rows; the booster refuses constant ones.
+    /// The columns that are not constant in the training rows. The booster rejects constant ones.
     features: Vec<usize>,
 }
 
@@ -60,7 +60,7 @@ impl WineTrees {
         Ok(Self { silo, n_silos, splits: splits.collect(), space })
     }
 
-    /// The settings at a point of the space, and the number of trees.
+    /// Returns the settings and the number of trees at a point of the space.
     fn settings(&self, point: &Point) -> Result<(BoosterSettings, usize), Failure> {
         let at = coordinates(&self.space, point)?;
         #[expect(
@@ -74,7 +74,7 @@ impl WineTrees {
         Ok((settings, n_trees))
     }
 
-    /// Mean relative reduction of the log loss, over the site's splits.
+    /// Returns the mean relative reduction of the log loss over the site's splits.
     fn saved(&self, point: &Point) -> Result<f64, Failure> {
         let (settings, n_trees) = self.settings(point)?;
         let mut total = 0.0;
@@ -89,7 +89,7 @@ impl WineTrees {
     }
 }
 
-/// Mean of −ln p of the correct labels, p = 1/(1 + exp(∓score)).
+/// Returns the mean of −ln p of the correct labels, p = 1/(1 + exp(∓score)).
 fn log_loss(scores: impl Iterator<Item = f64>, labels: &[f64]) -> f64 {
     let losses = scores
         .zip(labels)
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// The point with these hyperparameters, with a negligible penalty.
+    /// Returns the point with these hyperparameters and a negligible penalty.
     fn point(learning_rate: f64, trees: i64, max_depth: i64) -> Point {
         Point::new(vec![
             ("learning_rate".into(), Value::Float(learning_rate)),
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// −ln p by hand, for both labels; scores of ±1000 do not overflow.
+    /// −ln p by hand, for both labels. Scores of ±1000 do not overflow.
     #[test]
     fn the_log_loss_is_that_of_the_definition() {
         let p = |score: f64| 1.0 / (1.0 + (-score).exp());

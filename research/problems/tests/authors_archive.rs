@@ -1,4 +1,4 @@
-//! The weight posterior compared with the authors' stored posterior means (landmine-fts).
+//! Compares the weight posterior with the authors' stored posterior means (landmine-fts).
 //!
 //! Run by `cargo xtask test --all`, which has the published data.
 
@@ -14,7 +14,7 @@ use fedbo_testkit::published_data;
 /// The authors' noise variance σ².
 const NOISE: f64 = 1e-6;
 
-/// ‖ν − stored‖/‖stored‖ for observations paired by `pair`.
+/// Returns ‖ν − stored‖/‖stored‖ for observations paired by `pair`.
 fn error(map: &FeatureMap, form: Form, (x, y): &(Points, Vec<f64>), stored: &[f64]) -> f64 {
     let posterior = WeightPosterior::in_form(form, map, NOISE, x, y).unwrap();
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
@@ -35,9 +35,9 @@ fn mispaired(queries: &[&ArchivedPoint]) -> (Points, Vec<f64>) {
 }
 
 /// With the pairing of the authors' script, ν equals theirs to 3e-7 for 25 of the 29 fields (to
-/// 1e-8 for most: they invert Σ, which has a condition number near 1e7). With the right pairing, ν
-/// differs entirely. It also differs for fields 6 to 9, whose observations come from a later run
-/// than their messages.
+/// 1e-8 for most: they invert Σ, which has a condition number near 1e7). With the correct pairing,
+/// ν is entirely different. It also differs for fields 6 to 9, whose observations come from a later
+/// run than their messages.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn stored_posterior_means_are_reproduced() {

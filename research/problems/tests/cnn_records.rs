@@ -1,4 +1,4 @@
-//! The recorded CNN evaluations against the statements of their README.
+//! Compares the recorded CNN evaluations with the statements in their README.
 //!
 //! Run by `cargo xtask test --all`, where the published data is available.
 
@@ -19,7 +19,7 @@ fn the_records_have_the_shapes_and_the_two_designs_of_their_readme() {
         }
         assert_ne!(inputs(&data_set.initial[0]), inputs(&data_set.initial[1]));
     }
-    // MNIST is easy and CIFAR-100 is hard: the best recorded accuracies.
+    // MNIST is easy and CIFAR-100 is hard, as the best recorded accuracies show.
     let best = |index: usize| {
         let accuracies = data_sets[index].observations.iter().map(|r| r.accuracy);
         accuracies.fold(0.0, f64::max)

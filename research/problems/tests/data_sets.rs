@@ -1,5 +1,5 @@
-//! The check of data folders and the conversion of originals: against scikit-learn and scipy on
-//! small originals, against the published tables if available, and on hostile bytes.
+//! Checks of data folders and conversions of originals: against scikit-learn and scipy on small
+//! originals, against the published tables if available, and on hostile bytes.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
@@ -11,7 +11,7 @@ use fedbo_research_problems::data_sets::{
 use fedbo_research_problems::{N_FIELDS, read_fields};
 use fedbo_testkit::{made_up, published_data};
 
-/// Made by `originals/make.py`: 29 small fields with synthetic numbers, compressed by scipy.
+/// Written by `originals/make.py`: 29 small fields with synthetic numbers, compressed by scipy.
 const SMALL: &[u8] = include_bytes!("originals/small.mat");
 
 fn convert(set: &str, source: &Path) -> Result<Vec<ConvertedFile>, OriginalError> {
@@ -32,13 +32,13 @@ fn report(folder: &Path, set: &str) -> SetReport {
     check(folder).unwrap().into_iter().find(|report| report.set.name == set).unwrap()
 }
 
-/// Both halves of every field in scikit-learn's order, numbers as Python writes them.
+/// Both halves of every field are in scikit-learn's order, with numbers as Python writes them.
 #[test]
 fn fields_are_divided_as_by_scikit_learn_to_the_byte() {
     assert_eq!(convert_mat(SMALL).unwrap(), include_str!("originals/small.csv"));
 }
 
-/// A MAT-file of level 5 with two 1 × 29 cell arrays, not compressed.
+/// Returns an uncompressed level 5 MAT-file with two 1 × 29 cell arrays.
 fn mat_file(fields: &[(Vec<Vec<f64>>, Vec<u8>)]) -> Vec<u8> {
     fn element(kind: u32, data: &[u8]) -> Vec<u8> {
         let size = u32::try_from(data.len()).unwrap();
@@ -71,7 +71,7 @@ fn mat_file(fields: &[(Vec<Vec<f64>>, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// The fields of a table in the order of the original, by `mat_row`.
+/// Returns the fields of a table in the order of the original, by `mat_row`.
 fn originals(text: &str) -> Vec<(Vec<Vec<f64>>, Vec<u8>)> {
     let mut rows: Vec<(usize, usize, u8, Vec<f64>)> = Vec::new();
     for record in csv::Reader::from_reader(text.as_bytes()).records() {
@@ -92,7 +92,7 @@ fn originals(text: &str) -> Vec<(Vec<Vec<f64>>, Vec<u8>)> {
 
 /// The published table, restored to the order of its original and split again, reproduces its bytes
 /// except for `mat_row`: two locations of field 2 are equal, and the published table has them
-/// exchanged.
+/// swapped.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn the_published_landmine_table_is_made_anew() {
@@ -132,7 +132,7 @@ fn the_computed_grid_is_the_published_one() {
     }
 }
 
-/// `pima` and `spam` are not the authors' data: the folder may lack them.
+/// `pima` and `spam` are not the authors' data, so the folder can lack them.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn the_published_folder_is_complete() {
@@ -170,8 +170,8 @@ fn an_original_that_is_another_is_refused_by_name() {
     infinite[6].0[2][1] = f64::INFINITY;
     fields.pop();
     for (bytes, expected) in [
-        (b"PK".to_vec(), "no MAT-file"),
-        (vec![0; 200], "no MAT-file of level 5"),
+        (b"PK".to_vec(), "not a MAT-file"),
+        (vec![0; 200], "not a level 5 MAT-file"),
         (newer, "version 7.3"),
         (big_endian, "big-endian"),
         (SMALL[..128].to_vec(), "there is no variable feature"),
@@ -195,8 +195,8 @@ fn an_original_that_is_another_is_refused_by_name() {
     }
 }
 
-/// A truncated original, or one with any byte changed, is an error or fields: never a panic, never
-/// excessive memory.
+/// A truncated original, or one with any byte changed, gives an error or fields, but never a panic
+/// or excessive memory use.
 #[test]
 fn damaged_originals_are_errors_or_fields() {
     let plain = mat_file(&small());
@@ -234,8 +234,9 @@ fn an_original_that_inflates_without_end_is_refused() {
     assert!(message.contains("more than 16777216 bytes once inflated"), "{message}");
 }
 
-/// A workspace in the format of R's `save(..., version = 2, compress = FALSE)`, with one data
-/// frame: columns of numbers, and a factor at the end. `class` is the class of the value.
+/// Returns a workspace in the format of R's `save(..., version = 2, compress = FALSE)`. It contains
+/// one data frame with columns of numbers and a factor at the end. `class` is the class of the
+/// value.
 fn workspace(name: &str, class: &str, table: &str, (factor, levels): (&str, [&str; 2])) -> Vec<u8> {
     fn word(n: usize) -> [u8; 4] {
         u32::try_from(n).unwrap().to_be_bytes()
@@ -277,7 +278,7 @@ fn workspace(name: &str, class: &str, table: &str, (factor, levels): (&str, [&st
     );
     let names: Vec<&str> = names.into_iter().chain([factor]).collect();
     frame.extend(pair("names", &texts(&names)));
-    // The symbol `class` is the third one written: the variable's name, levels, class.
+    // The symbol `class` is the third one written, after the variable's name and levels.
     frame.extend([&[0, 0, 4, 2, 0, 0, 3, 255][..], &texts(&[class]), &END].concat());
     bytes.extend([pair(name, &frame), END.to_vec()].concat());
     bytes
@@ -286,7 +287,7 @@ fn workspace(name: &str, class: &str, table: &str, (factor, levels): (&str, [&st
 const PIMA: (&str, &str, (&str, [&str; 2])) =
     ("PimaIndiansDiabetes", "data.frame", ("diabetes", ["neg", "pos"]));
 
-/// A synthetic workspace with the names, shape and sums of the published one, and the table
+/// Returns a synthetic workspace with the names, shape and sums of the published one, and the table
 /// expected from it.
 fn made_up_pima() -> (Vec<u8>, String) {
     let (name, class, label) = PIMA;
@@ -364,13 +365,13 @@ fn another_workspace_of_r_is_refused_by_name() {
             b"a,b\n1,2\n".to_vec(),
             "in R, save(PimaIndiansDiabetes, file = \"PimaIndiansDiabetes.rda\")",
         ),
-        (Vec::new(), "no file of R's `save`"),
+        (Vec::new(), "not a file written by R's `save`"),
         (good[..good.len() / 2].to_vec(), "do not fit into the"),
         (
             workspace("Sonar", class, &table, label),
             "there is no data frame PimaIndiansDiabetes; it has Sonar",
         ),
-        (workspace(name, "list", &table, label), "PimaIndiansDiabetes is no data frame"),
+        (workspace(name, "list", &table, label), "PimaIndiansDiabetes is not a data frame"),
         (workspace(name, class, &table, ("class", label.1)), "there is no column diabetes"),
         (
             workspace(name, class, &table, ("diabetes", ["no", "yes"])),
@@ -394,8 +395,8 @@ fn another_workspace_of_r_is_refused_by_name() {
     assert!(nowhere.contains("PimaIndiansDiabetes.rda") && nowhere.contains("xz -dc"), "{nowhere}");
 }
 
-/// A truncated workspace, or one with any structural byte changed, is an error or a table: never a
-/// panic, never excessive memory.
+/// A truncated workspace, or one with any structural byte changed, gives an error or a table, but
+/// never a panic or excessive memory use.
 #[test]
 fn damaged_workspaces_of_r_are_errors_or_tables() {
     let (plain, _) = made_up_pima();
@@ -474,20 +475,19 @@ fn a_check_tells_complete_incomplete_missing_and_malformed_sets_apart() {
         fault("official-results/fts_landmine_summary.csv", "method,M\nTS,0\nFTS,many\n");
     assert_eq!(line, Some(2));
     assert!(message.contains("no column mean_best50_auc"), "{message}");
-    // A folder in the place of a file, and a missing folder.
+    // A folder instead of a file, and a missing folder.
     std::fs::create_dir_all(folder.path().join("meta-bo/meta_observations.csv")).unwrap();
     assert_eq!(state("meta-bo"), SetState::Malformed);
     assert!(check(&folder.path().join("nowhere")).is_err());
 }
 
-/// docs/data.md names every data set of the table with all its files.
 #[test]
 fn the_page_names_every_data_set() {
     let page = include_str!("../../../docs/data.md");
     for set in data_sets() {
         assert!(page.contains(&format!("### {}\n", set.name)), "no section on {}", set.name);
         for file in &set.files {
-            // The games' files are named by their pattern.
+            // The page names the games' files by a pattern.
             let name = file.path.split('/').nth(1).unwrap();
             let pattern =
                 ["game", "random_features"].into_iter().find(|start| name.starts_with(start));

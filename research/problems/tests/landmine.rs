@@ -1,4 +1,4 @@
-//! The landmine objective against scikit-learn's, and the archive against the statements of its
+//! Compares the landmine objective with scikit-learn's, and the archive with the statements in its
 //! README.
 //!
 //! Run by `cargo xtask test --all`, where the published data is available.
@@ -8,7 +8,7 @@ use fedbo_research_problems::{
 };
 use fedbo_testkit::published_data;
 
-/// All 29×8×11 points of the reference, made with scikit-learn 1.9.1, agree within 0.002.
+/// All 29×8×11 points of the reference, computed with scikit-learn 1.9.1, agree within 0.002.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn the_objective_is_scikit_learns() {
@@ -23,8 +23,8 @@ fn the_objective_is_scikit_learns() {
         let record = record.unwrap();
         let number = |column: usize| record[column].parse::<f64>().unwrap();
         let field: usize = record[0].parse().unwrap();
-        // C and gamma from x1 and x2 by the papers' definitions, not from the reference's own
-        // columns.
+        // C and gamma are computed from x1 and x2 by the papers' definitions, not read from the
+        // reference's own columns.
         let (x1, x2) = (number(1), number(2));
         let c = 1e-4 + x1 * (10.0 - 1e-4);
         let gamma = 0.01 + x2 * (10.0 - 0.01);
@@ -66,7 +66,7 @@ fn the_objective_through_its_space_is_the_same() {
     }
 }
 
-/// The tables have 29×88 points, and their best values have the mean that the README states.
+/// The tables have 29×88 points, and their best values have the mean stated in the README.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn the_grids_are_what_their_readme_says() {

@@ -1,4 +1,4 @@
-//! `fedbo-research data`: the published data sets that experiments read.
+//! `fedbo-research data`: the published data sets used by experiments.
 
 use std::path::{Path, PathBuf};
 
@@ -67,12 +67,12 @@ impl Data {
     }
 }
 
-/// Usability of a folder for an experiment.
+/// Usability of a data folder for an experiment.
 struct Prospect {
     name: &'static str,
-    /// Incomplete data sets; the experiment can run if there are none.
+    /// Incomplete data sets. The experiment can run if there are none.
     lacks: Vec<&'static str>,
-    /// Unavailable files with the authors' figures, which cannot be shown.
+    /// Missing files with the authors' figures, which cannot be shown.
     without: Vec<&'static str>,
 }
 
@@ -119,7 +119,7 @@ impl Check {
         }
         if !is(SetState::Complete) {
             console::note(
-                "no data set is complete: docs/data.md says where each comes from, and `fedbo-research data convert` makes this layout of it",
+                "no data set is complete: docs/data.md describes the source of each, and `fedbo-research data convert` converts it to this layout",
             );
             return Ok(Exit::Input);
         }
@@ -228,7 +228,7 @@ impl Convert {
         {
             let there = there.display();
             let message = format!(
-                "{there} is there already; replace it with --overwrite, or choose another folder with --out DIR"
+                "{there} already exists; replace it with --overwrite, or choose another folder with --out DIR"
             );
             return Err(BadInput(message).into());
         }

@@ -1,4 +1,5 @@
-//! The program `fedbo-research`: the experiments of the papers on which fedbo is built, and the data sets that they read.
+//! The program `fedbo-research`: the experiments of the papers on which fedbo is based, and their
+//! data sets.
 
 mod data;
 mod display;
@@ -19,7 +20,7 @@ use fedbo_research_problems::{DataError, ProblemError, ResearchProblems};
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Say less: results, warnings and errors, no progress
+    /// Show only results, warnings and errors, no progress
     #[arg(long, short, global = true, display_order = 1000)]
     quiet: bool,
 }
@@ -30,9 +31,9 @@ enum Command {
     Run(run::Run),
     #[command(subcommand)]
     Data(data::Data),
-    /// Run a command of `fedbo`, with the problems of the papers for files that name them
+    /// Run a `fedbo` command; its files can also name the problems of the papers
     ///
-    /// For instance `fedbo-research fedbo run research/examples/wine.toml`.
+    /// Example: `fedbo-research fedbo run research/examples/wine.toml`.
     #[command(disable_help_flag = true)]
     Fedbo {
         /// The command with its arguments

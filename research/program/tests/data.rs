@@ -1,8 +1,9 @@
-//! A data folder made from an original, checked, and kept from being overwritten by accident.
+//! Making a data folder from an original, checking it, and refusing to overwrite it by accident.
 
 use crate::sandbox::{Sandbox, json};
 
-/// 29 small fields with made-up numbers, by scipy (research/problems/tests/originals/make.py).
+/// 29 small fields with made-up numbers, written by scipy
+/// (research/problems/tests/originals/make.py).
 const ORIGINAL: &[u8] = include_bytes!("../../problems/tests/originals/small.mat");
 const TABLE: &str = include_str!("../../problems/tests/originals/small.csv");
 
@@ -18,16 +19,16 @@ fn a_folder_is_made_checked_and_not_overwritten() {
     let table = sandbox.path("made/landmine/landmine.csv");
     assert_eq!(std::fs::read_to_string(&table).unwrap(), TABLE);
 
-    // The clone of a repository works like the file; existing files remain.
+    // The clone of a repository works like the file. Existing files are kept.
     std::fs::write(&table, "mine").unwrap();
     let again = ["data", "convert", "landmine", ".", "--out", "made"];
-    sandbox.run(&again).expect(2, &["made/landmine/landmine.csv is there already", "--overwrite"]);
+    sandbox.run(&again).expect(2, &["made/landmine/landmine.csv already exists", "--overwrite"]);
     assert_eq!(std::fs::read_to_string(&table).unwrap(), "mine");
     let ran = sandbox.run(&[&again[..], &["--overwrite", "--json"]].concat());
     assert_eq!(json(ran.expect(0, &[]))["files"][0], "made/landmine/landmine.csv");
     assert_eq!(std::fs::read_to_string(&table).unwrap(), TABLE);
     let entries = std::fs::read_dir(sandbox.path("made/landmine")).unwrap().count();
-    assert_eq!(entries, 1, "nothing is left aside");
+    assert_eq!(entries, 1, "no temporary file is left");
 
     let ran = sandbox.run(&["data", "check", "made", "--json"]);
     let found = json(ran.expect(0, &[]));
@@ -45,7 +46,8 @@ fn a_folder_is_made_checked_and_not_overwritten() {
     let figures = "official-results/dpftsde_privacy_utility_from_figure.csv";
     assert_eq!(of("experiments", "dp-landmine")["without_figures"], serde_json::json!([figures]));
 
-    // A malformed file is reported with its line, and gives code 2 even if others are complete.
+    // A malformed file is reported with its line, and the exit code is 2 even if other data sets
+    // are complete.
     let broken = TABLE.replacen("0,train,", "0,trial,", 1);
     let line = broken.lines().position(|line| line.starts_with("0,trial,")).unwrap() + 1;
     std::fs::write(&table, &broken).unwrap();

@@ -1,6 +1,6 @@
 //! Mistakes of a new user as transcripts: tests/mistakes/*.trycmd.
 //!
-//! `TRYCMD=overwrite cargo test -p fedbo-research --test program mistakes` records the answers.
+//! `TRYCMD=overwrite cargo test -p fedbo-research --test program mistakes` records the output.
 
 #[test]
 fn mistakes() {

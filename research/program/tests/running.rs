@@ -1,4 +1,4 @@
-//! Experiments and commands of `fedbo` with the problems of the papers.
+//! Experiments, and `fedbo` commands with the problems of the papers.
 
 use crate::sandbox::{Sandbox, json};
 

@@ -1,4 +1,4 @@
-//! The program in a folder of its own.
+//! Runs the program in a temporary folder.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -38,7 +38,7 @@ impl Sandbox {
 }
 
 impl Ran {
-    /// Checks the exit code, and that standard error contains these parts.
+    /// Checks the exit code, and that standard error contains all given parts.
     pub(crate) fn expect(&self, code: i32, parts: &[&str]) -> &Self {
         assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
         for part in parts {

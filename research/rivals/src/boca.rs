@@ -1,4 +1,4 @@
-//! BOCA: chooses a query and its number of training epochs.
+//! BOCA: chooses a query and the number of its training epochs.
 
 use fedbo_gp::{Family, Kernel};
 use fedbo_optim::Points;
@@ -12,8 +12,8 @@ use fedbo_strategies::{
     Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate, SurrogateSettings,
 };
 
-/// Bayesian optimization with continuous approximations (Kandasamy et al. 2017, Algorithm 1), with
-/// the share z = n/N of a complete training in `[0, 1]` as the fidelity and its cost λ(z) = z:
+/// Bayesian optimization with continuous approximations (Kandasamy et al. 2017, Algorithm 1). The
+/// fidelity is the share z = n/N of a complete training in `[0, 1]`, with the cost λ(z) = z:
 ///
 /// x_t = argmax_x μ_{t−1}([x, 1]) + β_t σ_{t−1}([x, 1]),
 /// z_t = the cheapest z with σ_{t−1}([x_t, z]) > γ(z) and ξ(z) > max ξ / β_t; 1 if there is none
@@ -23,17 +23,17 @@ use fedbo_strategies::{
 ///
 /// with a² the signal variance (the paper's κ_0), φ the part of the kernel over z, and β_t the
 /// factor of the standard deviation (the paper's β_t^{1/2}). ξ is the *information gap*: the
-/// information about z = 1 that z does not give. So a number of epochs is chosen if x_t is still
-/// uncertain there, compared with how little it tells about the end, and if it is not so close to
-/// the end that it saves nothing. The number of epochs is chosen before training starts: only the
-/// last value of the curve enters the model.
+/// information about z = 1 that z does not provide. A number of epochs is chosen if x_t is still
+/// uncertain there, relative to how little that epoch reveals about the end, and if it is not so
+/// close to the end that it saves nothing. The number of epochs is chosen before training starts:
+/// only the last value of the curve enters the model.
 ///
-/// x_t, γ and the first condition on z_t are as in the paper and in the code that its authors
-/// published later (with a power of 1/2 in place of q, and further factors in γ). The second
-/// condition is in the paper but not in that code, where z_t has an upper bound instead.
-/// Deviations: the paper's experiments adapt γ when one fidelity is chosen too often, which we
-/// leave out; β_t and the schedule of hyperparameter fits are as in [`fedbo_strategies::GpUcb`]; z
-/// runs over the epochs 1, …, N. A power transform of outputs, if the surrogate has one, is the
+/// x_t, γ and the first condition on z_t follow the paper and the code that its authors published
+/// later (which has a power of 1/2 instead of q, and further factors in γ). The second condition is
+/// in the paper but not in that code, where z_t has an upper bound instead. Deviations: the paper's
+/// experiments adapt γ when one fidelity is chosen too often, which this implementation omits; β_t
+/// and the schedule of hyperparameter fits are as in [`fedbo_strategies::GpUcb`]; z takes the
+/// values of the epochs 1, …, N. A power transform of the outputs, if the surrogate has one, is the
 /// same at all z, so "uncertain" refers to its units.
 #[derive(Clone, Debug)]
 pub struct Boca {
@@ -41,9 +41,11 @@ pub struct Boca {
 }
 
 impl Boca {
-    /// Defaults for one party's study of trainings of N epochs: those of
-    /// [`EpochGpUcbSettings::for_study`] with the squared-exponential kernel, for which the paper
-    /// derives q, and only the last value of each training.
+    /// Defaults for one party's study with trainings of N epochs.
+    ///
+    /// They are those of [`EpochGpUcbSettings::for_study`] with two differences: the kernel is
+    /// squared exponential, for which the paper derives q, and the model uses only the last value
+    /// of each training.
     ///
     /// # Panics
     /// If N is 0.
@@ -55,8 +57,8 @@ impl Boca {
         settings
     }
 
-    /// The same surrogate with the squared-exponential kernel, and the same length scales and
-    /// signal variance.
+    /// Returns the same surrogate with a squared-exponential kernel. Length scales and signal
+    /// variance are kept.
     pub fn squared_exponential(mut surrogate: SurrogateSettings) -> SurrogateSettings {
         match &mut surrogate.hyperparameters {
             HyperparameterPolicy::Fixed(given)
@@ -73,9 +75,10 @@ impl Boca {
         surrogate
     }
 
-    /// Creates a strategy without observations; `seed` is for hyperparameter fits. The model's
-    /// coordinate of an epoch is always n/N, regardless of `settings`. If `settings` have extra
-    /// epochs, their values enter the model as well, in contrast to the paper.
+    /// Creates a strategy without observations. `seed` is used for hyperparameter fits.
+    ///
+    /// The model's coordinate of an epoch is always n/N, regardless of `settings`. If `settings`
+    /// have extra epochs, their values enter the model as well, in contrast to the paper.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -103,9 +106,10 @@ impl Boca {
         self.model.n_epochs()
     }
 
-    /// Proposes a query and its number of training epochs. Reads state only; `pending` (p×d) are
-    /// the coordinates of running trials, which affect the choice of the query as in
-    /// [`EpochGpUcb`], but not that of the epochs.
+    /// Proposes a query and its number of training epochs. Does not change the state.
+    ///
+    /// `pending` (p×d) contains the coordinates of running trials. They affect the choice of the
+    /// query as in [`EpochGpUcb`], but not the number of epochs.
     ///
     /// # Errors
     /// As [`fedbo_strategies::Strategy::ask`].
@@ -123,7 +127,7 @@ impl Boca {
     /// Adds completed trials, in any order.
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned; then nothing is added.
+    /// If the surrogate cannot be conditioned; no trial is added in that case.
     pub fn tell(&mut self, observed: &[TrainedObservation]) -> Result<(), StrategyError> {
         self.model.tell(observed)
     }
@@ -174,7 +178,7 @@ mod tests {
 
     const N: usize = 20;
 
-    /// A model with given hyperparameters on one parameter, with raw outputs.
+    /// Creates a model with given hyperparameters on one parameter, with raw outputs.
     fn fixed(lengthscale: f64, lengthscale_z: f64, beta: f64) -> Boca {
         let spec = ParameterSpec::float(0.0, 1.0);
         let space = Space::from_specs([("x", &spec)]).unwrap();
@@ -199,8 +203,8 @@ mod tests {
         }
     }
 
-    /// The formulas by hand, with the posterior variance from solving k = K α over all observations
-    /// by Gaussian elimination.
+    /// The formulas by hand. The posterior variance is computed by solving k = K α over all
+    /// observations with Gaussian elimination.
     fn by_hand(seen: &[(f64, usize)], x: f64, lengthscales: [f64; 2], beta: f64) -> usize {
         let z = |n: usize| f64::from(u32::try_from(n).unwrap()) / 20.0;
         let kernel = |a: (f64, f64), b: (f64, f64)| {
@@ -231,8 +235,7 @@ mod tests {
         N
     }
 
-    /// For random observations and many x the number of epochs follows the formulas; several
-    /// numbers occur.
+    /// Checks random observations and many x, with several numbers of epochs among the results.
     #[test]
     fn epochs_are_those_of_the_formulas() {
         let mut stream = test_stream(60);
@@ -262,8 +265,8 @@ mod tests {
         assert!(found.len() >= 6 && found.contains(&N), "{found:?}");
     }
 
-    /// Without observations, the first epoch is cheapest and uncertain. If all but the end is known
-    /// at x, the end is chosen, because low epochs give no information.
+    /// Without observations, the first epoch is the cheapest and uncertain. If everything but the
+    /// end is known at x, the end is chosen, because low epochs give no further information.
     #[test]
     fn cheap_epochs_come_first_and_the_end_last() {
         let mut boca = fixed(0.3, 0.6, 2.0);
@@ -274,8 +277,7 @@ mod tests {
         assert_eq!(boca.epochs_at(&[0.5], 2.0), N);
     }
 
-    /// Finds the best x of curves that rise to 1 − (x − 0.7)², and requests trainings of a few
-    /// epochs first.
+    /// The curves rise to 1 − (x − 0.7)². The first trainings requested have only a few epochs.
     #[test]
     fn a_known_optimum_is_found_with_fewer_epochs() {
         let spec = ParameterSpec::float(0.0, 1.0);

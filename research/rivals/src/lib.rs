@@ -1,7 +1,8 @@
-//! Rivals: published algorithms for comparison in experiments, which no user file can name.
+//! Rivals: published algorithms that serve as comparisons in experiments. User files cannot select
+//! them.
 //!
 //! - [`Mtbo`] and [`PemBo`] learn from earlier tasks.
-//! - [`Boca`] and [`CurvePredictionRule`] save epochs of trainings.
+//! - [`Boca`] and [`CurvePredictionRule`] save training epochs.
 
 mod boca;
 mod curve_prediction;

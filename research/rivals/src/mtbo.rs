@@ -1,4 +1,5 @@
-//! Multi-task Bayesian optimization (Swersky et al. 2013): all tasks under one Gaussian process.
+//! Multi-task Bayesian optimization (Swersky et al. 2013): a single Gaussian process over all
+//! tasks.
 
 use fedbo_gp::{Family, MultiTaskHyperparameters, MultiTaskPosterior, TaskObservations};
 use fedbo_optim::{Function, LbfgsbOptions, Points};
@@ -13,19 +14,19 @@ use fedbo_strategies::{
 /// Settings of an [`Mtbo`] strategy.
 #[derive(Clone, Debug)]
 pub struct MtboSettings {
-    /// Covariance between inputs.
+    /// Kernel family over inputs.
     pub family: Family,
-    /// Schedule of hyperparameter fits, by the number of the target's observations.
+    /// Schedule of hyperparameter fits, by the target's observation count.
     pub refit: Refit,
     /// Maximizer of the acquisition function.
     pub maximizer: Maximizer,
-    /// Treatment of repeated points.
+    /// Handling of repeated points.
     pub repeats: Repeats,
 }
 
 impl MtboSettings {
-    /// Matérn-5/2, fitted before every query at first, then whenever the number of observations has
-    /// grown by a tenth.
+    /// Returns the default settings: a Matérn-5/2 kernel, fitted before every query at first, and
+    /// then whenever the number of observations has grown by a tenth.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -39,23 +40,25 @@ impl MtboSettings {
     }
 }
 
-/// Expected improvement of the target under a Gaussian process over all tasks. This baseline's cost
-/// grows with the cube of the number of all observations: O((n + Σ N_i)³) per fit and O((n + Σ
-/// N_i)²) per evaluation.
+/// Expected improvement of the target under a Gaussian process over all tasks.
+///
+/// The cost of this baseline is cubic in the total number of observations: O((n + Σ N_i)³) per fit
+/// and O((n + Σ N_i)²) per evaluation.
 ///
 /// Outputs are standardized together. Running trials count as observations of their posterior mean.
-/// One difference from the paper: hyperparameters are the posterior's mode, where the paper
-/// averages the acquisition over slice samples.
+/// In contrast to the paper, which averages the acquisition over slice samples of the
+/// hyperparameters, this implementation uses the mode of their posterior.
 #[derive(Clone, Debug)]
 pub struct Mtbo {
-    /// Bookkeeping of trials, and start points for the search; its own surrogate proposes nothing.
+    /// Keeps track of trials and supplies start points for the search. Its own surrogate proposes
+    /// nothing.
     proposer: Proposer,
     settings: MtboSettings,
     names: Vec<String>,
-    /// Shift and scale of outputs.
+    /// Shift and scale of the outputs.
     scale: fedbo_gp::Standardizer,
     posterior: MultiTaskPosterior,
-    /// Number of the target's observations at the last fit.
+    /// Number of target observations at the last fit.
     last_fit: usize,
 }
 
@@ -109,7 +112,8 @@ impl Mtbo {
         })
     }
 
-    /// The observations of meta-tasks and target, and further ones of the target.
+    /// Returns the observations of the meta-tasks and the target, plus additional ones of the
+    /// target.
     fn observations(&self, more: &Points, outputs: &[f64]) -> TaskObservations {
         let mut observations = self.posterior.observations().clone();
         for (x, y) in more.rows().zip(outputs) {
@@ -121,7 +125,7 @@ impl Mtbo {
     }
 }
 
-/// Options with few steps: fits start at the hyperparameters of the last one.
+/// Returns options with few steps, because a fit starts at the hyperparameters of the previous one.
 fn fit_options() -> LbfgsbOptions {
     LbfgsbOptions { max_iterations: 50, gradient_tolerance: 1e-3, value_tolerance: 1e-6 }
 }
@@ -163,8 +167,8 @@ impl Strategy for Mtbo {
         None
     }
 
-    /// Weights are |correlations| with the target, divided by their sum. The share is 1, because
-    /// the acquisition has no parts here.
+    /// Weights are the absolute correlations with the target, divided by their sum. The share is 1,
+    /// because the acquisition function here has no separate parts.
     fn transfer(&self) -> Option<Transfer> {
         let correlations = 1..=self.names.len();
         let correlations: Vec<f64> =
@@ -216,7 +220,7 @@ struct Improvement<'a> {
     incumbent: f64,
 }
 
-/// A variance below this is rounding error.
+/// Variances below this value are rounding error.
 const LEAST_VARIANCE: f64 = 1e-14;
 
 impl Function for Improvement<'_> {

@@ -1,4 +1,4 @@
-//! Point-estimate meta-BO (Wang, Kim & Kaelbling 2018): the prior itself is estimated from earlier tasks.
+//! Point-estimate meta-BO (Wang, Kim & Kaelbling 2018): the prior is estimated from earlier tasks.
 
 use fedbo_gp::linalg::{PackedLower, SpdFactor};
 use fedbo_optim::{Points, best};
@@ -6,36 +6,36 @@ use fedbo_streams::Stream;
 
 use fedbo_strategies::{Observation, Proposal, Source, Strategy, StrategyError};
 
-/// GP-UCB under a prior that is estimated without a kernel, on a finite domain. Every point of the
-/// domain was observed in every meta-task.
+/// GP-UCB on a finite domain, under a prior that is estimated without a kernel. Every meta-task
+/// must contain observations of every point of the domain.
 ///
 /// μ̂ = mean of the N tasks' outputs,   K̂ = their sample covariance (divided by N − 1)
 /// μ̂_t(x) = μ̂(x) + k̂(x)ᵀ K̂⁻¹ (y − μ̂),   k̂_t(x) = (N − 1)/(N − t − 1) (k̂(x, x) − k̂(x)ᵀ K̂⁻¹ k̂(x))
 /// x_{t+1} = argmax μ̂_t(x) + ζ √k̂_t(x)
 ///
-/// ζ is a constant here, where the paper's theorem has a factor for its bound. The noise is part of
-/// K̂, as in the paper. The number t of observations must be below N − 1: otherwise the estimate
-/// has no inverse, and no query is proposed.
+/// ζ is a constant here; the paper's theorem uses a factor from its bound. The noise is part of K̂,
+/// as in the paper. The number t of observations must be below N − 1: otherwise the estimate is not
+/// invertible, and no query is proposed.
 #[derive(Clone, Debug)]
 pub struct PemBo {
     domain: Points,
     n_tasks: usize,
     mean: Vec<f64>,
-    /// K̂, row by row.
+    /// K̂ in row-major order.
     covariance: Vec<f64>,
     ucb_multiplier: f64,
-    /// Indices of observed points without repetition, and their outputs.
+    /// Indices of observed points without repetitions, and their outputs.
     observed: Vec<(usize, f64)>,
     failed: Vec<usize>,
 }
 
 impl PemBo {
-    /// Estimates the prior from `outputs`: one row per meta-task, one number per point of the
-    /// domain.
+    /// Estimates the prior from `outputs`, with one row per meta-task and one number per point of
+    /// the domain.
     ///
     /// # Errors
-    /// If there are fewer than 3 tasks, an output is missing or not finite, or the multiplier is not a finite number of at
-    /// least 0.
+    /// If there are fewer than 3 tasks, an output is missing or not finite, or the multiplier is
+    /// not a finite number of at least 0.
     pub fn new(
         domain: Points,
         outputs: &[Vec<f64>],
@@ -82,7 +82,7 @@ impl PemBo {
         self.covariance[x * self.mean.len() + z]
     }
 
-    /// μ̂_t and k̂_t at every point.
+    /// Computes μ̂_t and k̂_t at every point.
     ///
     /// # Errors
     /// If there are too many observations for the number of tasks, or K̂ cannot be factorized.
@@ -119,7 +119,7 @@ impl PemBo {
 }
 
 impl Strategy for PemBo {
-    /// Never proposes a point twice, because K̂ would then have no inverse.
+    /// Never proposes a point twice, because K̂ would then be singular.
     fn ask(&self, pending: &Points, _: &mut Stream) -> Result<Proposal, StrategyError> {
         let (means, variances) = self.posterior()?;
         let mut values: Vec<f64> = means
@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// 40 draws of f(x) = a + b x on 7 points, a, b ~ N(0, 1), and noise so that K̂ has full rank.
+    /// 40 draws of f(x) = a + b x at 7 points, a, b ~ N(0, 1), with noise so that K̂ has full rank.
     fn tasks() -> (Points, Vec<Vec<f64>>) {
         let domain = uniform_points(7, 1, &mut test_stream(1));
         let mut stream = test_stream(2);
@@ -184,7 +184,7 @@ mod tests {
         (domain, rows)
     }
 
-    /// The formulas, with sums over tasks written out and solved by Gaussian elimination.
+    /// Computes the formulas with explicit sums over tasks and Gaussian elimination.
     #[test]
     fn the_posterior_is_that_of_the_estimated_prior() {
         let (domain, rows) = tasks();

@@ -1,10 +1,11 @@
-//! Failpoints: named places at which a test kills the process, as a power failure would.
+//! Failpoints: named points in the code at which a test kills the process, as a power failure
+//! would.
 //!
-//! A failpoint is a call of [`pass`], which does nothing without the feature `enabled`. With the
+//! A failpoint is a call to [`pass`], which is a no-op without the feature `enabled`. With the
 //! feature, the process kills itself with SIGKILL at the failpoint in `FEDBO_DIE_AT`: `NAME` for
 //! the first pass, or `NAME:n` for the n-th. [`PLACES`] lists all failpoints.
 
-/// All failpoints of the program, in the order in which a federation passes them.
+/// All failpoints of the program, in order of occurrence in a federation.
 pub const PLACES: [&str; 48] = [
     // Start of a coordinator's study.
     "coordinator: a study is stored",
@@ -77,8 +78,8 @@ pub fn pass(place: &'static str) {
     debug_assert!(PLACES.contains(&place), "{place:?} is not listed");
     let death = DEATH.get_or_init(|| {
         let text = std::env::var("FEDBO_DIE_AT").ok()?;
-        // A name contains a colon followed by a space, so only a number after the last colon is a
-        // count.
+        // A name may contain a colon followed by a space, so only a number after the last colon is
+        // a count.
         match text.rsplit_once(':') {
             Some((name, count)) if count.parse::<u64>().is_ok() => {
                 Some((name.to_owned(), count.parse().unwrap_or(1)))

@@ -1,5 +1,5 @@
-//! Writes the initial inputs of all targets: `cargo run -p fedbo-fuzzing --example seeds -- FOLDER`
-//! fills `FOLDER/TARGET`.
+//! Writes the seed inputs of all targets: `cargo run -p fedbo-fuzzing --example seeds -- FOLDER`
+//! writes them to `FOLDER/TARGET`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use fedbo_fuzzing::TARGETS;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from);
-    let folder = folder.ok_or("say in which folder the inputs are to be written")?;
+    let folder = folder.ok_or("usage: seeds FOLDER")?;
     for target in TARGETS {
         let own = folder.join(target.name);
         std::fs::create_dir_all(&own)?;

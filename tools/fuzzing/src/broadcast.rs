@@ -16,8 +16,8 @@ use crate::input_reader::Pieces;
 use crate::keys::{coordinator, signed_handout};
 use crate::ledger::event;
 
-/// The first byte selects the decoder: a handout as is; a handout with a valid signature, so that
-/// the fuzzer reaches the code behind the signature check; a release; or a release that starts like
+/// The first byte selects the decoder: a raw handout; a handout with a valid signature, which lets
+/// the fuzzer reach the code behind the signature check; a release; or a release that starts like
 /// one of a known mechanism.
 pub fn broadcast(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
@@ -68,7 +68,7 @@ fn handout(limits: Limits, bytes: &[u8]) {
     assert!(format!("{handout:?}").len() < 400 + 120 * bytes.len());
 }
 
-/// Parses the bytes as all types of releases: of both mechanisms, secure and simulated.
+/// Parses the bytes as each type of release: both mechanisms, secure and simulated.
 fn release(bytes: &[u8]) {
     lattice::<Secure>(bytes);
     lattice::<Simulated>(bytes);
@@ -89,7 +89,7 @@ fn usable<K: Kind>(release: &Release<K>, bytes: &[u8]) {
         release.sums().len() as u64,
         u64::from(release.n_sums()) * u64::from(release.n_features())
     );
-    // INV-21: agents compute with finite values only.
+    // INV-21: agents compute only with finite values.
     assert!(release.spacing().is_finite() && release.spacing() > 0.0);
     for region in 0..release.n_sums() {
         assert!(release.values(region).iter().all(|value| value.is_finite()));
@@ -146,7 +146,7 @@ fn mechanism() -> &'static Mechanism {
     })
 }
 
-/// A valid release of each shape.
+/// A valid release of each kind.
 fn good_releases() -> &'static [Vec<u8>] {
     static RELEASES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     RELEASES.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! `checkpoint`: texts that a stopped process leaves for the next one. The target `database` covers
-//! databases.
+//! `checkpoint`: text files that a stopped process leaves for the next one. The target `database`
+//! covers databases.
 
 use std::fmt::Debug;
 use std::path::Path;

@@ -22,7 +22,7 @@ use crate::input_reader::{Pieces, text};
 use crate::keys::coordinator;
 use crate::scratch;
 
-/// The first byte selects the decoder: a file of one of four kinds, or a text of the command line.
+/// The first byte selects the decoder: one of four kinds of files, or a command-line argument.
 pub fn cli(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 10 {
@@ -103,14 +103,14 @@ fn address(text: &str) {
     };
     let shown = address.to_string();
     let relative = address.relative_to(Path::new("/data"));
-    // A text with a password differs: the password is masked, and the mask is refused.
+    // Texts with a password differ: the password is masked, and parsing the mask fails.
     if shown == text {
         assert_eq!(shown.parse::<Address>().as_ref(), Ok(&address));
     }
     assert_eq!(relative.relative_to(Path::new("/other")), relative);
 }
 
-/// Checks that no text of an address, accepted or refused, contains its password.
+/// Checks that neither an accepted address nor an error about it reveals its password.
 fn password(mut pieces: Pieces<'_>) {
     const SECRET: &str = "hunter2-hunter2";
     let [before, after, rest] = std::array::from_fn(|_| text(pieces.line()));
@@ -151,7 +151,7 @@ fn json_point(bytes: &[u8]) {
     }
 }
 
-/// INV-21: a normalized point lies in the space and survives every round trip.
+/// INV-21: a normalized point is in the space and survives a round trip.
 fn normalized(point: &Point) {
     let point = match space().normalize(point) {
         Ok(point) => point,
@@ -165,7 +165,7 @@ fn normalized(point: &Point) {
     assert_eq!(serde_json::from_str(&written).ok(), Some(point));
 }
 
-/// A space with parameters of each kind.
+/// A space with parameters of every kind.
 fn space() -> &'static Space {
     static SPACE: OnceLock<Space> = OnceLock::new();
     SPACE.get_or_init(|| {

@@ -22,7 +22,7 @@ use fedbo_wire::{
 use crate::keys::coordinator;
 use crate::scratch;
 
-/// The lengthscale is fixed instead of fitted, as a target runs the agents of these studies many
+/// The lengthscale is fixed instead of fitted, since a target runs the agents of these studies many
 /// times.
 const TAIL: &str = "\
 [surrogate]
@@ -68,8 +68,8 @@ pub(crate) fn studies() -> &'static [Frozen; 2] {
 }
 
 impl Frozen {
-    /// Returns the handout at the beginning of a round, from 1 on, for an agent that has received
-    /// all earlier handouts.
+    /// Returns the handout at the beginning of a round, from 1, for an agent that has received all
+    /// earlier handouts.
     pub(crate) fn handout(&self, round: u64) -> Vec<u8> {
         let entries = self.entries();
         let known = usize::try_from(round).unwrap_or(usize::MAX).min(entries.len());
@@ -98,7 +98,7 @@ impl Frozen {
         handout.to_bytes(coordinator())
     }
 
-    /// Returns the head of the ledger at the beginning of a round; empty if messages are relayed.
+    /// Returns the ledger's head at the beginning of a round; empty if messages are relayed.
     fn head_after(&self, round: u64) -> String {
         if matches!(self.federation.collaboration, Collaboration::Relayed(_)) {
             return String::new();
@@ -146,19 +146,18 @@ impl Frozen {
     }
 }
 
-/// Offset of the byte that encodes the kind of a release, and the value of this byte for a secure
-/// one.
+/// Offset of the byte that encodes the kind of a release, and its value for a secure release.
 const KIND: usize = 8;
 const SECURE: u8 = 1;
 
-/// A coordinator that accepts everything and returns the next handout if its round has begun.
+/// A coordinator that accepts everything and returns the next handout once its round has started.
 pub(crate) struct FakeCoordinator<'a> {
     pub(crate) study: &'a Frozen,
-    /// Number of rounds that have begun.
+    /// Number of rounds that have started.
     pub(crate) n_rounds: u64,
 }
 
-/// Secret of every enrolment token.
+/// Secret of all enrolment tokens.
 pub(crate) const SECRET: [u8; 20] = [5; 20];
 
 impl Link for FakeCoordinator<'_> {
@@ -209,7 +208,7 @@ impl Link for FakeCoordinator<'_> {
         Ok(StudyStatus {
             study: self.study.federation.name.clone(),
             state: StudyState::Running,
-            // No round counts as over for an agent that has to catch up.
+            // Report no round as over, since the agent has to catch up.
             round: 0,
             rounds: self.study.federation.rounds,
             collects: true,
@@ -226,7 +225,7 @@ impl Link for FakeCoordinator<'_> {
     }
 }
 
-/// A clock that advances only while a caller sleeps.
+/// A clock that advances only when a caller sleeps.
 #[derive(Default)]
 pub(crate) struct Waited(Cell<u64>);
 
@@ -254,7 +253,7 @@ pub(crate) struct NullObserver;
 
 impl Observer for NullObserver {}
 
-/// Objective f(x) = x, which returns immediately.
+/// The objective f(x) = x, which returns immediately.
 struct Slope;
 
 impl Objective for Slope {

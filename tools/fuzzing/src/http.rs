@@ -1,4 +1,4 @@
-//! `http`: fedbo's own parsing of requests and answers. The target `service` covers the framework
+//! `http`: fedbo's own parsing of requests and responses. The target `service` covers the framework
 //! and the service.
 
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use crate::input_reader::{Pieces, text};
 use crate::keys::{agent, coordinator};
 
 /// The first byte selects the decoder: signature headers and their request; a request with a valid
-/// signature; or a JSON body of a request or an answer.
+/// signature; or a JSON body of a request or a response.
 pub fn http(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 11 {
@@ -47,7 +47,7 @@ fn headers(mut pieces: Pieces<'_>) {
     );
     match read {
         Ok(read) => {
-            // Each header has only one valid form.
+            // Each header has only one valid encoding.
             assert_eq!(read.key.to_string(), key);
             assert_eq!(read.stamp.time_ms.to_string(), time);
             assert_eq!(read.stamp.counter.to_string(), counter);
@@ -61,7 +61,7 @@ fn headers(mut pieces: Pieces<'_>) {
     }
 }
 
-/// Checks that a valid signature is accepted and that it does not fit any other request.
+/// Checks that a valid signature is accepted, and that it is rejected for any other request.
 fn signed(mut pieces: Pieces<'_>) {
     let stamp = Stamp { time_ms: pieces.u64(), counter: pieces.u64() & COUNTER_MAX };
     let (method, target) = (text(pieces.line()), text(pieces.line()));
@@ -91,8 +91,8 @@ fn check_time(signature: &RequestSignature, rest: &[u8]) {
     }
 }
 
-/// Checks that a request is written as it was read. A fuzzer cannot sign for any token except that
-/// of the seeds, so all other requests must be refused.
+/// Checks that a request is written as it was read. A fuzzer can sign only with the tokens of the
+/// seeds, so all other requests must be refused.
 fn enrolment(bytes: &[u8]) {
     match serde_json::from_slice::<EnrolRequest>(bytes) {
         Ok(request) => {
@@ -119,7 +119,7 @@ fn rotation(bytes: &[u8]) {
         return;
     };
     assert_eq!(serde_json::from_slice(&json(&request)).ok(), Some(request.clone()));
-    // A fuzzer has no key to sign with, so every request is refused.
+    // A fuzzer has no signing key, so every request is refused.
     assert!(request.verify("study", 1, &agent().public()).is_err());
 }
 
@@ -141,7 +141,7 @@ fn state(text: &str) {
     }
 }
 
-/// Valid requests and answers.
+/// Valid requests and responses.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let (method, target, body) = ("GET", "/v1/studies/labs/handouts?after=3&wait=5", "");
     let signature = sign_request(

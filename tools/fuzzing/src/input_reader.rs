@@ -1,4 +1,4 @@
-//! Splits an input: libFuzzer provides bytes, a target needs several values.
+//! Splits an input into values: libFuzzer provides bytes, and a target needs several values.
 
 /// Remaining bytes of an input. At the end of the input, numbers are 0 and slices are empty.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ impl<'a> Pieces<'a> {
         byte
     }
 
-    /// Returns a number below `n`; `n` must be above 0.
+    /// Returns a number below `n`, which must be above 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::from(u16::from_le_bytes(self.take())) % n
     }
@@ -35,7 +35,7 @@ impl<'a> Pieces<'a> {
         bytes
     }
 
-    /// Returns a slice with its length in the next byte; shorter if fewer bytes are left.
+    /// Returns a slice of the length in the next byte; shorter if fewer bytes are left.
     pub(crate) fn piece(&mut self) -> &'a [u8] {
         let n = usize::from(self.byte());
         let (first, rest) = self.0.split_at(self.0.len().min(n));

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use fedbo_wire::SigningKey;
 
-/// The coordinator's key, with which a target signs in its place.
+/// The coordinator's key, with which targets sign in its place.
 pub(crate) fn coordinator() -> &'static SigningKey {
     static KEY: OnceLock<SigningKey> = OnceLock::new();
     KEY.get_or_init(|| SigningKey::from_seed([7; 32]))
@@ -16,7 +16,7 @@ pub(crate) fn agent() -> &'static SigningKey {
     KEY.get_or_init(|| SigningKey::from_seed([8; 32]))
 }
 
-/// Appends the coordinator's signature to any bytes, as in a handout.
+/// Appends the coordinator's signature to arbitrary bytes, as in a handout.
 pub(crate) fn signed_handout(unsigned: &[u8]) -> Vec<u8> {
     let signature = coordinator().sign("fedbo handout, version 1", &[unsigned]);
     [unsigned, &signature.0].concat()

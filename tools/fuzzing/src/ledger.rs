@@ -1,5 +1,5 @@
-//! `ledger`: privacy events and heads in the format of ledgers and statements. `ledger_file` covers
-//! complete files.
+//! `ledger`: privacy events and heads in the format of ledgers and statements. The target
+//! `ledger_file` covers complete files.
 
 use fedbo_ledger::{Head, event_from_bytes, event_to_bytes};
 use fedbo_wire::{CharterParts, LedgerEntry, LedgerHead};
@@ -33,7 +33,7 @@ fn head(text: &str) {
     }
 }
 
-/// Checks that the head computed by agents, in `wire`, is equal to the head computed by the ledger.
+/// Checks that the head computed by agents, in `wire`, equals the head computed by the ledger.
 fn chain(mut pieces: Pieces<'_>) {
     let (seq, hash) = (pieces.u64(), pieces.take());
     let (mut own, mut wire) = (Head { seq, hash }, LedgerHead { seq, hash });
@@ -61,7 +61,7 @@ fn chain(mut pieces: Pieces<'_>) {
     assert_eq!(LedgerHead::of_charter(&charter).seq, 0);
 }
 
-/// Events of every kind, heads, chains.
+/// Events of every kind, heads, and chains.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let poisson = [&[1, 0][..], &0.25_f64.to_le_bytes()].concat();
     let fixed = [&[1, 1][..], &3_u32.to_le_bytes(), &9_u32.to_le_bytes()].concat();

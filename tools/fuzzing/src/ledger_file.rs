@@ -17,9 +17,8 @@ use crate::sqlite_file::{change_cells, damage, put};
 
 const NAME: &str = "ledger.db";
 
-/// The first byte selects the change of a small ledger: of bytes, of cells, or additional entries
-/// without a charge but with valid hashes. The ledger is then verified, read, and opened for
-/// writing.
+/// The first byte selects the change to a small ledger: bytes, cells, or additional entries that
+/// have valid hashes but no charge. The ledger is then verified, read, and opened for writing.
 pub fn ledger_file(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 3 {
@@ -42,7 +41,7 @@ fn damaged(mut pieces: Pieces<'_>) {
         }
     }
     judge(&put(NAME, &file, &log), Some(&base.heads));
-    // Opens fresh copies: reading the files has checkpointed the log.
+    // Open fresh copies, since reading the files has checkpointed the log.
     open(&put(NAME, &file, &log));
 }
 
@@ -90,8 +89,8 @@ fn forged_entries(mut pieces: Pieces<'_>) {
     assert!(ledger.is_err() || ledger.is_ok_and(|ledger| ledger.releases() == head.seq));
 }
 
-/// Reads a file with `verify` and `read`: both agree about its validity, and its head is one of the
-/// known heads.
+/// Reads a file with `verify` and `read`. Both must agree about its validity, and its head must be
+/// one of the known heads.
 fn judge(path: &Path, heads: Option<&[Head]>) {
     let report = match verify(path, None) {
         Ok(report) => report,
@@ -111,7 +110,7 @@ fn judge(path: &Path, heads: Option<&[Head]>) {
             // INV-14: NaN is not a bound.
             assert!(statement.claim.epsilon >= 0.0);
         }
-        // The charged events have no price that can be proved.
+        // No price can be proved for the charged events.
         Err(error @ LedgerError::Accounting { .. }) => check_refusal(&error),
         Err(error) => {
             assert!(!report.problems.is_empty() && report.head.is_none(), "{error}");
@@ -137,12 +136,12 @@ fn check_refusal(error: &LedgerError) {
     assert!(error.to_string().len() > 40, "{error}");
 }
 
-/// A small ledger as stored on the disk.
+/// A small ledger as stored on disk.
 struct Base {
     charter: Charter,
-    /// After the end of its study.
+    /// After the end of the study.
     closed: Vec<u8>,
-    /// As left behind by a killed process while a reader was open.
+    /// As left behind by a process that was killed while a reader was open.
     running: Vec<u8>,
     log: Vec<u8>,
     /// The head of the ledger after each commit.
@@ -200,7 +199,7 @@ fn charter(accountant: AccountantKind) -> Charter {
     }
 }
 
-/// Full participation, Gaussian noise.
+/// Full participation with Gaussian noise.
 fn event() -> PrivacyEvent {
     PrivacyEvent {
         sampling: Sampling::Poisson(SamplingRate::ALL),

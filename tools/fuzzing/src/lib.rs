@@ -1,8 +1,9 @@
-//! Fuzz targets: pass hostile bytes to a decoder and check accepted values; nothing may panic.
+//! Fuzz targets: pass hostile bytes to a decoder and check accepted values. Nothing may panic.
 //!
-//! This crate decides which decoders are tested and which properties accepted values must have. It
-//! does not decide the source of the bytes: libFuzzer in the binaries of the folder `fuzz`, or the
-//! tests of this crate, which replay the corpus and the inputs of known bugs. Start at [`TARGETS`].
+//! This crate defines the tested decoders and the properties that accepted values must have. It
+//! does not generate the bytes: they come from libFuzzer in the binaries of the folder `fuzz`, or
+//! from the tests of this crate, which replay the corpus and the inputs of known bugs. Start at
+//! [`TARGETS`].
 
 mod broadcast;
 mod checkpoint;
@@ -39,14 +40,14 @@ pub use sum::sum;
 pub use table::table;
 pub use upload::upload;
 
-/// Fuzz target for one decoder or for a few related ones.
+/// Fuzz target for one decoder or a few related decoders.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Name of the target, of its binary and of its input folders.
+    /// Name of the target, its binary and its input folders.
     pub name: &'static str,
     /// Runs the target on one input. Panics on any defect.
     pub run: fn(&[u8]),
-    /// Initial inputs, for use without a corpus.
+    /// Initial inputs for runs without a corpus.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 

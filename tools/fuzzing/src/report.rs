@@ -4,7 +4,7 @@ use fedbo_wire::{Digest, PeerReport, SharedObservation};
 
 use crate::keys::agent;
 
-/// Dimensions to try in addition to the one in the bytes themselves.
+/// Dimensions to try in addition to the one encoded in the input.
 const DIMS: [u32; 4] = [0, 1, 3, u32::MAX];
 
 /// Offset of the dimension in a report.
@@ -35,7 +35,7 @@ pub fn report(bytes: &[u8]) {
     }
 }
 
-/// Reports in small spaces, and some truncated ones.
+/// Reports in small spaces, some of them truncated.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let report = |dim: usize, observations: Vec<SharedObservation>, is_last| {
         let report =

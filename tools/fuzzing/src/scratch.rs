@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 /// Environment variable with the parent folder of all scratch folders.
 ///
-/// The process that sets it must remove the folder: a fuzzer does not clean up when it exits.
+/// The process that sets it must remove the folder, since a fuzzer does not clean up when it exits.
 pub const SCRATCH: &str = "FEDBO_FUZZ_SCRATCH";
 
 thread_local! {
@@ -29,14 +29,14 @@ fn made() -> TempDir {
     made.expect("a temporary folder can be made")
 }
 
-/// Writes a file in the thread's folder; replaces an existing one.
+/// Writes a file into the thread's folder and replaces an existing one.
 pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder().join(name);
     std::fs::write(&path, bytes).expect("there is room for a small file");
     path
 }
 
-/// Writes a file like [`file`], readable only by its owner, as required for keys.
+/// Writes a file as [`file`] does, but readable only by its owner, as required for keys.
 pub(crate) fn secret(name: &str, bytes: &[u8]) -> PathBuf {
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt as _;

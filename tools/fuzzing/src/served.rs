@@ -11,7 +11,7 @@ use crate::fakes::{Frozen, studies};
 use crate::keys::{agent, coordinator};
 use crate::scratch;
 
-/// Creates a folder with the key that targets sign with.
+/// Creates a folder with the key with which targets sign.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = scratch::subfolder(name);
     let key = coordinator().to_file_text();
@@ -40,7 +40,7 @@ pub(crate) async fn started(home: &Home) -> Result<Service, ServiceError> {
     Service::start(ServiceSettings::local(home, "fuzz")).await
 }
 
-/// Creates a runtime that executes all tasks on the calling thread.
+/// Creates a runtime that runs all tasks on the calling thread.
 pub(crate) fn runtime() -> Runtime {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime can be made")

@@ -1,5 +1,5 @@
-//! `service`: a running coordinator service behind a socket: the framework's request parsing, and
-//! all routes.
+//! `service`: a running coordinator service behind a socket, including the framework's request
+//! parsing and all routes.
 
 use std::cell::OnceCell;
 use std::net::SocketAddr;
@@ -21,11 +21,11 @@ use crate::input_reader::{Pieces, text};
 use crate::keys::{agent, coordinator};
 use crate::served::{begun, runtime, started};
 
-/// Maximum wait for an answer while fuzzing. A poll takes longer; its answer is not awaited.
+/// Maximum wait for a response while fuzzing. A poll takes longer, and its response is not awaited.
 const PATIENCE: Duration = Duration::from_millis(15);
 
-/// The first byte selects the request: the raw bytes; a signed request of an enrolled agent with a
-/// method, a target and a body from the input; or an upload for the agent's own slot with changed
+/// The first byte selects the request: raw bytes; a signed request of an enrolled agent with a
+/// method, a target and a body from the input; or an upload for the agent's own slot with modified
 /// bytes. The service lives as long as the process.
 pub fn service(bytes: &[u8]) {
     thread_local! {
@@ -37,13 +37,13 @@ pub fn service(bytes: &[u8]) {
     });
 }
 
-/// A service on a folder, with an agent in slot 0 of both studies, which are in their first rounds.
+/// A service on a folder with both studies in their first rounds and the agent in slot 0 of each.
 struct World {
     runtime: Runtime,
     address: SocketAddr,
     /// Target and valid body of the agent's upload, by study.
     uploads: Vec<(String, Vec<u8>)>,
-    /// Maximum wait for an answer.
+    /// Maximum wait for a response.
     patience: Duration,
     _service: Service,
 }
@@ -68,7 +68,7 @@ impl World {
         assert!(!answer.contains("HTTP/1.1 500"), "a defect of the service: {answer}");
     }
 
-    /// Returns the answer to the request of an input; empty if there is none.
+    /// Sends the request of an input and returns the response; empty if there is none.
     fn answer(&self, mut pieces: Pieces<'_>) -> String {
         let (request, is_whole) = match pieces.byte() % 3 {
             0 => (pieces.0.to_vec(), false),
@@ -88,8 +88,8 @@ impl World {
         text(&self.runtime.block_on(self.send(&request, is_whole)))
     }
 
-    /// Sends a request and reads the answer. Closes the sending side after a request that may be
-    /// incomplete.
+    /// Sends a request and reads the response. After a request that may be incomplete, closes the
+    /// sending side.
     async fn send(&self, request: &[u8], is_whole: bool) -> Vec<u8> {
         let socket = TcpSocket::new_v4().expect("a socket can be made");
         let mut stream = socket.connect(self.address).await.expect("the service listens");
@@ -122,7 +122,7 @@ fn uploads(home: &Home) -> Vec<(String, Vec<u8>)> {
     records.iter().map(upload).collect()
 }
 
-/// Builds a request with a valid signature of the enrolled agent, for arbitrary parts.
+/// Builds a request from arbitrary parts with a valid signature of the enrolled agent.
 fn signed(method: &str, target: &str, body: &[u8]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));

@@ -1,4 +1,4 @@
-//! Corrupted SQLite files: with changed bytes, or with cell values that fedbo never writes.
+//! Corrupted SQLite files: with modified bytes, or with cell values that fedbo never writes.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::scratch;
 /// Suffixes of the files that SQLite creates next to a database.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Writes a database file and its write-ahead log into the thread's folder, and removes other
+/// Writes a database file and its write-ahead log into the thread's folder, and removes the other
 /// companion files.
 pub(crate) fn put(name: &str, file: &[u8], log: &[u8]) -> PathBuf {
     for suffix in COMPANIONS {
@@ -24,7 +24,7 @@ pub(crate) fn put(name: &str, file: &[u8], log: &[u8]) -> PathBuf {
     scratch::file(name, file)
 }
 
-/// Applies one change, read from the input: a position and an operation.
+/// Applies one change read from the input: a position and an operation.
 pub(crate) fn damage(bytes: &mut Vec<u8>, pieces: &mut Pieces<'_>) {
     let at = pieces.u32() as usize % (bytes.len() + 1);
     match pieces.byte() % 5 {
@@ -52,8 +52,8 @@ pub(crate) fn damage(bytes: &mut Vec<u8>, pieces: &mut Pieces<'_>) {
 
 /// Changes cells until the input ends, with triggers and checks disabled.
 ///
-/// A change consists of the indices of a table, a column and a row, and of a value. A value of a
-/// type that the file refuses is ignored. `sees` may transform a new blob value.
+/// A change consists of the indices of a table, a column and a row, and a value. Values with a type
+/// that the file rejects are ignored. `sees` may transform a new blob value.
 pub(crate) fn change_cells(
     path: &Path,
     mut pieces: Pieces<'_>,

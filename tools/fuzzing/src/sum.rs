@@ -103,7 +103,7 @@ pub fn sum(bytes: &[u8]) {
     }
 }
 
-/// Appends the helper's signature to any content, as in an answer to the request.
+/// Appends the helper's signature to arbitrary content, as in a response to the request.
 fn signed(content: &[u8]) -> Vec<u8> {
     let request: [u8; 32] = Sha256::digest(REQUEST).into();
     let parts: [&[u8]; 2] = [&request, content];

@@ -1,4 +1,4 @@
-//! `table`: trials in tables of other programs, as read by `fedbo import` and `[meta] studies`.
+//! `table`: trials in tables from other programs, as read by `fedbo import` and `[meta] studies`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn definition() -> Definition {
         .minimize()
 }
 
-/// Reads the bytes as a table. Accepted rows are stored unchanged; a second import adds nothing.
+/// Reads the bytes as a table. Accepted rows are stored unchanged, and a second import is a no-op.
 pub fn table(bytes: &[u8]) {
     let definition = definition();
     let study = Study::in_memory(&definition).expect("a valid definition");
@@ -37,7 +37,7 @@ pub fn table(bytes: &[u8]) {
     }
 }
 
-/// An export of fedbo, a table written by pandas, and a handwritten one.
+/// A fedbo export, a table written by pandas, and a handwritten one.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let texts = [
         "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,trained_epochs,x,\

@@ -2,14 +2,14 @@
 
 use fedbo_wire::{Digest, Upload};
 
-/// Numbers of features to try in addition to the one in the bytes themselves.
+/// Feature counts to try in addition to the one encoded in the input.
 const N_FEATURES: [u32; 5] = [0, 1, 3, 16, u32::MAX];
 
-/// Offset of the number of features in an upload.
+/// Offset of the feature count in an upload.
 const CLAIM: std::ops::Range<usize> = 12..16;
 
-/// Parses the bytes as an upload for several numbers of features. An accepted upload encodes to the
-/// same bytes.
+/// Parses the bytes as an upload for several feature counts. An accepted upload encodes to the same
+/// bytes.
 pub fn upload(bytes: &[u8]) {
     let claim: Option<[u8; 4]> = bytes.get(CLAIM).and_then(|claim| claim.try_into().ok());
     let claimed = claim.map(u32::from_le_bytes);
@@ -29,7 +29,7 @@ pub fn upload(bytes: &[u8]) {
     }
 }
 
-/// Uploads of small studies, and some truncated ones.
+/// Uploads of small studies, some of them truncated.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let upload = |weights: &[f64]| {
         let upload = Upload {

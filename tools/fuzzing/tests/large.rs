@@ -1,13 +1,13 @@
-//! Large configurations: an agent reads up to 16 MiB of one, and the work must be linear in the
-//! size of the text, not quadratic. Fuzzer inputs are too small to detect this.
+//! Large configurations: an agent accepts a configuration of up to 16 MiB, and the time to process
+//! it must be linear in its size, not quadratic. Fuzzer inputs are too small to detect this.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use fedbo_federation::Federation;
 
-/// Time limit for one configuration, without optimization and on a busy machine. All of them
-/// together take less than two seconds on an idle machine; quadratic work takes a minute.
+/// Time limit for one configuration, without optimization and on a busy machine. All configurations
+/// together take less than two seconds on an idle machine; with quadratic time they take a minute.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const HEAD: &str = "[federation]\nname = \"l\"\nalgorithm = \"fts\"\nrounds = 3\n";

@@ -19,7 +19,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// Name and contents of every file in a folder, which may not exist.
+/// Name and content of every file in a folder, which may not exist.
 fn inputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -32,7 +32,7 @@ fn inputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 thread_local! {
-    /// Number of panics of this thread, including caught ones.
+    /// Number of panics in this thread, including caught ones.
     static OWN: Cell<usize> = const { Cell::new(0) };
 }
 /// The only test that replays nothing.
@@ -40,7 +40,7 @@ const INVENTORY: &str = "every_target_has_a_test_a_binary_and_its_own_inputs";
 /// Number of panics in threads that do not run a test.
 static OTHERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts to count panics: a service catches the panics of its tasks.
+/// Starts counting panics, since a service catches the panics of its tasks.
 fn count_panics() {
     static COUNTED: Once = Once::new();
     COUNTED.call_once(|| {

@@ -1,8 +1,8 @@
 //! Tests that run their own binary again: under a limit, on a small disk, as another user, or to be
 //! killed.
 //!
-//! The child process runs an ignored test. An environment variable tells this test its working
-//! folder; in an ordinary run the variable is absent and the ignored test does nothing.
+//! The child process runs an ignored test. An environment variable passes the working folder to
+//! this test. In an ordinary run, the variable is not set and the ignored test does nothing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,12 +11,12 @@ use std::process::{Child, Command, Stdio};
 
 const GIVEN: &str = "FEDBO_TEST_GIVEN";
 
-/// Text passed by the parent test; `None` in an ordinary run.
+/// Text from the parent test; `None` in an ordinary run.
 pub fn given() -> Option<String> {
     std::env::var(GIVEN).ok()
 }
 
-/// Folder passed by the parent test; `None` in an ordinary run.
+/// Folder from the parent test; `None` in an ordinary run.
 pub fn given_folder() -> Option<PathBuf> {
     given().map(PathBuf::from)
 }
@@ -32,7 +32,7 @@ fn binary() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
-/// Path of a test in the module of the running one: a test's thread is named by its path.
+/// Path of a test in the module of the running test. Its thread is named after the test's path.
 fn path_of(test: &str) -> String {
     let running = std::thread::current();
     let module = running.name().and_then(|path| path.rsplit_once("::"));
@@ -58,22 +58,22 @@ pub fn said<'a>(child: &mut Child, word: &'a str) -> impl Iterator<Item = String
     lines.filter_map(move |line| Some(line.unwrap().split_once(word)?.1.to_owned()))
 }
 
-/// Runs a test that must pass.
+/// Runs a test, which must pass.
 fn run(by: Command, test: &str, folder: &Path) {
     let output = command(by, test, folder.to_str().unwrap()).output().unwrap();
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
 }
 
-/// Runs a test in a folder with a file size limit of 1,200 shell blocks; writes beyond it fail as
-/// on a full disk.
+/// Runs a test in a folder with a file size limit of 1,200 shell blocks. Writes beyond the limit
+/// fail as on a full disk.
 pub fn run_under_a_limit(test: &str, folder: &Path) {
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\""]).arg(binary());
     run(shell, test, folder);
 }
 
-/// Runs a test on a file system of two megabytes, mounted in a namespace. Skips the test if the
+/// Runs a test on a two-megabyte file system that is mounted in a namespace. Skips the test if the
 /// system does not allow this without privileges.
 pub fn run_on_a_small_disk(test: &str, folder: &Path) {
     let script = format!("mount -t tmpfs -o size=2m tmpfs \"${GIVEN}\" && exec \"$0\" \"$@\"");
@@ -90,15 +90,15 @@ pub fn run_on_a_small_disk(test: &str, folder: &Path) {
     }
 }
 
-/// Runs a test in a folder without root's privileges: as another user if the current one is root.
+/// Runs a test in a folder without root privileges: as another user if the current user is root.
 #[cfg(unix)]
 pub fn run_without_privileges(test: &str, folder: &Path) {
     use std::os::unix::process::CommandExt as _;
     let place = tempfile::tempdir().unwrap();
     allow(place.path(), 0o755);
     let copy = place.path().join("tests");
-    // A separate process makes the copy: the kernel refuses to run a file that is open for writing,
-    // and a child that is started meanwhile would inherit our descriptor.
+    // A separate process makes the copy: the kernel refuses to execute a file that is open for
+    // writing, and a child process started in the meantime would inherit our descriptor.
     assert!(Command::new("cp").arg(binary()).arg(&copy).status().unwrap().success());
     allow(&copy, 0o755);
     let mut command = Command::new(copy);

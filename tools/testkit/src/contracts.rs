@@ -1,4 +1,4 @@
-//! Contracts that every implementation of a concept must satisfy.
+//! Contracts that every implementation of a trait or concept must satisfy.
 
 use fedbo_gp::{Columns, Kernel};
 
@@ -10,10 +10,10 @@ use crate::{test_stream, uniform_points};
 /// - k(x, z) equals the textbook formula and is symmetric.
 /// - k(x, x) = a² ≥ |k(x, z)|.
 /// - `row` and `gram` agree with `value`; `row` pads with zeros.
-/// - Covariance matrices of random points have no negative eigenvalue beyond rounding.
+/// - Covariance matrices of random points have no eigenvalue below 0 beyond rounding errors.
 ///
 /// # Panics
-/// If the kernel violates the contract; the message names the violation.
+/// If the kernel violates the contract. The message describes the violation.
 pub fn kernel_contract(kernel: &Kernel) {
     let (n, a) = (37, kernel.outputscale());
     let points = uniform_points(n, kernel.dim(), &mut test_stream(0));

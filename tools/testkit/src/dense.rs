@@ -1,5 +1,4 @@
-//! Slow, simple linear algebra that is independent of the backend, and Gaussian processes based on
-//! it.
+//! Slow, simple linear algebra, independent of the backend, and Gaussian processes based on it.
 
 use fedbo_gp::{Family, Kernel};
 use fedbo_optim::Points;
@@ -176,7 +175,7 @@ impl Matrix {
     }
 }
 
-/// k(x, z) by the formulas of Rasmussen & Williams 2006, chapter 4, with functions of the standard
+/// k(x, z) with the formulas of Rasmussen & Williams 2006, chapter 4, and functions of the standard
 /// library.
 pub fn kernel_value(kernel: &Kernel, x: &[f64], z: &[f64]) -> f64 {
     let r = x
@@ -225,8 +224,8 @@ pub fn log_evidence(kernel: &Kernel, noise_variance: f64, inputs: &Points, y: &[
     -0.5 * (fit + k.log_determinant() + n * std::f64::consts::TAU.ln())
 }
 
-/// Mean ν = Σ⁻¹ Φᵀ y and covariance σ² Σ⁻¹ of regression weights from the rows of Φ, with Σ = ΦᵀΦ +
-/// σ²I.
+/// Mean ν = Σ⁻¹ Φᵀ y and covariance σ² Σ⁻¹ of the regression weights for the rows of Φ, with Σ =
+/// ΦᵀΦ + σ²I.
 pub fn weight_posterior(features: &Matrix, noise_variance: f64, y: &[f64]) -> (Vec<f64>, Matrix) {
     let transposed = features.transpose();
     let sigma = transposed.times(features).plus_identity(noise_variance);

@@ -11,15 +11,15 @@ use fedbo_storage::{
     StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
-/// Selects the storage for the calls of a [`Forwarded`], and observes snapshots.
+/// Selects the storage for each call of a [`Forwarded`], and observes snapshots.
 pub trait Forward: fmt::Debug + Send + Sync {
     /// Returns the storage for one call.
     ///
     /// # Errors
-    /// If the storage cannot be opened; the call then fails with the same error.
+    /// If the storage cannot be opened. The call then fails with the same error.
     fn storage(&self) -> Result<Arc<dyn Storage>, StorageError>;
 
-    /// Called with each snapshot that was read.
+    /// Called after each snapshot has been read.
     fn was_read(&self, _snapshot: &Snapshot) {}
 }
 

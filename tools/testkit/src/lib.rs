@@ -3,8 +3,8 @@
 //!
 //! Oracles are slow, simple, and share no code with the code under test: [`dense`] solves by
 //! Gaussian elimination and computes eigenvalues by Jacobi rotations. Statistical checks return
-//! `Err` with the figures, so that a test can also require that a mutated counterpart fails. Each
-//! check states the probability that a correct sampler fails it.
+//! `Err` with the figures, so that a test can also require that they fail for a mutated
+//! counterpart. Each check states its false positive probability for a correct sampler.
 
 pub mod again;
 mod contracts;
@@ -27,14 +27,14 @@ use fedbo_streams::{Purpose, Seed, Stream};
 
 /// Stream number `n` for random draws in a test.
 pub fn test_stream(n: u64) -> Stream {
-    Seed::new(0x007e_57ed).stream(Purpose::Test, n, 0)
+    Seed::new(0x007e_57ed).stream(Purpose::TEST, n, 0)
 }
 
 /// Folder of the data published by the papers' authors: `FEDBO_DATA`, by default `../shared/data`
 /// next to the workspace.
 ///
-/// A test that reads this data is ignored with the reason "data: run by cargo xtask test --all";
-/// the command finds the test by this reason.
+/// Tests that read this data must be ignored with the reason "data: run by cargo xtask test --all".
+/// The command uses the reason to find them.
 ///
 /// # Panics
 /// If the folder does not contain `part`.

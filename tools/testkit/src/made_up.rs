@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// A column: the sum of its values, and the largest distance of a value from the mean, both in
+/// A column: the sum of its values, and the maximum distance of a value from the mean, both in
 /// units of the last digit.
 struct Column<'a> {
     name: &'a str,
@@ -29,8 +29,8 @@ pub fn patients_csv() -> String {
     table("diabetes", &columns, 768, 268)
 }
 
-/// 4601 e-mails, `spam/spam.csv`; 1813 are spam. The caller passes the names of the 57 columns in
-/// the published order.
+/// 4601 e-mails, `spam/spam.csv`; 1813 are spam. The caller passes the 57 column names in the
+/// published order.
 pub fn emails_csv(names: &[String]) -> String {
     assert_eq!(names.len(), 57, "columns of an e-mail");
     let frequencies = 45_735_377;

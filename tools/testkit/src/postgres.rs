@@ -1,7 +1,7 @@
 //! A scratch PostgreSQL server.
 #![expect(
     clippy::unwrap_used,
-    reason = "a test without its server fails, and the message says why"
+    reason = "a test without its server fails, and the message gives the reason"
 )]
 
 mod host;
@@ -20,17 +20,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use host::{Process, User};
 
-/// Maximum time for the server to start or to stop, on a busy machine.
+/// Maximum time for the server to start or stop on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Superuser of the server; needs no password.
+/// Superuser of the server, which needs no password.
 const SUPERUSER: &str = "fedbo";
 
 /// A private PostgreSQL server with its data and its socket in a temporary folder.
 ///
 /// PostgreSQL refuses to run as root, so under root it runs as `postgres` or `nobody`. The server
-/// is stopped and its folder removed when this value is dropped or when the process ends in any
-/// way. The user `guarded` must give a password; all others connect without.
+/// is stopped and its folder removed when this value is dropped or when the process ends for any
+/// reason. The user `guarded` must provide a password; all others connect without one.
 #[derive(Debug)]
 pub struct Server {
     folder: PathBuf,
@@ -39,13 +39,13 @@ pub struct Server {
     settings: Vec<(String, String)>,
     postmaster: Option<Child>,
     guard: Child,
-    /// Pipe that passes the server's process id to the guard.
+    /// Pipe that passes the server's process ID to the guard.
     told: Option<ChildStdin>,
     n_databases: AtomicU32,
 }
 
-/// Script of the guard process: waits for the end of its input, then stops the server with the last
-/// process id and removes the folder.
+/// Script of the guard process. It waits for the end of its input, then stops the server with the
+/// last process ID and removes the folder.
 ///
 /// The input ends when the process at the other end of the pipe ends.
 const GUARD: &str = r#"
@@ -59,7 +59,7 @@ rm -rf "$1"
 "#;
 
 impl Server {
-    /// Starts a server with PostgreSQL's defaults, except for small memory.
+    /// Starts a server with PostgreSQL's defaults, except for reduced memory.
     ///
     /// # Panics
     /// If PostgreSQL is not installed or does not start.
@@ -67,7 +67,7 @@ impl Server {
         Self::with_settings(&[])
     }
 
-    /// Starts a server with additional settings. Settings may refer to files from [`Server::path`].
+    /// Starts a server with additional settings, which may refer to files from [`Server::path`].
     ///
     /// # Panics
     /// As for [`Server::start`].
@@ -146,7 +146,7 @@ impl Server {
         format!("postgresql://{user}@{folder}:{}/{database}", self.port())
     }
 
-    /// Returns the URL of a database over TCP; requires the settings `listen_addresses` and `port`.
+    /// Returns the URL of a database over TCP. Requires the settings `listen_addresses` and `port`.
     pub fn url_at(&self, host: &str, database: &str) -> String {
         format!("postgresql://{SUPERUSER}@{host}:{}/{database}", self.port())
     }
@@ -190,15 +190,15 @@ impl Server {
         Client::connect(&self.url(database), NoTls).unwrap()
     }
 
-    /// Kills all processes of the server at once, as a power failure would: none of them can write
-    /// or send anything more.
+    /// Kills all processes of the server at once, as a power failure would. They cannot write or
+    /// send anything afterwards.
     ///
     /// # Panics
-    /// If the server does not run.
+    /// If the server is not running.
     pub fn kill_all(&mut self) {
         let mut postmaster = self.postmaster.take().unwrap();
         let pid = Pid::from_child(&postmaster);
-        // A stopped postmaster cannot start further processes while its children are listed.
+        // A stopped postmaster cannot start processes while its children are listed.
         kill_process(pid, Signal::STOP).unwrap();
         let is_stopped = |process: &Process| process.id == pid && process.state == 'T';
         wait_until("stopped", || host::processes().iter().any(is_stopped));
@@ -217,7 +217,7 @@ impl Server {
         self.tell_guard(0);
     }
 
-    /// Restarts the server with its current settings; a running server is stopped first.
+    /// Restarts the server with its current settings. A running server is stopped first.
     ///
     /// # Panics
     /// If the server does not start.
@@ -242,7 +242,7 @@ impl Server {
             ("listen_addresses", ""),
             ("shared_buffers", "1MB"),
             ("max_connections", "40"),
-            ("dynamic_shared_memory_type", "mmap"), // leaves nothing outside its folder
+            ("dynamic_shared_memory_type", "mmap"), // creates no files outside the server's folder
         ];
         for (key, value) in ours.iter().chain(settings) {
             command.args(["-c", &format!("{key}={value}")]);
@@ -267,7 +267,7 @@ impl Server {
         }
     }
 
-    /// Stops the server with a signal if it runs.
+    /// Stops the server with a signal if it is running.
     fn stop(&mut self, signal: Signal) {
         let Some(mut postmaster) = self.postmaster.take() else {
             return;
@@ -290,11 +290,11 @@ impl Server {
         self.folder.join("log")
     }
 
-    /// Returns a command for a program of PostgreSQL, to be run as the server's user.
+    /// Returns a command that runs a PostgreSQL program as the server's user.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.current_dir(&self.folder).stdin(Stdio::null());
-        // Environment variables of PostgreSQL refer to other servers.
+        // PostgreSQL's environment variables refer to other servers.
         for (key, _) in std::env::vars_os() {
             if key.to_string_lossy().starts_with("PG") {
                 command.env_remove(key);
@@ -309,7 +309,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The guard stops the server. A failure here would hide the failure of the test.
+        // The guard stops the server. A failure here would hide the test's own failure.
         self.told = None;
         if let Some(mut postmaster) = self.postmaster.take() {
             let _ = postmaster.wait();
@@ -318,7 +318,7 @@ impl Drop for Server {
     }
 }
 
-/// Waits until the condition holds; panics after [`PATIENCE`].
+/// Waits until the condition holds. Panics after [`PATIENCE`].
 fn wait_until(state: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {

@@ -55,17 +55,17 @@ pub fn check_chi_squared(statistic: f64, degrees: f64, level: f64) -> Result<(),
     }
 }
 
-/// Compares the mean and the covariance of Gaussian samples with the expected ones, entry by entry.
+/// Compares the mean and covariance of Gaussian samples with the expected values, entry by entry.
 ///
 /// Tolerances: `n_errors` √(C_ii/n) for the mean, and `n_errors` √((C_ii C_jj + C_ij²)/n) for the
 /// covariance about the true mean.
 ///
 /// # Errors
-/// If an entry exceeds its tolerance. At 5 standard errors, one entry does so by chance with
-/// probability 6e-7.
+/// If an entry exceeds its tolerance. At 5 standard errors, a single entry exceeds it by chance
+/// with probability 6e-7.
 ///
 /// # Panics
-/// If the shapes differ, or there is no sample.
+/// If the shapes differ, or there are no samples.
 pub fn check_mean_and_covariance(
     samples: &[Vec<f64>],
     mean: &[f64],
@@ -167,7 +167,7 @@ fn gamma_p(a: f64, x: f64) -> f64 {
     }
 }
 
-/// ln Γ(a) for a > 0, by Stirling's series for a ≥ 10; the recurrence leads there from smaller a.
+/// ln Γ(a) for a > 0: Stirling's series for a ≥ 10, and the recurrence from smaller a.
 fn ln_gamma(a: f64) -> f64 {
     let (mut a, mut shift) = (a, 0.0);
     while a < 10.0 {
@@ -191,7 +191,7 @@ mod tests {
     use crate::test_stream;
 
     /// Table values: Φ(1.96), Φ(−3), and the 95 % quantiles of chi-square with 1, 10 and 1000
-    /// degrees.
+    /// degrees of freedom.
     #[test]
     fn distribution_functions_agree_with_tables() {
         assert!((normal_cdf(1.96) - 0.975_002_104_851_780).abs() < 1e-12);
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// p-values of correct samples are uniform: at level 0.5 about half of 400 samples pass.
+    /// The p-values of correct samples are uniform: at level 0.5, about half of 400 samples pass.
     #[test]
     fn the_levels_are_what_they_say() {
         let mut stream = test_stream(1);

@@ -1,7 +1,7 @@
 //! Contract of a storage for studies and their workers.
 #![expect(
     clippy::unwrap_used,
-    reason = "a storage that fails here breaks its contract, and the message says how"
+    reason = "a storage that fails here violates its contract, and the message describes the violation"
 )]
 
 mod training;
@@ -24,7 +24,7 @@ type Check = fn(&dyn Storage);
 
 /// Checks the contract of a storage. `make` must return a new, empty storage for each check.
 ///
-/// - Numbers of trials have no gaps.
+/// - Trial numbers have no gaps.
 /// - A trial is evaluated by one worker at a time and told once.
 /// - Leases expire and can be renewed.
 /// - Trials of dead processes are claimed again, and abandoned after too many attempts.
@@ -34,7 +34,7 @@ type Check = fn(&dyn Storage);
 /// - Every stored bit is preserved.
 ///
 /// # Panics
-/// If the storage violates the contract; the message names the violation.
+/// If the storage violates the contract. The message describes the violation.
 pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
     let checks: [(&str, Check); 25] = [
         ("studies are found by name", studies_are_found_by_name),
@@ -202,7 +202,7 @@ fn what_keeps_a_trial_out(storage: &dyn Storage) {
     assert_eq!(storage.trials(study).unwrap().len(), 3, "what is refused leaves nothing");
 }
 
-/// A list is added completely, in order, after the existing trials; or not at all.
+/// A list is added completely and in order, after the existing trials, or not at all.
 fn what_has_ended_elsewhere(storage: &dyn Storage) {
     let (study, by_hand) = (study(storage), Worker::by_hand());
     let asked = add(storage, study, &new_trial(0.0));
@@ -446,8 +446,8 @@ fn what_a_person_may_tell(storage: &dyn Storage) {
     by_hand(2).unwrap();
     assert!(matches!(by_hand(leased), Err(StorageError::NotHeld { .. })));
     let Some(gone) = gone() else { return };
-    // A process that is known to be alive keeps its trial, with or without a lease. An unverifiable
-    // process keeps it only with a lease.
+    // A process that is known to be alive keeps its trial with or without a lease. A process that
+    // cannot be verified keeps it only with a lease.
     let lives = add(storage, study, &held(4.0, &worker, None)).number;
     assert!(matches!(by_hand(lives), Err(StorageError::NotHeld { .. })));
     let elsewhere = Worker {
@@ -700,7 +700,7 @@ fn only_finite_numbers(storage: &dyn Storage) {
     assert_eq!(storage.snapshot(study, 0).unwrap().open.len(), 2);
 }
 
-/// Eight threads add, claim and finish trials until there are 400: no trial is lost or evaluated
+/// Eight threads add, claim and finish trials until there are 400. No trial is lost or evaluated
 /// twice.
 fn many_threads(storage: Arc<dyn Storage>) {
     const N_TRIALS: u64 = 400;
@@ -716,8 +716,8 @@ fn many_threads(storage: Arc<dyn Storage>) {
         };
         let mut known = 0;
         for round in thread.. {
-            // In turn: a trial that this worker holds, a trial for any worker, and a trial that
-            // must get the next number.
+            // Alternate between a trial that this worker holds, a trial for any worker, and a trial
+            // that must get the next number.
             let new = NewTrial {
                 holder: (round % 3 != 1).then(|| (worker.clone(), LONG)),
                 number: (round % 3 == 2).then_some(known),

@@ -2,8 +2,8 @@
 //! `crates/fedbo/api.txt`.
 //!
 //! The library is a facade. The record contains its own items and the re-exported items of other
-//! crates, with their members and implementations. They are read from rustdoc's JSON, whose format
-//! is unstable: the check needs a certain compiler.
+//! crates, with their members and implementations. They are read from rustdoc's JSON output. Its
+//! format is unstable, so the check requires a specific compiler.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +21,9 @@ use crate::process::{cargo, root, run, target};
 const COMPILER: &str = "rustc 1.95.";
 
 const HEAD: &str = "\
-# What Rust programs can name of the library, one line an item, without Send, Sync and other traits that the compiler finds by itself.
-# `cargo xtask api` compares, `cargo xtask api --write` records. A line that is gone or changed may break programs: CHANGELOG.md names it.
-# Types stand where they are defined: a path below another crate than `fedbo` is no promise.
+# The public interface of the library, one item per line, without blanket and auto trait implementations (such as Send and Sync).
+# `cargo xtask api` compares, `cargo xtask api --write` records. A removed or changed line may break programs: list it in CHANGELOG.md.
+# Types are listed where they are defined: paths outside the crate `fedbo` are not stable.
 ";
 
 /// The arguments of `cargo xtask api`.
@@ -49,7 +49,7 @@ impl Api {
         }
         if !differences.is_empty() {
             bail!(
-                "the public interface is not as {} has it: if that is meant, `cargo xtask api --write` records it",
+                "the public interface differs from {}; if this is intended, run `cargo xtask api --write`",
                 record.display()
             );
         }
@@ -57,11 +57,11 @@ impl Api {
     }
 }
 
-/// Compares the interface with its record. Prints a notice and succeeds if this compiler is not
+/// Compares the interface with the record. Prints a note and succeeds if this compiler is not
 /// supported.
 pub(crate) fn check() -> Result<()> {
     if !is_readable() {
-        eprintln!("xtask: not compared, as this is not {COMPILER}x: the public interface");
+        eprintln!("xtask: the public interface is not compared: the compiler is not {COMPILER}x");
         return Ok(());
     }
     Api { write: false }.run()
@@ -94,7 +94,7 @@ fn interface() -> Result<String> {
         };
         for path in paths {
             let is_known = known.lines.iter().any(|line| begins_with(line, &path));
-            ensure!(is_known, "the facade gives {path}, which is not there");
+            ensure!(is_known, "the facade re-exports {path}, which does not exist");
             if known.lines.contains(&format!("pub use {path}")) {
                 let source = known.source(&path)?;
                 let home = source.split("::").next().unwrap_or(&source).to_owned();
@@ -134,18 +134,18 @@ impl Crate {
         Ok(Self { lines, json: serde_json::from_str(&text)? })
     }
 
-    /// Returns the path of the original of a re-exported item.
+    /// Returns the original path of a re-exported item.
     fn source(&self, path: &str) -> Result<String> {
         let name = path.rsplit("::").next();
         let items = self.json["index"].as_object().into_iter().flat_map(|index| index.values());
         let taken = items.filter_map(|item| item["inner"].get("use"));
         let mut sources = taken.filter(|taken| taken["name"].as_str() == name);
         let source = sources.find_map(|taken| taken["source"].as_str());
-        Ok(source.with_context(|| format!("{path} is taken from nowhere"))?.to_owned())
+        Ok(source.with_context(|| format!("no source of the re-export {path}"))?.to_owned())
     }
 }
 
-/// Returns the paths that a facade re-exports from crates of the workspace, by crate.
+/// Returns the paths that a facade re-exports from crates of the workspace, grouped by crate.
 fn given(facade: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut given: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for taken in facade.split("pub use ").skip(1) {
@@ -183,7 +183,7 @@ fn is_at(text: &str, path: &str) -> bool {
     next.is_some_and(|next| next.is_none_or(|c| !c.is_alphanumeric() && c != '_'))
 }
 
-/// Lists removed lines, then new lines.
+/// Lists removed lines, then added lines.
 fn differences(kept: &str, found: &str) -> Vec<String> {
     let all = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
     let (kept, found) = (all(kept), all(found));

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::process::{installed, root, run, succeeds, target};
 
-/// Version that `--install` installs.
+/// Version installed by `--install`.
 const CARGO_DENY: &str = "0.20.2";
 
 /// The arguments of `cargo xtask deny`.
@@ -65,8 +65,8 @@ mod tests {
         fs::read_to_string(root().join(path)).expect(path).parse().expect(path)
     }
 
-    /// No advisory is ignored by kind or depth. Accepted advisories are listed one by one, with
-    /// their crate and a reason.
+    /// No advisory is ignored by kind or depth. Each accepted advisory is listed with its crate and
+    /// a reason.
     #[test]
     fn accepted_advisories_are_listed_with_a_crate_that_is_used() {
         let deny = table("deny.toml");

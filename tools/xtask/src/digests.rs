@@ -1,8 +1,8 @@
 //! `digests`: a record of computed results, which must not change when code is moved.
 //!
-//! Each step runs the program in its own folder below `target/digests` and writes files to its
-//! folder `out`. Parts that depend on a clock or on real noise are removed. The rest is hashed, one
-//! line per item, and kept below `target/digests/texts`.
+//! Each step runs the program in its own folder below `target/digests` and writes files to the
+//! subfolder `out`. Parts that depend on a clock or on real noise are removed. The rest is hashed,
+//! one line per item, and kept below `target/digests/texts`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,12 +31,12 @@ const WIRE_VECTORS: &str = "docs/protocol-vectors.json";
 const FAILED: &str = "/failed";
 
 const HEAD: &str = "\
-# Digests of what fedbo computes: one line an item, SHA-256 of a file without times and real noise.
-# Written by `cargo xtask digests`; `cargo xtask digests --check` compares and names what differs.
+# Digests of fedbo's results: one item per line, SHA-256 of a file without times and real noise.
+# Written by `cargo xtask digests`; `cargo xtask digests --check` compares and lists the differences.
 #
-# On another kind of machine factorizations, and so queries after the initial points, agree to rounding only (docs/decisions/0002):
+# On another kind of machine, factorizations, and so queries after the initial points, agree only up to rounding (docs/decisions/0002):
 # results.csv, summary.json, notes.txt, regret.csv and exported trials of model-based strategies may differ there. Settings, arms
-# with their rows, frozen studies, charges and wire vectors may not.
+# with their rows, frozen studies, charges and wire vectors must not.
 ";
 
 /// Examples and their scripts, which run in a copy of the folder `examples`.
@@ -58,8 +58,8 @@ const EXAMPLES: [(&str, &str); 11] = [
         "fedbo run robots.toml --arms distributed-ts,ts,placebo --out out
          fedbo topology show robots.toml --json --out out > out/topology.json",
     ),
-    // The noise is real. Recorded are only results without releases, and the releases and charges
-    // in the ledger.
+    // The noise is real. Only results without releases, and the releases and charges in the ledger,
+    // are recorded.
     (
         "private",
         "fedbo run private.toml --arms dp-fts-de,ts,placebo --out run
@@ -98,7 +98,7 @@ const EXAMPLES: [(&str, &str); 11] = [
          wait
          for peer in north east south; do fedbo export sqlite:peers/home-$peer/trials.db > out/$peer.csv; done",
     ),
-    // The frozen text of a new study; the coordinator's key is random.
+    // The frozen text of a new study. The coordinator's key is random.
     (
         "network",
         "fedbo coordinator study create network/federation.toml > /dev/null
@@ -106,10 +106,10 @@ const EXAMPLES: [(&str, &str); 11] = [
     ),
 ];
 
-/// Prefix of each script; kills processes that the script leaves behind.
+/// Prefix of each script. Kills processes that the script leaves behind.
 const PRELUDE: &str = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT";
 
-/// Experiments that take long even with one run: only this number of first rows of their
+/// Experiments that take a long time even with one run. Only this number of first rows of their
 /// results.csv is computed. Rows are written in job order, so they do not depend on the time at
 /// which the program is stopped.
 const CAPPED: [(&str, usize); 17] = [
@@ -199,7 +199,7 @@ impl Digests {
             }
         };
         let program = programs.join("fedbo-research");
-        // In this checkout, as other checkouts may share the target folder.
+        // Use this checkout's folder, since other checkouts may share the target folder.
         let folder = root().join("target/digests");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
@@ -241,7 +241,7 @@ impl Digests {
     /// papers' authors, so a data folder need not contain them.
     fn write(&self, items: &Items, left_out: &[String], has_data: bool) -> Result<()> {
         if let Some(name) = left_out.first().filter(|_| !has_data) {
-            bail!("{name} needs the published data; set FEDBO_DATA to their folder to record");
+            bail!("{name} needs the published data; set FEDBO_DATA to the data folder to record");
         }
         for name in left_out {
             eprintln!("xtask: {name} is not recorded: the data folder lacks its data set");
@@ -264,7 +264,7 @@ impl Digests {
     }
 }
 
-/// Runs steps in parallel on all cores. A failed step has a single item with the error.
+/// Runs steps in parallel on all cores. A failed step has a single item, which contains the error.
 fn run_all(steps: Vec<Step>, folder: &Path, data: Option<&Path>) -> Items {
     let queue = Mutex::new(steps.into_iter());
     let items = Mutex::new(Items::new());
@@ -298,7 +298,7 @@ fn check(items: &Items, left_out: &[String]) -> Result<()> {
     let machine = machine();
     if !text.contains(&format!("# machine: {machine}\n")) {
         eprintln!(
-            "xtask: {RECORD} is of another kind of machine than this one ({machine}); its head says what may differ"
+            "xtask: {RECORD} was recorded on another kind of machine than this one ({machine}); its header lists permitted differences"
         );
     }
     for name in left_out {
@@ -309,9 +309,9 @@ fn check(items: &Items, left_out: &[String]) -> Result<()> {
         println!("{difference}");
     }
     if !differences.is_empty() {
-        bail!("{} of what must not change differ from {RECORD}", differences.len());
+        bail!("{} items differ from {RECORD}", differences.len());
     }
-    eprintln!("xtask: all {} items are as recorded", items.len());
+    eprintln!("xtask: all {} items match the record", items.len());
     Ok(())
 }
 
@@ -325,8 +325,8 @@ fn parse(text: &str) -> Result<Items> {
     text.lines().filter(|line| !line.starts_with('#')).map(item).collect()
 }
 
-/// Returns one line per item that differs from the record, ignoring recorded items of skipped
-/// steps.
+/// Returns one line per item that differs from the record. Recorded items of skipped steps are
+/// ignored.
 fn differences(recorded: &Items, found: &Items, left_out: &[String]) -> Vec<String> {
     let is_left_out = |name: &str| left_out.iter().any(|step| is_of(name, step));
     let mut names: Vec<&String> = recorded.keys().chain(found.keys()).collect();
@@ -350,7 +350,7 @@ fn is_of(item: &str, step: &str) -> bool {
 
 /// Returns the complete data sets of a folder.
 fn complete_sets(program: &Path, data: &Path) -> Result<Vec<String>> {
-    // The exit status is 2 if no data set is complete.
+    // The exit code is 2 if no data set is complete.
     let checked = Command::new(program).args(["data", "check", "--json"]).arg(data).output()?;
     let found: DataCheck = serde_json::from_slice(&checked.stdout)
         .with_context(|| format!("fedbo-research data check {}", data.display()))?;
@@ -372,8 +372,8 @@ fn steps(program: &Path) -> Result<Vec<Step>> {
         let line = format!("fedbo-research run {name} --runs 1 --json --quiet{data}");
         let script = match CAPPED.iter().find(|(capped, _)| *capped == name) {
             None => format!("{line} --out out 2> out/notes.txt"),
-            // With one thread, the first rows are computed first; with several, jobs from the
-            // middle would start too.
+            // With one thread, the first rows are computed first. With several, jobs from the
+            // middle would also start.
             Some((_, rows)) => format!(
                 "RAYON_NUM_THREADS=${{RAYON_NUM_THREADS:-1}} {line} --out run &
                  until [ -e run/results.csv ] && [ \"$(wc -l < run/results.csv)\" -gt {rows} ]; do kill -0 $!; sleep 0.1; done
@@ -436,7 +436,7 @@ impl Step {
     }
 }
 
-/// Returns true for columns and fields that contain times, or heads of ledgers, which depend on the
+/// Returns true for columns and fields that contain times, or ledger heads, which depend on the
 /// noise.
 fn varies(name: &str) -> bool {
     name.contains("seconds") || name.ends_with("_at") || name == "head" || name == "ledger_head"
@@ -471,7 +471,7 @@ fn without_times(text: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the number of rows and the arms in the order of their first rows; `None` for a table
+/// Returns the number of rows, and the arms in order of first appearance; `None` for a table
 /// without arms.
 fn arms(text: &str) -> Result<Option<String>> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -493,7 +493,7 @@ fn sha256(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Describes this machine as far as results of linear algebra depend on it.
+/// Describes the properties of this machine on which results of linear algebra depend.
 fn machine() -> String {
     #[cfg(target_arch = "x86_64")]
     let units = match () {

@@ -1,12 +1,12 @@
 //! Tests, program, benchmarks, Python package and the build without simulation share compiled
-//! dependencies: each resolves them with the features of the whole workspace.
+//! dependencies, since each resolves them with the features of the whole workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::process::cargo;
 use crate::production::WITHOUT;
 
-/// Dependencies that may differ: proptest needs these features for tests. Few crates depend on
+/// Dependencies that may differ. proptest needs these features for tests. Few crates depend on
 /// them, so the program omits the features.
 const TESTS_ALONE: [&str; 2] = ["regex-automata", "regex-syntax"];
 
@@ -20,7 +20,7 @@ fn features(packages: &[&str], edges: &str) -> BTreeMap<String, BTreeSet<String>
     for line in printed.lines().filter(|line| !line.is_empty()) {
         let (package, features) = line.split_once(" with").expect("a package and its features");
         let package = package.trim_end_matches(" (proc-macro)");
-        // Skip crates of this workspace: their own features may differ.
+        // Skip crates of this workspace, since their own features may differ.
         if !package.contains('(') {
             let features = features.trim_end_matches("(*)").trim();
             found.entry(package.to_owned()).or_default().insert(features.to_owned());
@@ -44,7 +44,7 @@ fn no_dependency_is_compiled_twice_for_other_features() {
             let known = &all[&package];
             assert!(
                 sets.is_subset(known),
-                "{package} has the features {sets:?} in {packages:?}, and {known:?} in the workspace: name what is missing in \
+                "{package} has the features {sets:?} in {packages:?}, and {known:?} in the workspace: add the missing features to \
                  tools/features/Cargo.toml"
             );
         }

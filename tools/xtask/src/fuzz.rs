@@ -1,8 +1,9 @@
-//! `fuzz`: tests every decoder with hostile bytes that libFuzzer generates from `fuzz/corpus`.
+//! `fuzz`: tests every decoder with hostile bytes that libFuzzer derives from `fuzz/corpus`.
 //!
-//! The targets are in `tools/fuzzing`; its tests replay corpus and regressions without libFuzzer.
-//! This task builds the binaries of `fuzz` with instrumentation and runs each for a fixed number of
-//! executions. A failing input is saved below `fuzz/regressions`, where those tests find it.
+//! The targets are in `tools/fuzzing`. The tests of that crate replay the corpus and the
+//! regressions without libFuzzer. This task builds the binaries of `fuzz` with instrumentation and
+//! runs each for a fixed number of executions. A failing input is saved below `fuzz/regressions`,
+//! where those tests find it.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -17,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use crate::process::{installed, root, run};
 use crate::system;
 
-/// Version to install if it is missing.
+/// Version to install if cargo-fuzz is missing.
 const CARGO_FUZZ: &str = "0.13.2";
 /// Seconds after which an input counts as a hang.
 const TIMEOUT_S: u32 = 30;
@@ -59,9 +60,9 @@ struct Target {
     max_len: u32,
 }
 
-/// All targets. Slow ones come first, so that none of them is the last to finish.
+/// All targets. Slow targets come first, so that none of them finishes last.
 const TARGETS: [Target; 13] = [
-    // Targets with SQLite files and sockets: a hundred to a thousand times slower than the rest.
+    // Targets with SQLite files and sockets, a hundred to a thousand times slower than the others.
     target_of("database", 2_000, 512),
     target_of("ledger_file", 4_000, 512),
     target_of("service", 30_000, 2_048),
@@ -80,7 +81,7 @@ const TARGETS: [Target; 13] = [
 /// Number of executions of a fast target.
 const MANY: u64 = 100_000;
 
-/// Factor on the number of executions in the long form.
+/// Multiplier for the number of executions in the long form.
 const LONG: u64 = 50;
 
 const fn target_of(name: &'static str, n_runs: u64, max_len: u32) -> Target {
@@ -207,9 +208,9 @@ impl Fuzz {
 
 /// Input folders of a target, and the log of its run.
 struct Folders {
-    /// Inputs that are kept, under version control.
+    /// Inputs under version control.
     corpus: PathBuf,
-    /// Inputs that the run adds; initially empty.
+    /// Inputs added by the run; initially empty.
     learned: PathBuf,
     regressions: PathBuf,
     log: PathBuf,
@@ -272,7 +273,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Leftovers are small and disappear on reboot.
+        // Remaining files are small and disappear on reboot.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -280,7 +281,7 @@ impl Drop for Scratch {
 /// Builds all targets and returns the folder of the binaries.
 ///
 /// No sanitizer is used: our crates forbid unsafe code, and the fuzzers search for panics,
-/// excessive time or memory, and violated assertions. Integer overflow panics, as `cargo fuzz`
+/// excessive time or memory, and violated assertions. Integer overflow panics, since `cargo fuzz`
 /// enables debug assertions.
 fn build() -> Result<PathBuf> {
     system::provide_cpp_compiler()?;
@@ -288,7 +289,7 @@ fn build() -> Result<PathBuf> {
     run(Command::new(installed("cargo-fuzz", CARGO_FUZZ)?)
         .args(["fuzz", "build", "--sanitizer", "none", "--target", &host])
         .current_dir(root())
-        // The targets are a separate workspace.
+        // The targets are in a separate workspace.
         .env_remove("CARGO_TARGET_DIR"))?;
     Ok(root().join("fuzz/target").join(host).join("release"))
 }
@@ -298,7 +299,7 @@ fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not say for which machine it builds")?.to_owned())
+    Ok(host.context("rustc -vV does not report a host")?.to_owned())
 }
 
 /// Returns the libFuzzer dictionary of a target; `None` if there is none.
@@ -322,18 +323,18 @@ fn failure(told: &str, log: &Path) -> String {
     let summary = told.lines().find(|line| line.starts_with("SUMMARY: "));
     let what = match words {
         Some(at) => told.lines().skip(at).take(2).collect::<Vec<_>>().join(" "),
-        None => summary.unwrap_or("it ended without a word").to_owned(),
+        None => summary.unwrap_or("it exited without a message").to_owned(),
     };
     let input = match input {
         Some(input) => format!(
-            "the input is kept as {input}: mend what it shows, then `cargo test -p fedbo-fuzzing` replays it"
+            "the input is saved as {input}: fix the bug, then `cargo test -p fedbo-fuzzing` replays it"
         ),
-        None => "there is no input to blame".to_owned(),
+        None => "no input was saved".to_owned(),
     };
-    format!("{what}; {input}; {} has all of it", log.display())
+    format!("{what}; {input}; the full log is {}", log.display())
 }
 
-/// Creates an empty folder; removes existing contents.
+/// Creates an empty folder. Removes existing contents.
 fn empty(folder: &Path) -> Result<()> {
     let emptied = match folder.is_dir() {
         true => fs::remove_dir_all(folder),

@@ -1,8 +1,8 @@
 //! Tests with special requirements, which plain `cargo test` ignores. The reason in `#[ignore]`
-//! names the requirement; this module finds the tests by the reason and runs them.
+//! specifies the requirement. This module finds the tests by the reason and runs them.
 //!
-//! A test of this module rejects any other reason, except for "started by" another test: no test
-//! may be ignored permanently.
+//! A test in this module rejects all other reasons except "started by another test", so no test is
+//! ignored permanently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +24,7 @@ pub(crate) enum Need {
     PostgreSql,
     /// Python, for training scripts.
     Python,
-    /// Minutes of time and an optimized build.
+    /// Several minutes and an optimized build.
     Long,
 }
 
@@ -57,7 +57,7 @@ impl Need {
 pub(crate) struct Marked(BTreeMap<(&'static str, String), Vec<String>>);
 
 impl Marked {
-    /// Finds the tests with the attribute of this need in all packages.
+    /// Finds the tests with the attribute of this requirement in all packages.
     pub(crate) fn find(need: Need) -> Result<Self> {
         let mut found = BTreeMap::new();
         for package in packages()? {
@@ -70,7 +70,7 @@ impl Marked {
             }
         }
         let marked = Self(found);
-        ensure!(marked.len() > 0, "no test carries {}", need.attribute());
+        ensure!(marked.len() > 0, "no test has {}", need.attribute());
         Ok(marked)
     }
 
@@ -88,7 +88,7 @@ impl Marked {
         }
     }
 
-    /// Runs exactly these tests and fails unless all of them passed.
+    /// Runs exactly these tests and fails unless all of them pass.
     ///
     /// Builds the whole workspace, so that nothing is recompiled with other features.
     pub(crate) fn run(&self) -> Result<Tests> {
@@ -131,7 +131,7 @@ impl Marked {
     }
 }
 
-/// Returns the paths of these tests as the test programs list them, for example `module::name`.
+/// Returns the paths of these tests as test programs list them, such as `module::name`.
 fn paths(workspace: &str, command: &[&str], names: &BTreeSet<&str>) -> Result<BTreeSet<String>> {
     let listed = cargo_in(workspace, command)
         .args(["--", "--ignored", "--list", "--format=terse"])
@@ -160,7 +160,7 @@ pub(crate) fn each_source(folder: &Path, show: &mut dyn FnMut(&str)) -> Result<(
     Ok(())
 }
 
-/// Returns the names of the tests that follow an attribute of this need.
+/// Returns the names of the tests that follow an attribute of this requirement.
 fn names_in(source: &str, need: Need) -> Vec<String> {
     let name = |text: &str| {
         let signature = text.split_once("fn ")?.1;
@@ -203,7 +203,7 @@ mod tests_of_marked {
                     let started = attribute.starts_with("#[ignore = \"started by");
                     assert!(
                         started || known.contains(&attribute),
-                        "{attribute}: not a reason that cargo xtask test knows"
+                        "{attribute}: cargo xtask test does not support this reason"
                     );
                     n_known += usize::from(!started);
                 }

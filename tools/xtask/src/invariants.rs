@@ -1,4 +1,4 @@
-//! Checks that files, tests and mutants named in `docs/invariants.md` exist.
+//! Checks that the files, tests and mutants referenced in `docs/invariants.md` exist.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -14,7 +14,7 @@ struct Phrase {
     then: &'static [&'static str],
 }
 
-const PHRASES: [Phrase; 8] = [
+const PHRASES: [Phrase; 12] = [
     Phrase {
         name: "what … as a noun",
         first: &["what", "What"],
@@ -34,6 +34,10 @@ const PHRASES: [Phrase; 8] = [
     Phrase { name: "anew", first: &["anew"], then: &[] },
     Phrase { name: "goes on", first: &["go", "goes", "going", "went"], then: &["on"] },
     Phrase { name: "of which", first: &["of", "to", "from", "in", "by"], then: &["which", "whom"] },
+    Phrase { name: "told trial", first: &["told", "untold"], then: &["trial", "trials"] },
+    Phrase { name: "set back", first: &["set", "sets"], then: &["back"] },
+    Phrase { name: "given back", first: &["give", "gives", "given", "gave"], then: &["back"] },
+    Phrase { name: "begun", first: &["begun"], then: &[] },
 ];
 
 /// Ceilings per 1,000 words: of everything, and of documents for users.
@@ -136,7 +140,10 @@ fn phrases_that_readers_have_to_decode_are_rare() {
 fn phrases_are_counted_as_words() {
     let mut count = Count::default();
     count.add("// What is sent goes on; none of which, somewhat isolated, stands. Whose? So many.");
-    assert_eq!(count.n_phrases, [1, 1, 1, 1, 0, 0, 1, 1]);
+    assert_eq!(count.n_phrases, [1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0]);
+    let mut count = Count::default();
+    count.add("// A told trial is set back and given back, begun anew.");
+    assert_eq!(count.n_phrases, [0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1]);
     let mut count = Count::default();
     count.add("what, is; in: which so manyfold going once");
     assert_eq!(count.n_phrases, [0; PHRASES.len()]);

@@ -107,10 +107,11 @@ fn main() -> ExitCode {
     }
     let command = Cli::parse();
     // Ctrl-C ends this program. A shell may ignore SIGINT for background jobs, and children inherit
-    // that. Installing a handler here restores the default for children; some tests send SIGINT.
+    // this setting. Installing a handler here restores the default for children, since some tests
+    // send SIGINT.
     let ends = Arc::new(AtomicBool::new(true));
     if let Err(error) = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, ends) {
-        eprintln!("xtask: Ctrl-C cannot be heeded: {error}");
+        eprintln!("xtask: cannot handle Ctrl-C: {error}");
         return ExitCode::FAILURE;
     }
     let outcome = match command.verb {

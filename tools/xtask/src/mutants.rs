@@ -1,10 +1,10 @@
-//! `mutants`: seeded bugs; a named test must detect each of them.
+//! `mutants`: seeds bugs and checks that a given test detects each of them.
 //!
 //! The file `mutants.toml` of a crate lists its mutants, one textual replacement each. They are
-//! applied to a copy of the sources under `target/mutants`, never to the tree. A mutant must
-//! compile, and its text must occur exactly once. A mutant survives if its test passes; the tests
-//! are then too weak. Crates are processed one after another, which avoids recompilation for
-//! changes in lower crates.
+//! applied to a copy of the sources under `target/mutants`, never to the source tree. A mutant must
+//! compile, and the text that it replaces must occur exactly once. If a mutant's test passes, the
+//! mutant survives and the tests are too weak. Crates are processed one after another, which avoids
+//! recompilation after changes in their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -61,7 +61,7 @@ pub(crate) struct Mutant {
     /// Program or module of integration tests that must fail, `lib` for unit tests, or `doc` for
     /// documentation tests.
     test: String,
-    /// Test function that must fail, with its modules; empty for any function.
+    /// Test function that must fail, including its modules; empty for any function.
     #[serde(default)]
     case: String,
 }
@@ -88,7 +88,7 @@ impl Mutants {
         let all = listed()?;
         let mutants: Vec<&Mutant> = all.iter().filter(|m| self.takes(m)).collect();
         if mutants.is_empty() {
-            bail!("no mutant is chosen; `cargo xtask mutants --list` shows them");
+            bail!("no mutant matches; `cargo xtask mutants --list` lists them");
         }
         if self.list {
             for mutant in mutants {
@@ -166,8 +166,8 @@ pub(crate) fn listed() -> Result<Vec<Mutant>> {
     Ok(all)
 }
 
-/// Disables optimization of crates that tests optimize: mutants do not need it, and these crates
-/// are compiled before the first mutant.
+/// Disables the optimization that tests enable for some crates. Mutants do not need it, and these
+/// crates are compiled before the first mutant.
 const CARGO_CONFIG: &str = r#"
 [profile.dev.package]
 fedbo-gp = { opt-level = 0 }
@@ -195,7 +195,7 @@ impl MutationCopy {
             "examples",
             "docs",
             "games",
-            // A test about secrets reads the variables that the sources name.
+            // A test about secrets reads the environment variables referenced in the sources.
             "python/fedbo",
             "tools",
         ] {
@@ -208,7 +208,7 @@ impl MutationCopy {
     }
 
     /// Checks that the tests pass without a mutant; otherwise their failure would prove nothing.
-    /// Runs all cases of a test at once.
+    /// Runs all cases of a test together.
     fn check_honest<'m>(&self, mutants: impl Iterator<Item = &'m &'m Mutant>) -> Result<()> {
         let mut by_test: BTreeMap<&str, (&Mutant, BTreeSet<&str>)> = BTreeMap::new();
         for mutant in mutants {
@@ -225,7 +225,7 @@ impl MutationCopy {
                 .with_context(|| format!("{test} fails without any mutant"))?
                 .passed;
             let are_found = if all { passed > 0 } else { passed == cases.len() };
-            ensure!(are_found, "{test}: of {cases:?}, {passed} tests are called so");
+            ensure!(are_found, "{test}: {passed} tests match {cases:?}");
         }
         Ok(())
     }
@@ -270,14 +270,14 @@ impl MutationCopy {
         command
     }
 
-    /// Returns the module of a mutant's test if all integration tests of its package form one
+    /// Returns the module of a mutant's test if all integration tests of its package form a single
     /// program.
     fn module(&self, mutant: &Mutant) -> Option<String> {
         let is_one = self.folder.join(&mutant.folder).join("tests/main.rs").is_file();
         (is_one && !matches!(mutant.test.as_str(), "doc" | "lib")).then(|| mutant.test.clone())
     }
 
-    /// Returns arguments that select these cases of a mutant's test, or all cases for an empty
+    /// Returns the arguments that select these cases of a mutant's test, or all cases for an empty
     /// name.
     fn filter(&self, mutant: &Mutant, cases: &[&str]) -> Vec<String> {
         let module = self.module(mutant);
@@ -313,7 +313,7 @@ impl MutationCopy {
         command
     }
 
-    /// Uses a separate target folder: in the tree's own one a mutant could be mistaken for the
+    /// Uses a separate target folder. In the regular one, a mutant could be mistaken for the
     /// original package.
     fn cargo(&self, verb: &str, mutant: &Mutant) -> Command {
         let mut command = cargo([verb, "--package", &mutant.package]);
@@ -327,7 +327,7 @@ impl MutationCopy {
     }
 }
 
-/// Copies `from` to `to`; files with equal contents keep their modification time.
+/// Copies `from` to `to`. Files with equal contents keep their modification times.
 fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     if from.is_dir() {
         fs::create_dir_all(to)?;
@@ -363,7 +363,7 @@ fn remove(path: &Path) -> io::Result<()> {
 mod tests_of_mutants {
     use super::*;
 
-    /// Detects stale mutants early; otherwise they would only fail minutes into the run.
+    /// Detects stale mutants early. Otherwise they would fail only minutes into the run.
     #[test]
     fn every_mutant_changes_a_text_that_is_there_once() {
         let mutants = listed().unwrap();

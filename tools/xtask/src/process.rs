@@ -18,14 +18,14 @@ pub(crate) fn target() -> PathBuf {
     root().join(target)
 }
 
-/// Returns a command for the cargo that runs this task, in the workspace's folder.
+/// Returns a command for the cargo that runs this task, in the folder of the workspace.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
 }
 
-/// Cargo in the folder of a workspace. Both workspaces share the target folder.
+/// Returns cargo in the folder of a workspace. Both workspaces share the target folder.
 pub(crate) fn cargo_in<S: AsRef<OsStr>>(
     workspace: &str,
     arguments: impl IntoIterator<Item = S>,
@@ -36,10 +36,10 @@ pub(crate) fn cargo_in<S: AsRef<OsStr>>(
 }
 
 /// Restarts this program without the variables that `cargo run` sets to describe it, and returns
-/// its exit code. Returns `None` if none of these variables is set.
+/// its exit code. Returns `None` if they are not set.
 ///
 /// Build scripts of dependencies (`ring`) read these variables. Without the restart, everything
-/// that depends on these crates would be recompiled whenever a task follows a manually typed
+/// that depends on these crates would be recompiled whenever a task follows a manually entered
 /// command, and vice versa.
 pub(crate) fn as_if_typed() -> Option<ExitCode> {
     let is_of_program = |name: &String| {
@@ -60,11 +60,11 @@ pub(crate) fn as_if_typed() -> Option<ExitCode> {
     Some(replaced_by(&mut again))
 }
 
-/// Replaces this process by the command.
+/// Replaces this process with the command.
 #[cfg(unix)]
 fn replaced_by(command: &mut Command) -> ExitCode {
     use std::os::unix::process::CommandExt as _;
-    eprintln!("xtask: cannot start again: {}", command.exec());
+    eprintln!("xtask: cannot restart: {}", command.exec());
     ExitCode::FAILURE
 }
 
@@ -75,19 +75,19 @@ fn replaced_by(command: &mut Command) -> ExitCode {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("xtask: cannot start again: {error}");
+            eprintln!("xtask: cannot restart: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Returns true if a command can be started and succeeds; discards its output.
+/// Returns true if a command can be started and succeeds. Discards its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Runs a command; an error if it fails.
+/// Runs a command and returns an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     eprintln!("xtask: {}", shown(command));
     let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
@@ -113,7 +113,7 @@ pub(crate) fn last_line(command: &mut Command) -> Result<String> {
     Ok(line.to_owned())
 }
 
-/// Returns the program `name` of the crate of the same name; installs this version into
+/// Returns the program `name` of the crate with the same name. Installs this version into
 /// target/tools if it is missing.
 pub(crate) fn installed(name: &str, version: &str) -> Result<PathBuf> {
     let tools = target().join("tools");

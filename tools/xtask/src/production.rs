@@ -3,8 +3,8 @@
 //!
 //! The check builds libraries instead of a program: code that is in no object file of a crate of
 //! `fedbo-coordinator` or `fedbo-agent` is in no program linked from these crates. The program
-//! `fedbo` has the feature `simulation`, as `simulate = true` and experiments need it; in it,
-//! simulated releases have a different type (`compile_fail` tests of `source.rs`).
+//! `fedbo` has the feature `simulation`, which `simulate = true` and experiments need. In it,
+//! simulated releases have a different type (`compile_fail` tests in `source.rs`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,30 +17,30 @@ use serde_json::Value;
 
 use crate::process::cargo;
 
-/// Packages with code that handles noise and vectors. They are selected individually because a
-/// build of the whole workspace would enable the feature.
+/// Packages that handle noise and vectors. They are selected individually, because a build of the
+/// whole workspace would enable the feature.
 ///
 /// The package without code gives dependencies the same features as in the workspace, so that they
-/// are not compiled again.
+/// are not recompiled.
 pub(crate) const WITHOUT: [&str; 6] =
     ["--package", "fedbo-coordinator", "--package", "fedbo-agent", "--package", "fedbo-features"];
 
 /// Checks that a build without simulation has no symbol of seeded noise, and that the same search
 /// finds one in a build with simulation.
 pub(crate) fn has_no_seeded_noise() -> Result<()> {
-    eprintln!("xtask: symbols of a coordinator and an agent that are built without simulation");
+    eprintln!("xtask: checking the symbols of a coordinator and an agent built without simulation");
     let without = symbols(&WITHOUT)?;
     ensure!(
         without.iter().any(|symbol| symbol.contains("SecureNoise")),
-        "no symbol of SecureNoise is found: what is looked at is not what makes noise"
+        "no symbol of SecureNoise found: this check does not inspect the code that draws noise"
     );
     if let Some(found) = without.iter().find(|symbol| symbol.contains("SimNoise")) {
-        bail!("noise from a seed is in a build without simulation (INV-10): {found}");
+        bail!("a build without simulation contains seeded noise (INV-10): {found}");
     }
     let with = symbols(&["--workspace"])?;
     ensure!(
         with.iter().any(|symbol| symbol.contains("SimNoise")),
-        "no symbol of SimNoise is found in a build with simulation: this check could not fail"
+        "no symbol of SimNoise found in a build with simulation: this check cannot fail"
     );
     Ok(())
 }
@@ -69,8 +69,8 @@ fn symbols(packages: &[&str]) -> Result<Vec<String>> {
     Ok(symbols)
 }
 
-/// Collects the symbols of the object files of a library. Its metadata is skipped, as it contains
-/// names from the documentation.
+/// Collects the symbols in the object files of a library. The library's metadata is skipped, since
+/// it contains names from the documentation.
 fn of_archive(bytes: &[u8], symbols: &mut Vec<String>) -> Result<()> {
     for member in ArchiveFile::parse(bytes)?.members() {
         let member = member?;

@@ -1,4 +1,4 @@
-//! `python`: builds the Python package, compares its stubs, and tests it on two versions of Python.
+//! `python`: builds the Python package, compares its stubs, and tests it on two Python versions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::tests::{self, Tests};
 
 /// Oldest supported minor version of Python 3.
 const OLDEST: u32 = 11;
-/// Newest minor version to search for.
+/// Newest minor version that is searched for.
 const NEWEST: u32 = 15;
 /// Tests for every version.
 const USUAL: &str = "not ray and not browser and not flower";
@@ -62,14 +62,14 @@ impl Python {
             }
             tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", USUAL])?;
         }
-        // Flower does not depend on the version of Python, and its processes are slow, so one
-        // version suffices.
+        // Flower does not depend on the Python version, and its processes are slow, so one version
+        // is sufficient.
         if let Some((minor, interpreter)) = interpreters.first() {
             let python = environment(*minor, interpreter, Kind::Usual)?;
             let which = if self.ray { "flower" } else { "flower and not superlink" };
             tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", which])?;
         }
-        // The browser does not depend on the version of Python.
+        // The browser does not depend on the Python version.
         if let Some((minor, interpreter)) = interpreters.last() {
             let python = environment(*minor, interpreter, Kind::Usual)?;
             scripts(&python)?;
@@ -87,7 +87,7 @@ impl Python {
 
     /// Tests the installed package and returns the number of passed tests.
     fn pytest(&self, python: &Path, which: &[&str]) -> Result<usize> {
-        // Do not run in the package's folder: Python would import the sources there, which have no
+        // Do not run in the package's folder, where Python would import the sources, which have no
         // native module.
         let package = root().join("python");
         let mut pytest = in_package(&python.with_file_name("pytest"));
@@ -116,7 +116,7 @@ impl Python {
         } else {
             ensure!(
                 read(&kept)? == built,
-                "python/{STUB} is not what the native module has: cargo xtask python --write-stubs"
+                "python/{STUB} differs from the native module: run cargo xtask python --write-stubs"
             );
         }
         let files = fs::read_dir(&out).with_context(|| out.display().to_string())?;
@@ -159,7 +159,7 @@ fn in_package(program: &Path) -> Command {
     command
 }
 
-/// Finds the supported Pythons of this machine in PATH and in pyenv, one per minor version.
+/// Finds this machine's supported Python versions in PATH and in pyenv, one per minor version.
 fn interpreters() -> BTreeMap<u32, PathBuf> {
     let mut candidates = vec![PathBuf::from("python3")];
     candidates.extend((OLDEST..=NEWEST).map(|minor| PathBuf::from(format!("python3.{minor}"))));
@@ -178,13 +178,13 @@ fn interpreters() -> BTreeMap<u32, PathBuf> {
     found
 }
 
-/// Returns the minor version of a Python 3; `None` if it cannot be started.
+/// Returns the minor version of a Python 3 interpreter; `None` if it cannot be started.
 fn minor_of(interpreter: &Path) -> Option<u32> {
     let ask = "import sys; print(sys.version_info[1] if sys.version_info[0] == 3 else 0)";
     last_line(Command::new(interpreter).args(["-c", ask])).ok()?.parse().ok()
 }
 
-/// Selects the oldest and the newest Python.
+/// Selects the oldest and the newest version.
 fn tested(found: BTreeMap<u32, PathBuf>) -> Result<Vec<(u32, PathBuf)>> {
     let mut found: Vec<(u32, PathBuf)> = found.into_iter().collect();
     if found.is_empty() {
@@ -206,7 +206,7 @@ enum Kind {
     Ray,
 }
 
-/// Returns the Python of an environment with the requirements of the tests.
+/// Returns the Python interpreter of an environment with the test requirements.
 fn environment(minor: u32, interpreter: &Path, kind: Kind) -> Result<PathBuf> {
     let (list, folder) = match kind {
         Kind::Usual => ("requirements-dev.txt", format!("python-3.{minor}")),
@@ -216,7 +216,7 @@ fn environment(minor: u32, interpreter: &Path, kind: Kind) -> Result<PathBuf> {
     Ok(system::python_environment(&folder, interpreter, &list)?.join("python"))
 }
 
-/// Parses the count in the last line of pytest, such as `62 passed, 1 skipped in 9.56s`.
+/// Parses the count in the last line of pytest output, such as `62 passed, 1 skipped in 9.56s`.
 fn passed_in(line: &str) -> usize {
     let count = || line.split_once(" passed")?.0.rsplit(' ').next()?.parse().ok();
     count().unwrap_or(0)

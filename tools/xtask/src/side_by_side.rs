@@ -12,17 +12,17 @@ use serde::Deserialize;
 use crate::process::{cargo, root, shown};
 use crate::tests::{Tests, passed_in};
 
-/// Number of concurrent programs. Some compute and some wait for a deadline, a lease or another
+/// Number of concurrent programs. Some compute, and some wait for a deadline, a lease or another
 /// process, so a single program would leave half of the machine idle.
 const LANES: usize = 2;
 
-/// Maximum time that a leftover child process of a test program may keep its output open.
+/// Maximum time for which a leftover child process of a test program may keep its output open.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
-/// Environment variable with the number of concurrent tests in a test program.
+/// Environment variable that sets the number of concurrent tests in a test program.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// One more than the number of cores, as some tests wait.
+/// One more than the number of cores, since some tests wait.
 fn test_threads() -> usize {
     1 + std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -62,8 +62,8 @@ struct Profile {
     test: bool,
 }
 
-/// Builds and runs the test programs of the workspace of certain kinds, such as `--lib`. The output
-/// of a program is shown after it ends.
+/// Builds and runs the workspace's test programs of certain kinds, such as `--lib`. The output of
+/// each program is shown after it ends.
 pub(crate) fn run(kinds: &[&str]) -> Result<Tests> {
     let build = ["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"];
     let mut build = cargo(build.iter().chain(kinds));
@@ -72,16 +72,16 @@ pub(crate) fn run(kinds: &[&str]) -> Result<Tests> {
     if !built.status.success() {
         bail!("{} failed ({})", shown(&build), built.status);
     }
-    let lines = String::from_utf8(built.stdout).context("what cargo has built")?;
+    let lines = String::from_utf8(built.stdout).context("cargo's output is not UTF-8")?;
     let programs = lines.lines().map(test_program).collect::<Result<Vec<_>>>()?;
     let mut programs: Vec<TestProgram> = programs.into_iter().flatten().collect();
-    ensure!(!programs.is_empty(), "cargo has built no test program");
+    ensure!(!programs.is_empty(), "cargo built no test programs");
     // Cargo builds the packages with the most dependencies last, and their tests take longest.
     programs.reverse();
     run_all(programs)
 }
 
-/// Parses the test program of a line; `None` for any other line.
+/// Parses the test program in a line; `None` for any other line.
 fn test_program(line: &str) -> Result<Option<TestProgram>> {
     let unread = || format!("a line of cargo: {line}");
     let message: Message = serde_json::from_str(line).with_context(unread)?;
@@ -148,7 +148,7 @@ impl TestProgram {
             command.env(TEST_THREADS, test_threads().to_string());
         }
         let mut child = command.spawn().with_context(|| shown(&command))?;
-        drop(command); // closes our ends of the pipe, so that the reader sees its end
+        drop(command); // closes our ends of the pipe, so that the reader reaches the end of the file
         let (sender, printed) = mpsc::channel();
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -157,7 +157,7 @@ impl TestProgram {
         });
         let status = child.wait()?;
         let printed = printed.recv_timeout(LEFT_BEHIND);
-        let printed = printed.context("a process that it has started still writes")??;
+        let printed = printed.context("a leftover child process keeps its output open")??;
         Ok((String::from_utf8_lossy(&printed).into_owned(), status))
     }
 }
@@ -190,8 +190,8 @@ mod tests_of_programs {
         assert!(test_program(r#"{"reason":"compiler-artifact","executable":"/t/a-1"}"#).is_err());
     }
 
-    /// Scripts as programs: each runs in its folder, all run even if one fails, and the failed one
-    /// is named.
+    /// Scripts serve as programs. Each runs in its folder, all run even if one fails, and the
+    /// failed one is reported.
     #[test]
     #[cfg(unix)]
     fn all_programs_run_and_those_that_fail_are_named() {

@@ -1,4 +1,4 @@
-//! System packages that tests need in addition to Rust; the package manager installs missing ones.
+//! System packages that tests need in addition to Rust. The package manager installs missing ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ struct Package {
 const POSTGRESQL: Package = Package {
     name: "PostgreSQL 13 or later (initdb and postgres)",
     debian: "postgresql",
-    why: "tests of studies in a database start servers of their own; one that the package may start on port 5432 is not used",
+    why: "tests of studies in a database start their own servers and do not use a server that the package may start on port 5432",
     is_installed: || has_postgresql(&folders()),
 };
 
@@ -58,8 +58,8 @@ const DPKG: Package = Package {
 /// with `--all`, in gigabytes.
 const TEST_BUILDS_GB: [f64; 2] = [9.0, 15.0];
 
-/// Warns if the disk has too little space for all builds of the tests: a compiler that runs out of
-/// space produces many errors that hide the cause. No warning if the free space is unknown.
+/// Warns if there is too little disk space for all builds of the tests: a compiler that runs out of
+/// space produces many errors that hide the cause. Does not warn if the free space is unknown.
 pub(crate) fn warn_if_disk_is_small(all: bool) {
     let needed = TEST_BUILDS_GB[usize::from(all)];
     let near = target();
@@ -72,19 +72,19 @@ pub(crate) fn warn_if_disk_is_small(all: bool) {
         && free < needed
     {
         eprintln!(
-            "xtask: {free:.1} GB are free for {}; from nothing, the tests' builds take about {needed} GB: make room, or name a folder on another disk with CARGO_TARGET_DIR",
+            "xtask: {free:.1} GB are free for {}; clean builds of the tests take about {needed} GB: free some space, or set CARGO_TARGET_DIR to a folder on another disk",
             folder.display()
         );
     }
 }
 
-/// Parses the free space from the fourth column of the second line of `df -Pk`, in kilobytes.
+/// Parses the free space in kilobytes from the fourth column of the second line of `df -Pk`.
 fn free_gb(text: &str) -> Option<f64> {
     let kilobytes: f64 = text.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
     Some(kilobytes * 1024.0 / 1e9)
 }
 
-/// Provides PostgreSQL; tests start their own servers.
+/// Provides PostgreSQL. Tests start their own servers.
 pub(crate) fn provide_postgresql() -> Result<()> {
     POSTGRESQL.provide()
 }
@@ -99,7 +99,7 @@ pub(crate) fn provide_browser() -> Result<()> {
     CHROMIUM.provide()
 }
 
-/// Returns the programs of a Python environment with the packages of a list. Recreates the
+/// Returns the programs of a Python environment with the packages in a list. Recreates the
 /// environment if it is missing or the list has changed.
 pub(crate) fn python_environment(
     folder: &Path,
@@ -113,7 +113,7 @@ pub(crate) fn python_environment(
     }
     if !succeeds(Command::new(interpreter).args(["-c", "import venv, ensurepip"])) {
         bail!(
-            "{} has no module venv; on Debian and Ubuntu, apt-get install python3-venv has it",
+            "{} has no module venv; on Debian and Ubuntu, run apt-get install python3-venv",
             interpreter.display()
         );
     }
@@ -141,7 +141,7 @@ impl Package {
             return Ok(());
         }
         let Self { name, debian, why, .. } = self;
-        eprintln!("xtask: there is not {name}; {why}");
+        eprintln!("xtask: {name} is missing; {why}");
         if !succeeds(Command::new("apt-get").arg("--version")) {
             bail!(
                 "install {name} with this system's package manager, so that it is in PATH; on Debian and Ubuntu this command \
@@ -152,7 +152,7 @@ impl Package {
         run(&mut self.apt_get(&["update"])?)?;
         run(&mut self.apt_get(&["install", "--yes", "--no-install-recommends", debian])?)?;
         if !(self.is_installed)() {
-            bail!("the package {debian} was installed, but there still is not {name}");
+            bail!("the package {debian} was installed, but {name} is still missing");
         }
         Ok(())
     }
@@ -182,8 +182,8 @@ fn compiler() -> std::ffi::OsString {
     std::env::var_os("CXX").unwrap_or_else(|| "c++".into())
 }
 
-/// Returns the folders that may contain PostgreSQL's programs: those in `PATH`, and version folders
-/// of distributions, which are not in `PATH`.
+/// Returns the folders that may contain PostgreSQL's programs: those in `PATH`, and the version
+/// folders of distributions, which are not in `PATH`.
 fn folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -1,5 +1,5 @@
-//! Runs of `cargo test` with a count of passed tests, and the table of stages at the end of
-//! `cargo xtask test`.
+//! Runs of `cargo test` that count passed tests, and the table of stages at the end of `cargo xtask
+//! test`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -23,7 +23,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Tests> {
     counted(command, passed_in)
 }
 
-/// Runs any test command; `count` extracts the number of passed tests from a line of output.
+/// Runs any test command. `count` extracts the number of passed tests from a line of output.
 pub(crate) fn counted(command: &mut Command, count: impl Fn(&str) -> usize) -> Result<Tests> {
     eprintln!("xtask: {}", shown(command));
     let mut child = command
@@ -70,14 +70,14 @@ struct Stage {
 pub(crate) struct Stages(Vec<Stage>);
 
 impl Stages {
-    /// Reads the stages of the last successful `cargo xtask test`, from which `--rest` continues.
+    /// Reads the stages of the last successful `cargo xtask test`, after which `--rest` continues.
     pub(crate) fn recorded() -> Result<Self> {
-        let missing = "--rest goes on from a `cargo xtask test` that passed, and there is none: run that first, or --all";
+        let missing = "--rest continues after a successful `cargo xtask test`, and none is recorded: run it first, or use --all";
         let text = fs::read_to_string(record()).context(missing)?;
         serde_json::from_str(&text).context(missing)
     }
 
-    /// Deletes the record at the start of a run, as the run may fail.
+    /// Deletes the record at the start of a run, since the run may fail.
     pub(crate) fn forget() {
         // The record may not exist.
         drop(fs::remove_file(record()));
@@ -111,7 +111,7 @@ impl Stages {
         Ok(())
     }
 
-    /// Prints the table; its last line has the total numbers of tests and seconds.
+    /// Prints the table. Its last line contains the total numbers of tests and seconds.
     pub(crate) fn print(&self) {
         for line in self.table() {
             eprintln!("{line}");

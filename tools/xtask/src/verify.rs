@@ -1,7 +1,7 @@
-//! `check` and `test`: requirements for a change to be accepted.
+//! `check` and `test`: the requirements for accepting a change.
 //!
 //! Tests use plain `cargo test` even if another runner is installed, so that a command performs the
-//! same checks on every machine. This includes documentation tests.
+//! same checks on every machine, including documentation tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl Test {
         }
         if self.discard && !goes_on {
             bail!(
-                "--discard is for --all or --rest: what `cargo xtask test` builds is of use to them"
+                "--discard is for --all or --rest, because they reuse the builds of `cargo xtask test`"
             );
         }
         if self.require_data && data_folder().is_none() {
@@ -97,8 +97,8 @@ impl Test {
         Ok(())
     }
 
-    /// Runs the stages that need more than a toolchain or take long, and returns the needs that
-    /// were met.
+    /// Runs the stages that need more than a toolchain or take a long time, and returns the
+    /// requirements that were met.
     fn more(&self, stages: &mut Stages) -> Result<Vec<Need>> {
         let mut met = vec![Need::PostgreSql, Need::Python];
         system::provide_postgresql()?;
@@ -179,12 +179,12 @@ fn with_otlp() -> Result<tests::Tests> {
     tests::run(&mut cargo([&["test"], &with[..], &["--test", "services", "otlp::"]].concat()))
 }
 
-/// Lints the program without games, as a plain build has it.
+/// Lints the program without games, as in a default build.
 fn without_games() -> Result<()> {
     run(&mut cargo(["clippy", "--package", "fedbo-cli", "--bins", "--", "-D", "warnings"]))
 }
 
-/// Lints, tests and documentation of the workspace `research`.
+/// Lints, tests and documents the workspace `research`.
 fn research() -> Result<tests::Tests> {
     lint(RESEARCH)?;
     let passed = tests::run(&mut cargo_in(RESEARCH, ["test", "--workspace", "--no-fail-fast"]))?;
@@ -193,7 +193,7 @@ fn research() -> Result<tests::Tests> {
     Ok(passed)
 }
 
-/// Packs the publishable crates with their metadata and dependencies; with `builds`, also builds
+/// Packs the publishable crates with their metadata and dependencies. With `builds`, also builds
 /// each crate from its package. Nothing is uploaded.
 fn packages(builds: bool) -> Result<()> {
     let mut pack = cargo(["publish", "--dry-run", "--workspace", "--allow-dirty"]);
@@ -229,8 +229,8 @@ fn component(name: &str, verb: &str) -> Result<()> {
     run(Command::new("rustup").args(["component", "add", name]))
 }
 
-/// Returns FEDBO_DATA, or ../shared/data if it exists. The folder in FEDBO_DATA is not checked: a
-/// test fails if it does not find its data set.
+/// Returns `FEDBO_DATA`, or `../shared/data` if it exists. The folder in `FEDBO_DATA` is not
+/// checked; a test fails if it does not find its data set.
 pub(crate) fn data_folder() -> Option<PathBuf> {
     std::env::var_os("FEDBO_DATA")
         .map(PathBuf::from)

@@ -22,7 +22,7 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// Folder of its workspace, relative to the project.
+    /// Folder of the package's workspace, relative to the project.
     pub(crate) fn workspace(&self) -> &'static str {
         if self.folder.starts_with(RESEARCH) { RESEARCH } else { "" }
     }
@@ -48,7 +48,7 @@ struct Named {
     name: String,
 }
 
-/// Lists all packages except xtask: its own sources contain the texts that it searches for.
+/// Lists all packages except xtask, since its own sources contain the texts for which it searches.
 pub(crate) fn packages() -> Result<Vec<Package>> {
     let mut all = Vec::new();
     for of in WORKSPACES {
@@ -74,7 +74,7 @@ mod tests_of_rooms {
 
     use super::*;
 
-    /// Rooms of `crates` from bottom to top, as in ARCHITECTURE.md. Rooms of the same line are
+    /// Rooms of `crates` from bottom to top, as in ARCHITECTURE.md. Rooms in the same line are
     /// independent.
     const ROOMS: [&[&str]; 13] = [
         &["core"],
@@ -92,18 +92,18 @@ mod tests_of_rooms {
         &["python"],
     ];
 
-    /// Allowed dependencies of rooms on packages outside `crates`.
+    /// Permitted dependencies of rooms on packages outside `crates`.
     const EXCEPTIONS: [(&str, &str); 4] = [
-        // Failpoints, which do nothing in normal builds.
+        // Failpoints, which are no-ops in normal builds.
         ("store", "tools"),
         ("net", "tools"),
         // The optional feature `games`.
         ("cli", "games"),
-        // The crate without code that unifies the features of dependencies.
+        // The crate without code, which unifies the features of dependencies.
         ("cli", "tools"),
     ];
 
-    /// Independent programs of one room; not even their tests may use each other.
+    /// Independent programs in one room. Not even their tests may use each other.
     const APART: [&str; 4] = ["fedbo-agent", "fedbo-coordinator", "fedbo-helper", "fedbo-peer"];
 
     #[derive(Deserialize)]
@@ -118,7 +118,7 @@ mod tests_of_rooms {
         read(&root().join(&package.folder).join("Cargo.toml")).unwrap()
     }
 
-    /// Returns the room of a package and its line; `None` for a package outside `crates`.
+    /// Returns a package's room and its line; `None` for a package outside `crates`.
     fn room(package: &Package) -> (&str, Option<usize>) {
         let mut parts = package.folder.split('/');
         match (parts.next(), parts.next()) {
@@ -167,7 +167,7 @@ mod tests_of_rooms {
         profile: BTreeMap<String, toml::Table>,
     }
 
-    /// Both workspaces share what they build, so a package has the same settings in both.
+    /// Both workspaces share build artifacts, so a package has the same settings in both.
     #[test]
     fn profiles_are_the_same_in_both_workspaces() {
         let [ours, theirs]: [Profiles; 2] =

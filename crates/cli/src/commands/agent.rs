@@ -40,7 +40,7 @@ pub(crate) enum Agent {
 /// Join a study with the token from its operator
 ///
 /// Creates the agent's folder and key, enrols the agent in the study, and stores the study's frozen
-/// configuration. Repeating the command is harmless.
+/// configuration. The command can be repeated safely.
 #[derive(clap::Args)]
 pub(crate) struct Enrol {
     /// Address of the coordinator: `https://HOST:PORT`
@@ -55,8 +55,8 @@ pub(crate) struct Enrol {
         value_parser = secret
     )]
     token: Zeroizing<String>,
-    /// Card of the other party's server, as published by that party (`fedbo helper card`): if two
-    /// servers sum, the coordinator alone sees nothing
+    /// Card of the helper, as published by the party that runs it (`fedbo helper card`). Required
+    /// if two servers compute the sums, so that the coordinator by itself cannot see a vector
     #[arg(long, value_name = "CARD")]
     helper: Option<String>,
     /// Folder of the agent
@@ -78,10 +78,9 @@ pub(crate) struct Enrol {
     json: bool,
 }
 
-/// Run an agent as its file says until its plan is complete
+/// Run an agent as configured in its file until its plan is complete
 ///
-/// After any interruption, the same command continues where the agent was. Its observations stay in
-/// its folder.
+/// After an interruption, the same command resumes the agent. Its observations stay in its folder.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     /// The agent's file, for instance agent.toml
@@ -116,8 +115,8 @@ pub(crate) struct Rotate {
 /// Change the address of a coordinator
 ///
 /// The server at the new address must prove that it has the coordinator's key, which the agent
-/// knows from its token. All studies of this coordinator move, and none of them may be running. If
-/// any check fails, the old address is kept.
+/// received with its token. All studies of this coordinator move; stop the agent in all of them
+/// first. If a check fails, the agent keeps the old address.
 #[derive(clap::Args)]
 pub(crate) struct Move {
     /// New address of the coordinator: `https://HOST:PORT`
@@ -144,10 +143,10 @@ pub(crate) struct Move {
 
 /// Update an agent's spending from its studies' ledgers after restoring its folder from a copy
 ///
-/// A folder that was restored from an older copy, or is used on two machines, lacks some of the
-/// messages sent in its name. This command contacts the coordinators of its studies, follows their
-/// signed ledgers, charges the missing releases, and lets the agent continue. First stop the agent
-/// on all other machines. Repeating the command is harmless.
+/// A folder that was restored from an older copy or is used on two machines lacks records of some
+/// messages sent in the agent's name. This command contacts the coordinators of the agent's
+/// studies, follows their signed ledgers, charges the missing releases, and lets the agent
+/// continue. First stop the agent on all other machines. The command can be repeated safely.
 #[derive(clap::Args)]
 pub(crate) struct Reconcile {
     /// Folder of the agent
@@ -161,7 +160,7 @@ pub(crate) struct Reconcile {
     json: bool,
 }
 
-/// Wraps a text so that it is overwritten when dropped.
+/// Parses a secret, which is overwritten in memory when dropped.
 #[expect(clippy::unnecessary_wraps, reason = "what clap asks for")]
 fn secret(text: &str) -> Result<Zeroizing<String>, std::convert::Infallible> {
     Ok(Zeroizing::new(text.to_owned()))
@@ -187,7 +186,7 @@ struct RunSummary {
     schema_version: u32,
     /// `complete`, `study-over` or `interrupted`.
     ended: &'static str,
-    /// Number of trials told by this run, including failed ones.
+    /// Number of trials finished by this run, including failed ones.
     told_by_this_run: u64,
     failed: u64,
     /// True if the agent's budget allows no further upload.
@@ -213,8 +212,8 @@ struct StudyStatus {
     ledger_head: Option<String>,
     trials: u64,
     best: Option<f64>,
-    /// Trust in the other agents, if the algorithm weighs them; if negative, the weight of their
-    /// negated functions.
+    /// Trust in the other agents, if the algorithm weighs them. A negative trust is the weight of
+    /// their negated functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     trust_percent: Option<i8>,
     /// Alignment of all agents' vectors, if their sums are released.
@@ -276,7 +275,7 @@ impl Agent {
 }
 
 impl Agent {
-    /// Returns the document printed by `--json`; `None` for commands that have side effects.
+    /// Returns the document printed by `--json`, or `None` for commands with side effects.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         match self {
             Self::Status(command) => {
@@ -306,7 +305,7 @@ impl Enrol {
         let quiet = self.json;
         let membership = fedbo_agent::enrol(&options, &mut |federation| {
             if !quiet {
-                // INV-24: shown before any of it is stored.
+                // INV-24: show the parameters before anything is stored.
                 console::note(&space_display::lines(&federation.space));
             }
         })?;
@@ -364,7 +363,7 @@ impl Enrol {
     }
 
     fn token(&self) -> anyhow::Result<EnrolmentToken> {
-        let mut text = self.token.clone(); // INV-26: each copy of ours is overwritten
+        let mut text = self.token.clone(); // INV-26: this copy is overwritten too
 
         if *text == "-" {
             text.clear();
@@ -377,10 +376,10 @@ impl Enrol {
     }
 }
 
-/// Returns the `[privacy]` table to be added to the agent's file, the limit over all studies.
+/// Returns the `[privacy]` table for the agent's file, which limits the spending over all studies.
 ///
-/// The budget is the one known to the agent's home (INV-25), otherwise the budget of a study that
-/// charges.
+/// The budget is that recorded in the agent's home (INV-25) or, without a record, that of the study
+/// if it charges.
 fn limit(known: Option<Budget>, federation: &Federation) -> String {
     let budget = known.or_else(|| Some(federation.privacy()?.budget()));
     budget.map_or_else(String::new, |budget| {
@@ -425,7 +424,7 @@ impl Run {
             console::result(&match ended {
                 Ended::Complete => format!("done; the trials are in {storage}"),
                 Ended::StudyOver => format!(
-                    "the coordinator has ended the study before this agent's plan was done; the trials are in {storage}"
+                    "the coordinator ended the study before this agent's plan was complete; the trials are in {storage}"
                 ),
                 Ended::Interrupted => "interrupted; run it again to continue".to_owned(),
             })?;
@@ -553,7 +552,7 @@ impl Move {
         }
         let names: Vec<String> = studies.iter().map(|study| format!("{study:?}")).collect();
         console::result(&format!(
-            "the coordinator of {} is now at {}; it has proved that it holds the key known to the agent",
+            "the coordinator of {} is now at {}; the server there proved that it holds the coordinator's key",
             names.join(", "),
             self.coordinator
         ))?;
@@ -564,10 +563,10 @@ impl Move {
 #[derive(Serialize)]
 struct ReconciledStudy {
     study: String,
-    /// Last request counter known to the folder; the agent continues after `counter`.
+    /// Last request counter recorded in the folder. The agent continues after `counter`.
     counter_before: u64,
     counter: u64,
-    /// Number of releases in the study's ledger, and the ledger's head as `SEQ:HASH`.
+    /// Number of releases in the study's ledger, and the head of the ledger as `SEQ:HASH`.
     releases: u64,
     ledger_head: Option<String>,
     /// Rounds charged by this command, by study.
@@ -614,7 +613,7 @@ impl Reconcile {
         let mut text = String::new();
         for found in &studies {
             text += &format!(
-                "{}: {} releases in its ledger; the agent continues after request {} (its folder knew {})\n",
+                "{}: {} releases in its ledger; the agent continues after request {} (its folder had recorded {})\n",
                 found.study, found.releases, found.counter, found.counter_before
             );
             for new in &found.charged {
@@ -654,8 +653,8 @@ impl Observer for ConsoleObserver {
                 self.n_failed.set(self.n_failed.get() + 1);
                 console::note(&format!("trial {} failed ({kind}): {message}", trial.index));
             }
-            // Trials of an agent make no reports, so none is stopped early, and they have a single
-            // number.
+            // An agent's trials make no reports, so none is stopped early. They have a single
+            // value.
             Told::Stopped { .. } | Told::Numbers(_) => {}
         }
     }
@@ -700,7 +699,7 @@ mod tests {
 
     use super::*;
 
-    /// INV-25: a proposed file contains the home's budget, regardless of the study's charges.
+    /// INV-25: the proposed file contains the home's budget, whatever the study charges.
     #[test]
     fn a_home_with_a_budget_is_proposed_files_with_it() {
         let study = |algorithm: &str, more: &str| {

@@ -1,4 +1,4 @@
-//! `fedbo ask`: the next trials, for evaluation by hand or by a user's program.
+//! `fedbo ask`: returns the next trials, for evaluation by a person or a user's program.
 
 use std::io::IsTerminal;
 
@@ -16,10 +16,10 @@ use fedbo_documents::trial_record::tell_usage;
 
 /// Ask for the next trials, to evaluate them yourself
 ///
-/// Prints one line per trial: its number, then its parameters as name=value. The trial is yours
-/// until you tell it (fedbo tell) or give it back (fedbo release). A study that is not stored yet
-/// is created from its file. A stopped study (fedbo stop) still answers: a stop only ends runs of
-/// fedbo tune.
+/// Prints one line per trial with its number and its parameters as name=value. The trial is yours
+/// until you tell its outcome (fedbo tell) or release it (fedbo release). A study that is not
+/// stored yet is created from its file. fedbo stop does not affect fedbo ask; it only ends current
+/// runs of the study.
 #[derive(clap::Args)]
 pub(crate) struct Ask {
     #[command(flatten)]
@@ -57,7 +57,7 @@ impl Ask {
             };
             let printed = self.print(&trial);
             if !matches!(printed, Ok(true)) {
-                // The trial was not shown to anybody.
+                // Nobody has seen the trial.
                 opened.study.release_trial(trial.number)?;
                 return printed.map(|_| Exit::Done);
             }
@@ -77,7 +77,7 @@ impl Ask {
         Ok(Exit::Done)
     }
 
-    /// Prints the trial. Returns false if the reader has closed the output.
+    /// Prints the trial. Returns false if the reader has closed the pipe.
     fn print(&self, trial: &Trial) -> anyhow::Result<bool> {
         let line = if self.json {
             serde_json::to_string(&AskedRecord {
@@ -92,7 +92,7 @@ impl Ask {
     }
 }
 
-/// Handles the end of the trials: an error if there was none at all.
+/// Reports that there are no further trials. Returns an error if there was none at all.
 fn ended(why: &str, n_asked: u64, count: u64) -> anyhow::Result<Exit> {
     if n_asked == 0 {
         return Err(BadInput(why.to_owned()).into());
@@ -101,7 +101,7 @@ fn ended(why: &str, n_asked: u64, count: u64) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Message with the reason why there is no further trial, and the remedy.
+/// Returns a message that explains why there are no further trials, and the remedy.
 fn full(opened: &OpenStudy, open: &[Trial]) -> String {
     let (name, word) = (opened.name(), &opened.word);
     let n_trials = opened.n_trials().unwrap_or_default();
@@ -121,7 +121,7 @@ fn full(opened: &OpenStudy, open: &[Trial]) -> String {
         let numbers = text::numbers(&by_hand);
         let usage = tell_usage(opened.study.definition());
         text += &format!(
-            "; held by hand and not told yet: {numbers} (fedbo tell {word} TRIAL {usage}, or fedbo release {word} TRIAL)"
+            "; asked for manually and not told yet: {numbers} (fedbo tell {word} TRIAL {usage}, or fedbo release {word} TRIAL)"
         );
     }
     if !running.is_empty() {

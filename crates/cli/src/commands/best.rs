@@ -1,4 +1,4 @@
-//! `fedbo best`: the best trials of a study, and the importance of its parameters.
+//! `fedbo best`: the best trials of a study and the importance of its parameters.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use fedbo_documents::trial_record::{SCHEMA_VERSION, TrialRecord};
 
 /// Show the best trial of a study and the importance of each parameter
 ///
-/// Fits a model to all trials, independent of the study's strategy. share: the part of the model's
-/// variance over the space that would vanish if all other parameters were known; shares add up to
-/// more than 1 if parameters interact. relevance: based on the model's length scales alone. With
-/// constraints: the best trial that meets them, or the one with the smallest violation; with
-/// several objectives: all nondominated trials. For a study that learns from old studies, also
-/// shows the current trust in each of them, and why some are dropped.
+/// Fits a model to all trials, regardless of the study's strategy. share is the fraction of the
+/// variance of the model's mean over the space that remains if all other parameters are fixed;
+/// shares of interacting parameters add up to more than 1. relevance is computed only from the
+/// model's length scales. With constraints, shows the best trial that meets them, or the one with
+/// the smallest violation. With several objectives, shows all nondominated trials. For a study that
+/// learns from old studies, also shows the current trust in each of them, and why some are dropped.
 #[derive(clap::Args)]
 pub(crate) struct Best {
     #[command(flatten)]
@@ -50,7 +50,7 @@ struct BestDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     least_violation: Option<LeastViolation<'a>>,
     model: Option<ModelRecord<'a>>,
-    /// Weights of old studies in the next query, if the study learns from any.
+    /// Weights of old studies in the next query, if the study learns from old studies.
     old_studies: Option<OldStudiesRecord<'a>>,
 }
 
@@ -61,7 +61,7 @@ struct LeastViolation<'a> {
     violation: f64,
 }
 
-/// Results of a model of all trials.
+/// Results of a model fitted to all trials.
 #[derive(Serialize)]
 struct ModelRecord<'a> {
     best_by_mean: TrialRecord<'a>,
@@ -80,7 +80,7 @@ impl Best {
         let opened = self.study.stored()?;
         let (definition, trials) = (opened.study.definition(), opened.study.trials()?);
         let found = Found::of(definition, &trials);
-        // The model covers a single objective.
+        // The model supports only a single objective.
         let insight = match definition.objectives.is_empty() && !found.is_nothing() {
             true => insight(&opened),
             false => None,
@@ -136,7 +136,7 @@ impl Best {
     }
 }
 
-/// Describes the model's view of noisy values compared with the trial of the best value.
+/// Compares the trial with the best model mean to the trial with the best noisy value.
 fn in_words(insight: &Insight, best: Option<&Trial>) -> String {
     let (mean, std) = (number(insight.mean), number(insight.std));
     let chosen = insight.best_by_mean.number;
@@ -186,9 +186,10 @@ fn without_value(opened: &OpenStudy) -> anyhow::Result<Exit> {
     Ok(Exit::NoTrial)
 }
 
-/// Returns the weights of old studies in the next query; `None` if the study has no old ones.
+/// Returns the weights of old studies in the next query, or `None` if the study has no old studies.
 ///
-/// If the models cannot be fitted, it warns and returns `None`, so that the rest is still shown.
+/// If the models cannot be fitted, prints a warning and returns `None`, so that the rest is still
+/// shown.
 pub(super) fn transfer(opened: &OpenStudy) -> Option<TransferStep> {
     opened.study.transfer().unwrap_or_else(|error| {
         let what = "warning: cannot compute the weights of old studies";
@@ -197,8 +198,8 @@ pub(super) fn transfer(opened: &OpenStudy) -> Option<TransferStep> {
     })
 }
 
-/// Returns the results of a model of all trials. If it cannot be fitted, it warns and returns
-/// `None`, so that the best trial is still shown.
+/// Returns the results of a model fitted to all trials. If it cannot be fitted, prints a warning
+/// and returns `None`, so that the best trial is still shown.
 pub(super) fn insight(opened: &OpenStudy) -> Option<Insight> {
     let spinner = std::io::stderr().is_terminal().then(|| {
         let spinner = ProgressBar::new_spinner();

@@ -18,9 +18,9 @@ use fedbo_web::token::{Token, kept_token};
 
 /// Show studies and runs live in the browser until Ctrl-C
 ///
-/// Serves this machine only, and changes nothing unless --actions is given. Trials of other
-/// programs appear as they are told. The address contains a token; anybody with the token can see
-/// the pages. From another machine: ssh -L 7434:127.0.0.1:7434 HOST.
+/// Serves only this machine, and is read-only unless --actions is given. Trials of other programs
+/// appear as they finish. The address contains a token; anybody with the token can see the pages.
+/// To connect from another machine: ssh -L 7434:127.0.0.1:7434 HOST.
 #[derive(clap::Args)]
 pub(crate) struct Dashboard {
     /// Study files, storages (sqlite:FILE, postgresql://USER@HOST/DATABASE), results folders, or
@@ -30,19 +30,18 @@ pub(crate) struct Dashboard {
     /// Address and port to listen on, on this machine only; port 0 chooses a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7434", value_parser = parse_listen)]
     listen: SocketAddr,
-    /// Host name of a proxy in front of the dashboard, with its port unless it is the scheme's
+    /// Host name of a proxy in front of the dashboard, with the port unless it is the scheme's
     /// default
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// File with the token of the address, created if absent; by default each start prints a new
-    /// token
+    /// File with the access token, created if absent; by default each start prints a new token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Also let study pages add points, retry failed trials and stop a study, like fedbo enqueue,
+    /// Let study pages also add points, retry failed trials and stop a study, like fedbo enqueue,
     /// retry and stop
     #[arg(long)]
     actions: bool,
-    /// Write one page of one study or run to this file, with its pictures and without scripts, and
+    /// Write the page of one study or run to this file, with its pictures and without scripts, and
     /// exit
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "hosts", "token_file", "actions", "no_open", "json"])]
     html: Option<PathBuf>,
@@ -90,7 +89,7 @@ impl Dashboard {
                 names: self.hosts.clone(),
             };
             let pages = Pages::start(access, Content::Studies { catalog, actions })?;
-            // A token kept in a file is not printed.
+            // A token that is stored in a file is not printed.
             let url = match &self.token_file {
                 Some(_) => pages.base().to_owned(),
                 None => pages.entrance(),
@@ -117,20 +116,20 @@ impl Dashboard {
             pages.stop().await;
             Ok(Exit::Done)
         });
-        // A read that does not return must not block the exit.
+        // A blocked read must not block the exit.
         runtime.shutdown_timeout(Duration::from_secs(1));
         done
     }
 }
 
-/// Time allowed for a browser to read the redirect file.
+/// Time after which the redirect file is removed.
 const OPENING: Duration = Duration::from_secs(20);
 
 /// A file that redirects a browser to a URL.
 ///
-/// The URL contains a single-use token. Program arguments are visible to every user of this
-/// machine, whereas this file is readable only by its owner. It is removed after [`OPENING`], or
-/// when the program ends.
+/// The URL contains a single-use token. Every user of this machine can see program arguments,
+/// whereas only the owner can read this file. It is removed after [`OPENING`], or when the program
+/// exits.
 struct Opener(PathBuf);
 
 impl Opener {
@@ -142,7 +141,7 @@ impl Opener {
         if !is_desktop {
             return None;
         }
-        // The session's folder is deleted when the session ends.
+        // This folder is deleted when the desktop session ends.
         let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let folder = session.filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
         let path = folder.join(format!("fedbo-dashboard-{}.html", std::process::id()));
@@ -161,7 +160,7 @@ impl Opener {
             std::thread::sleep(OPENING);
             let _ = std::fs::remove_file(path); // it may already be removed
         });
-        // The opener may itself be the browser and run much longer.
+        // This program may be the browser itself and run much longer.
         std::thread::spawn(move || child.wait());
         Some(opener)
     }

@@ -1,4 +1,4 @@
-//! `fedbo dev`: tools for trying things out.
+//! `fedbo dev`: tools for experiments and tests.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -12,23 +12,24 @@ use rcgen::{
 use fedbo_console as console;
 use fedbo_console::{BadInput, Exit};
 
-/// Use tools for trying things out; not for production
+/// Use tools for experiments and tests; not for production
 #[derive(clap::Subcommand)]
 pub(crate) enum Dev {
     Certs(Certs),
 }
 
-/// Create a throw-away certificate authority and a certificate
+/// Create a throwaway certificate authority and a server certificate
 ///
-/// Writes ca.pem, cert.pem and key.pem. The authority's own key is not kept: for other names,
-/// create all three again. They are valid for 30 days. In production, use certificates of an
+/// Writes ca.pem, cert.pem and key.pem, where key.pem is the key of the server certificate. The
+/// authority's key is discarded, so for other host names, run the command again and distribute the
+/// new files. Both certificates are valid for 30 days. In production, use a certificate from an
 /// authority that you trust.
 #[derive(clap::Args)]
 pub(crate) struct Certs {
-    /// Folder to write to; existing files of these names are replaced
+    /// Folder to write to; existing files are replaced
     #[arg(long, value_name = "DIR", default_value = "certs")]
     out: PathBuf,
-    /// Host names and addresses by which agents reach the coordinator
+    /// Host names and IP addresses at which agents reach the coordinator
     #[arg(value_name = "HOST", default_values = ["localhost", "127.0.0.1", "::1"])]
     hosts: Vec<String>,
     /// Print a JSON object
@@ -105,8 +106,8 @@ impl Certs {
     }
 }
 
-/// Returns true if a certificate can be issued for this host: a name of letters, digits, dots,
-/// dashes and underscores, possibly with a leading `*.`, or an IP address.
+/// Returns true for an IP address or a host name of letters, digits, dots, dashes and underscores,
+/// possibly with a leading `*.`.
 fn is_host(text: &str) -> bool {
     let name = text.strip_prefix("*.").unwrap_or(text);
     let is_label = |label: &str| {
@@ -120,7 +121,7 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let aside = path.with_extension("pem.part");
     let mut options = std::fs::OpenOptions::new();
     let options = options.write(true).create_new(true).mode(mode);
-    let _ = std::fs::remove_file(&aside); // left by a killed process, possibly with other permissions
+    let _ = std::fs::remove_file(&aside); // left by a killed process, perhaps with other permissions
     let written = options.open(&aside).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;

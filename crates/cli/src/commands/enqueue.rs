@@ -6,9 +6,9 @@ use fedbo_console::{BadInput, Exit};
 use fedbo_documents::own_point::parse;
 use fedbo_documents::study_ref::StudyRef;
 
-/// Add a point of your own, to be tried next
+/// Add a point of your own to try next
 ///
-/// The next fedbo tune or fedbo ask gets it. A study that is not stored yet is created from its
+/// The next fedbo tune or fedbo ask takes it. A study that is not stored yet is created from its
 /// file.
 #[derive(clap::Args)]
 pub(crate) struct Enqueue {

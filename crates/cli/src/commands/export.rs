@@ -1,4 +1,4 @@
-//! `fedbo export`: all trials for other programs.
+//! `fedbo export`: exports trials for other programs.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use fedbo_documents::study_ref::{OpenStudy, StudyRef};
 
 /// Export all trials of a study as CSV, JSON or for TensorBoard
 ///
-/// Also works while the study runs. CSV has one row per trial: number, state, source, value (the
-/// last one if the trial was stopped early), failure, attempts, times in UTC, seconds, trained
-/// epochs, then one column per parameter. All numbers round-trip exactly. TensorBoard gets event
-/// files: value and best by trial, and the reports of each trial by epoch.
+/// Can be used while the study runs. CSV has one row per trial with number, state, source, value
+/// (the last one if the trial was stopped early), failure, attempts, times in UTC, seconds and
+/// trained epochs, then one column per parameter. All numbers round-trip exactly. For TensorBoard,
+/// event files have the value and the best value by trial, and the reports of each trial by epoch.
 #[derive(clap::Args)]
 pub(crate) struct Export {
     #[command(flatten)]
@@ -55,7 +55,7 @@ impl Export {
     }
 }
 
-/// Line about the written event files.
+/// Returns a line about the written event files.
 fn named(opened: &OpenStudy, files: &[PathBuf], out: &std::path::Path) -> String {
     let folder = out.join(opened.name());
     format!("{}: {}", folder.display(), counted(files.len() as u64, "event file"))

@@ -1,4 +1,4 @@
-//! The best trials of a study, for printing.
+//! Prints the best trials of a study.
 
 use fedbo_storage::Trial;
 use fedbo_study::{Constraint, Definition, Insight};
@@ -13,7 +13,7 @@ use fedbo_documents::trial_record::{TrialRecord, numbers_in_words};
 pub(super) struct Found<'a> {
     /// Best feasible trial, if the study has one objective and a feasible trial.
     pub(super) best: Option<&'a Trial>,
-    /// Nondominated feasible trials, if the study has several objectives.
+    /// Nondominated feasible trials (the front), if the study has several objectives.
     front: Option<Vec<&'a Trial>>,
     /// Number of feasible trials, if the study has constraints.
     pub(super) n_feasible: Option<usize>,
@@ -61,7 +61,7 @@ impl<'a> Found<'a> {
         self.nearest.map(|(trial, violation)| (TrialRecord::new(definition, trial), violation))
     }
 
-    /// Prints the best trial with its exact parameters and their importance; or the front; or the
+    /// Prints the best trial with its exact parameters and their importance, the front, or the
     /// trial with the smallest constraint violation.
     pub(super) fn print(
         &self,

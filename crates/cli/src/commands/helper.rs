@@ -20,8 +20,8 @@ use fedbo_console::{BadInput, Exit};
 
 /// Run the second server of secure sums, which hides agents' messages from the coordinator
 ///
-/// Two parties run the two servers of a study: one its coordinator, the other its helper. Neither
-/// sees a vector; together they would.
+/// Two parties run the two servers of a study: one runs its coordinator, the other its helper.
+/// Neither server sees a vector; both together would.
 #[derive(clap::Subcommand)]
 pub(crate) enum Helper {
     Card(Card),
@@ -44,10 +44,10 @@ impl Place {
     }
 }
 
-/// Print the helper's card for publication; creates the helper if the folder has none
+/// Print the helper's card for publication; create the helper if the folder has none
 ///
 /// The coordinator's operator writes the card into the federation's file, and every agent passes it
-/// when it enrols: agents must get it from you.
+/// when it enrols. Agents must get the card from you.
 #[derive(clap::Args)]
 pub(crate) struct Card {
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct Card {
 }
 
 /// Join a study as its helper: fetch its configuration from the coordinator, check and store it,
-/// and show its cost
+/// and show its privacy cost
 #[derive(clap::Args)]
 pub(crate) struct Join {
     /// The study
@@ -95,7 +95,8 @@ pub(crate) struct Ls {
 
 /// Serve the joined studies to their coordinators until Ctrl-C or SIGTERM
 ///
-/// Coordinators connect over HTTPS; without a certificate only this machine is served.
+/// Coordinators connect over HTTPS; without a certificate, only coordinators on this machine can
+/// connect.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -121,8 +122,8 @@ struct Listed {
     agents: u32,
     releases: u64,
     proof: &'static str,
-    /// Total cost of the planned releases, as the ledger will charge it; `None` if nothing is
-    /// promised.
+    /// Total privacy cost of the planned releases, as the ledger will charge it. `None` without a
+    /// privacy guarantee.
     privacy: Option<String>,
 }
 

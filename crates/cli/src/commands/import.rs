@@ -1,4 +1,4 @@
-//! `fedbo import`: trials of a table as a separate study.
+//! `fedbo import`: stores the trials of a table as a separate study.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use fedbo_console::{BadInput, Exit};
 use fedbo_documents::file_kind::FileKind;
 use fedbo_documents::trial_record::SCHEMA_VERSION;
 
-/// Store the trials of a table as a separate study, from which others can learn
+/// Store the trials of a table as a separate study from which others can learn
 ///
 /// SOURCE is a CSV file: an export of fedbo, a table of Optuna or pandas with columns params_NAME,
-/// or one with columns for the parameters, the study's numbers (value, unless it has several
-/// objectives) and optionally state. Failed, stopped and unfinished trials are left out; the others
-/// become complete trials, in the order of the rows. Nothing is stored unless all of it can be used.
-/// Repeating the command adds the trials that are new in the source, or that an interrupted import
-/// had not stored.
+/// or a table with columns for the parameters, the study's outcomes (value, unless it has several
+/// objectives) and optionally state. Failed, stopped and unfinished trials are omitted; the others
+/// become complete trials, in the order of the rows. If any row is invalid, nothing is stored.
+/// Repeating the command adds trials that are new in the source, or that an interrupted import did
+/// not store.
 #[derive(clap::Args)]
 pub(crate) struct Import {
     /// Table of comma-separated values
@@ -126,7 +126,7 @@ impl Import {
         let read = read_trials(&self.source, &definition)?;
         if let Some(direction) = read.direction.filter(|other| *other != definition.direction) {
             let message = format!(
-                "{}: its column direction says {direction}, but [study] direction of {} does not",
+                "{}: its column direction is {direction}, but [study] direction of {} is not",
                 self.source.display(),
                 space.display()
             );

@@ -1,4 +1,4 @@
-//! `fedbo man`: manual pages of all commands.
+//! `fedbo man`: manual pages for all commands.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::text::counted;
 
-/// Write the manual pages of all commands
+/// Write manual pages for all commands
 ///
-/// One page per command, named like git's: fedbo.1, fedbo-agent.1, fedbo-agent-run.1. Read one with
-/// man DIR/fedbo-agent-run.1, or install them: fedbo man ~/.local/share/man/man1, then man
-/// fedbo-agent-run.
+/// There is one page per command, named like those of git: fedbo.1, fedbo-agent.1,
+/// fedbo-agent-run.1. Read a page with man DIR/fedbo-agent-run.1, or install all with fedbo man
+/// ~/.local/share/man/man1 and then run man fedbo-agent-run.
 #[derive(clap::Args)]
 pub(crate) struct Man {
-    /// Folder to write to; existing pages of these names are replaced
+    /// Folder to write to; existing pages are replaced
     folder: PathBuf,
     /// Print the paths as JSON
     #[arg(long)]

@@ -38,10 +38,10 @@ use fedbo_report::{ReportError, Summary, closing_table};
 use fedbo_console as console;
 use fedbo_console::{BadInput, Exit};
 
-/// Problems of a program that has more than the built-in ones.
+/// Problems registered by a program that has more than the built-in ones.
 static PROBLEMS: OnceLock<&'static dyn Problems> = OnceLock::new();
 
-/// Sets the problems that a file may name, once, before anything runs.
+/// Registers the problems that files may refer to. Call this at most once, before any command runs.
 ///
 /// # Panics
 /// If called twice.
@@ -49,7 +49,8 @@ pub fn set_problems(problems: &'static dyn Problems) {
     assert!(PROBLEMS.set(problems).is_ok(), "the problems are set once");
 }
 
-/// The problems that a file may name: the built-in ones, unless [`set_problems`] has set others.
+/// Returns the problems that files may refer to: the built-in ones, unless [`set_problems`]
+/// registered others.
 #[must_use]
 pub fn problems() -> &'static dyn Problems {
     PROBLEMS.get().copied().unwrap_or(&fedbo_problems::BuiltInProblems)
@@ -60,7 +61,7 @@ pub fn problems() -> &'static dyn Problems {
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct NoGames {
-    /// Arguments, which are not read
+    /// Ignored arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     _words: Vec<std::ffi::OsString>,
 }
@@ -72,7 +73,7 @@ impl NoGames {
     }
 }
 
-/// The error of a command for games in a program without them.
+/// Returns the error of a game command in a build without games.
 #[cfg(not(feature = "games"))]
 fn without_games() -> anyhow::Error {
     let message = "this program was built without games; released programs have them, and in a clone: \
@@ -163,7 +164,7 @@ impl Command {
         }
     }
 
-    /// Returns the document printed by `--json`; `None` for commands that have side effects.
+    /// Returns the document printed by `--json`, or `None` if the command does not support this.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         match self {
             Self::Agent(command) => command.answer(),
@@ -200,7 +201,7 @@ pub fn parse_threads(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Prints a summary: as JSON, or as the closing table.
+/// Prints a summary as JSON or as the closing table.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -214,7 +215,8 @@ pub fn print_summary(summary: &Summary, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Completes the error that results exist with the ways out that the command has.
+/// Adds the command's remedies, `ways`, to an error about existing results. Returns other errors
+/// unchanged.
 #[must_use]
 pub fn add_remedies(error: anyhow::Error, ways: &str) -> anyhow::Error {
     match exists(&error) {

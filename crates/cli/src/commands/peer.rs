@@ -22,9 +22,9 @@ use fedbo_documents::trial_record::SCHEMA_VERSION;
 /// Take part in a federation of neighbours, which share observations without a coordinator
 ///
 /// Nothing is private: every neighbour sees all points that this peer tries, and their values. All
-/// peers have the same federation file, with algorithm = "distributed-ts" or
-/// "distributed-shared-prior". After any interruption, the same command continues where the peer
-/// was. The peer ends when it has exchanged all observations with all of its neighbours.
+/// peers use the same federation file, with algorithm = "distributed-ts" or
+/// "distributed-shared-prior". After an interruption, the same command resumes the peer. The peer
+/// exits when it has exchanged all observations with all of its neighbours.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Peer {
@@ -32,10 +32,10 @@ pub(crate) struct Peer {
     command: Option<Look>,
     #[command(flatten)]
     place: Place,
-    /// Address and port to listen on, overriding the file's
+    /// Address and port to listen on; overrides the file
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
-    /// Address of a neighbour, repeated for each: URL, or NAME=URL
+    /// Address of a neighbour, URL or NAME=URL; can be repeated
     #[arg(long, value_name = "URL")]
     neighbour: Vec<String>,
     /// Allow plain HTTP to other machines: anybody on the network path can read the messages
@@ -69,16 +69,16 @@ struct Place {
     /// The peer's file
     #[arg(default_value = "peer.toml")]
     file: PathBuf,
-    /// Name of this peer's agent in the federation's file, overriding the peer's file
+    /// Name of this peer's agent in the federation's file; overrides the peer's file
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Folder of the peer, overriding the file's
+    /// Folder of the peer; overrides the file
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
 }
 
 impl Place {
-    /// Returns the file if it is a peer's file.
+    /// Returns the path of the file, which must be a peer's file.
     fn checked(&self) -> Result<&Path, BadInput> {
         FileKind::Peer.check(&self.file)?;
         Ok(&self.file)
@@ -97,7 +97,7 @@ impl Peer {
         }
     }
 
-    /// Returns the document printed by `--json`; `None` for taking part.
+    /// Returns the document printed by `--json`, or `None` for a command that runs the peer.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         let Look::Status(status) = self.command.as_ref()?;
         let status = status.status();
@@ -163,7 +163,7 @@ struct RunSummary {
     schema_version: u32,
     /// `complete`, `left` or `interrupted`.
     ended: &'static str,
-    /// Number of trials told by this run, including failed ones.
+    /// Number of trials finished by this run, including failed ones.
     told_by_this_run: u64,
     failed: u64,
     storage: String,
@@ -236,8 +236,7 @@ impl Observer for ConsoleObserver {
                 self.n_failed.fetch_add(1, Ordering::Relaxed);
                 console::note(&format!("round {round}: trial {index} failed ({kind}): {message}"));
             }
-            // Trials of a peer make no reports, so none is stopped early, and they have a single
-            // number.
+            // A peer's trials make no reports, so none is stopped early. They have a single value.
             Told::Stopped { .. } | Told::Numbers(_) => {}
         }
     }

@@ -24,26 +24,26 @@ use fedbo_documents::study_ref::{OpenStudy, StudyRef, folder_of};
 
 /// Redraw the pictures of a results folder, or draw those of a study or a game
 ///
-/// For a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and
-/// curves.png, and tradeoff.svg and tradeoff.png if the summary has a tradeoff. For a study,
-/// finished or not: writes history, slices and importance, transfer if it learns from old studies,
-/// and learning-curves if its trials report during training, as SVG and PNG; with several
-/// objectives, pareto instead of these. For a trial that BO-BOS may stop: its decisions by epoch
-/// and average value so far, as decision-regions-NUMBER. For a game, given by its file: payoffs and
-/// actions. Prints the paths of the pictures.
+/// For a results folder, reads results.csv and, for titles and axes, summary.json. Writes
+/// curves.svg and curves.png, and also tradeoff.svg and tradeoff.png if the summary has a tradeoff.
+/// For a study, finished or not, writes history, slices and importance as SVG and PNG, also
+/// transfer if the study learns from old studies, and learning-curves if its trials report during
+/// training. With several objectives, writes pareto instead. For a trial that BO-BOS may stop,
+/// writes decision-regions-NUMBER with the decisions by epoch and average value so far. For a game,
+/// given by its file, writes payoffs and actions. Prints the paths of the pictures.
 #[derive(clap::Args)]
 pub(crate) struct Plot {
-    /// Results folder; or a study: its file, for instance study.toml, or its storage, as
-    /// sqlite:FILE; or a game's file
+    /// Results folder, study or game. A study is given by its file, for instance study.toml, or by
+    /// its storage, as sqlite:FILE; a game by its file
     #[arg(value_name = "DIR|STUDY|GAME")]
     place: String,
-    /// Name of the study, if sqlite:FILE holds several
+    /// Name of the study, if sqlite:FILE contains several
     #[arg(long = "study", value_name = "NAME")]
     name: Option<String>,
-    /// Folder for the pictures of a study or a game [default: results/NAME, with its name]
+    /// Folder for the pictures of a study or a game [default: results/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Draw the decisions of the rule "bo-bos" on this trial instead
+    /// Draw instead the decisions of the rule "bo-bos" for this trial
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: Option<u64>,
     /// Print the paths as JSON
@@ -89,7 +89,7 @@ impl Plot {
             let folder = folder.display();
             return Err(BadInput(format!("{folder} holds no trials to draw")).into());
         }
-        // A crashed run has no summary: use the default axes.
+        // A crashed run has no summary; use the default axes then.
         let summary = match folder.join(SUMMARY_FILE).exists() {
             true => Some(Summary::read(folder)?),
             false => None,
@@ -170,7 +170,7 @@ impl Plot {
         }
     }
 
-    /// Draws the decisions of the rule BO-BOS on a trial.
+    /// Draws the decisions of the rule BO-BOS for a trial.
     fn plot_decisions(&self, reference: &StudyRef, number: u64) -> anyhow::Result<Vec<PathBuf>> {
         let opened = reference.stored()?;
         let Some(rule) = opened.study.bos_rule(number)? else {
@@ -205,10 +205,10 @@ fn create_folder(folder: &Path) -> Result<(), ReportError> {
         .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })
 }
 
-/// Converts a rule to a picture, with the trial's own path.
+/// Draws a rule's decision regions and the path of the trial.
 ///
-/// The rule uses errors, as shares of the bounds counted from the best value; the picture shows the
-/// user's values.
+/// The rule uses errors, which are distances from the best value as fractions of the range between
+/// the bounds. The picture shows the user's values.
 fn decision_regions(opened: &OpenStudy, rule: &BosRule, trial: &Trial) -> DecisionRegionsPicture {
     let direction = opened.study.direction();
     let value_of = |error: f64| direction.to_maximize(rule.settings().bounds().value(error));
@@ -253,13 +253,13 @@ fn decision_regions(opened: &OpenStudy, rule: &BosRule, trial: &Trial) -> Decisi
     }
 }
 
-/// Returns true if the path denotes a results folder. A nonexistent path does so if it has no
-/// extension.
+/// Returns true if the path denotes a results folder. A nonexistent path denotes a folder if it has
+/// no extension.
 fn is_folder(path: &Path) -> bool {
     path.is_dir() || (!path.exists() && path.extension().is_none())
 }
 
-/// Data for all pictures of a study.
+/// Returns the data for all pictures of a study.
 fn whole_plot(opened: &OpenStudy, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
     let has_value = trials.iter().any(|trial| trial.value().is_some());
     let insight = match has_value && opened.study.definition().objectives.is_empty() {

@@ -1,12 +1,12 @@
-//! `fedbo release`: give back a trial.
+//! `fedbo release`: release a trial.
 
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_documents::study_ref::StudyRef;
 
-/// Give back a trial that was asked for by hand
+/// Release a trial that was asked for with fedbo ask
 ///
-/// It becomes waiting, and the next ask returns it.
+/// The trial becomes waiting again, and the next ask returns it.
 #[derive(clap::Args)]
 pub(crate) struct Release {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `fedbo report`: report an epoch of a trial by hand, and get the decision to continue or stop.
+//! `fedbo report`: reports an epoch of a trial and prints the decision to continue or stop.
 
 use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::StudyError;
@@ -9,11 +9,11 @@ use fedbo_console::text::whole;
 use fedbo_console::{BadInput, Exit};
 use fedbo_documents::study_ref::StudyRef;
 
-/// Report a trial's value after an epoch of training, and ask if it should continue
+/// Report a trial's value after an epoch of training, and decide whether it should continue
 ///
-/// For trials that were asked for by hand, of a study with `[early_stopping]`. Prints `continue`,
-/// or `stop: ` and the reason: then the trial is already told as stopped. When the command returns,
-/// the report is on disk. Repeating the same report is allowed; epochs must ascend.
+/// For trials from fedbo ask, in a study with `[early_stopping]`. Prints `continue`, or `stop: `
+/// and the reason; the trial is then already recorded as stopped. The report is on disk when the
+/// command returns. Repeating the same report is allowed; epochs must increase.
 #[derive(clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `fedbo retry`: retry the points of failed trials.
+//! `fedbo retry`: retries the points of failed trials.
 
 use fedbo_storage::{Trial, TrialState};
 
@@ -10,9 +10,9 @@ use fedbo_documents::trial_record::Retried;
 
 /// Retry the points of failed trials
 ///
-/// Each failed trial gets a new trial of the same point, which waits for `fedbo tune` or `fedbo
-/// ask`. The failure stays in the record, but no longer counts for the model or for the number of
-/// trials. Failed trials that were already retried are skipped.
+/// For each failed trial, adds a new trial of the same point, which waits for `fedbo tune` or
+/// `fedbo ask`. The failure stays in the record, but no longer counts for the model or towards the
+/// number of trials. Failed trials that were already retried are skipped.
 #[derive(clap::Args)]
 pub(crate) struct Retry {
     #[command(flatten)]

@@ -21,52 +21,53 @@ use fedbo_console::text::one_line;
 use fedbo_console::text::{quoted, whole};
 use fedbo_documents::file_kind::FileKind;
 
-/// Number of runs suggested if one run shows too little.
+/// Number of runs suggested if a single run is not conclusive.
 const RUNS_ADVISED: u32 = 20;
 
 /// Run a whole federation in one process
 ///
 /// Writes results.csv during the run, then summary.json, curves.svg and curves.png. Equal files
-/// give equal results, unless releases are charged to a privacy budget: their noise has no seed.
-/// After an interruption, finished trials are kept; --resume continues from there, with the
-/// releases in ledger.db of the results folder. One run is one random draw: --runs N repeats it,
-/// and the closing table then shows which differences between arms are significant.
+/// give equal results, unless releases are charged to a privacy budget, because their noise has no
+/// seed. After an interruption, finished trials are kept; --resume continues from there, with the
+/// releases in ledger.db of the results folder. A single run is one random sample. With --runs N,
+/// the run is repeated, and the closing table shows which differences between arms are significant.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     /// The federation, for instance examples/digits.toml
     file: PathBuf,
-    /// Results folder [default: results/NAME, with the federation's name]
+    /// Results folder [default: results/NAME, where NAME is the federation]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Replace existing results
     #[arg(long, conflicts_with = "resume")]
     overwrite: bool,
-    /// With --overwrite: also replace results that have a ledger of spending. The ledger is kept as
-    /// ledger-1.db, and the spending of both runs adds up for the same agents
+    /// With --overwrite, also replace results that have a ledger of spending. The ledger is kept as
+    /// ledger-1.db, and the spending of both runs adds up for agents that are in both
     #[arg(long, requires = "overwrite")]
     spend_again: bool,
     /// Continue from the results of an interrupted run of the same file
     #[arg(long)]
     resume: bool,
-    /// Number of repetitions of all arms, each with other draws, the same in every arm
-    /// [default: one run from the seed itself]
+    /// Number of repetitions of all arms, each with different random numbers, which are the same in
+    /// every arm [default: one run with the seed itself]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
-    /// Root of all randomness [default: the file's seed]
+    /// Seed of all random numbers [default: the file's seed]
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = whole::<u64>)]
     seed: Option<u64>,
-    /// Number of concurrent trials and agents; results do not depend on it [default: the machine's
+    /// Number of concurrent trials and agents; results do not depend on it [default: the number of
     /// cores]
     #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
-    /// Arms to run on the same seeds, the first compared with the others: the file's algorithm by
-    /// its name (fts-de and shared-mean if releases have no noise), ts (each agent alone by
-    /// Thompson sampling), log-ei (each alone by expected improvement), placebo (messages without
-    /// information), for shared-prior and distributed-shared-prior also warm-start (the others'
-    /// best points first) [default: the file's algorithm; with --runs also its controls]
+    /// Arms to run with the same seeds; the first is compared with the others. Arms are the file's
+    /// algorithm by its name (fts-de and shared-mean if releases have no noise), ts (each agent
+    /// alone by Thompson sampling), log-ei (each agent alone by expected improvement), placebo
+    /// (messages without information), and for shared-prior and distributed-shared-prior also
+    /// warm-start (the others' best points first) [default: the file's algorithm; with --runs also
+    /// its controls]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
-    /// Stop the run after N consecutive failed trials of an agent; 0: never [default: 5, before the
+    /// End the run after N consecutive failed trials of an agent; 0: never [default: 5 before the
     /// agent's first value]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     failures_max: Option<u64>,
@@ -172,8 +173,8 @@ impl Run {
                     Some(runs) => format!("{runs} runs are"),
                 };
                 let how = match report.statement {
-                    // Every repetition would spend the agents' privacy again.
-                    Some(_) => "no difference here is established".to_owned(),
+                    // Every repetition would spend the agents' privacy budget again.
+                    Some(_) => "no difference is established".to_owned(),
                     None => format!(
                         "before relying on a difference, repeat it with: {}",
                         self.repeat_command(&report.summary.experiment)
@@ -203,7 +204,8 @@ impl Run {
         words.join(" ")
     }
 
-    /// Returns the command with enough repetitions to show differences, in a separate folder.
+    /// Returns the command that repeats the run often enough to show differences, with a separate
+    /// folder.
     fn repeat_command(&self, name: &str) -> String {
         let folder = self
             .out
@@ -236,7 +238,7 @@ impl Run {
     }
 }
 
-/// Note about an arm with unprotected messages; `None` if there is no such arm.
+/// Returns a note about an arm with unprotected messages, if there is one.
 fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
     let arm = arms.iter().find(|arm| arm.role == Role::Own)?;
     let shared = match &federation.collaboration {
@@ -260,8 +262,8 @@ fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
     Some(format!("{arm}: {shared}; no differential privacy is applied"))
 }
 
-/// Notes if there are too few features for the agents' messages, or if the norm of their vectors is
-/// too small.
+/// Returns notes if there are too few features for the agents' messages, or if the norm of their
+/// vectors is too small.
 fn advice_on(federation: &Federation, arms: &[Arm]) -> anyhow::Result<Vec<String>> {
     let sends = arms.iter().any(|arm| arm.role == Role::Own);
     if !(sends && federation.algorithm.has_features()) {
@@ -282,7 +284,7 @@ fn advice_on(federation: &Federation, arms: &[Arm]) -> anyhow::Result<Vec<String
     Ok(notes)
 }
 
-/// Describes the agent that ended the run, and the reason.
+/// Returns a message about the agent that ended the run, and the reason.
 fn ended_by(failing: &FailingAgent) -> String {
     let FailingAgent { agent, arm, n_in_a_row, last } = failing;
     let last = one_line(last);

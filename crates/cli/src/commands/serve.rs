@@ -1,4 +1,4 @@
-//! `fedbo serve`: one party's study over HTTP, for thin workers in any language.
+//! `fedbo serve`: serves one party's study over HTTP to thin workers in any language.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ use fedbo_web::token::{Token, kept_token};
 /// Serve the trials of a study to workers over HTTP until Ctrl-C or SIGTERM
 ///
 /// Workers ask for trials, report values and tell outcomes; they need neither a database nor fedbo.
-/// The study is created from its file, or continued. If the server is killed and restarted, it
-/// continues with the trials being evaluated. fedbo tune may work on the study at the same time.
+/// The study is created from its file, or resumed. A server that is killed and restarted keeps the
+/// trials that are being evaluated. fedbo tune may work on the study at the same time.
 #[derive(clap::Args)]
 pub(crate) struct Serve {
     /// The study's file, for instance examples/train.toml; its command is not run
@@ -35,7 +35,7 @@ pub(crate) struct Serve {
     /// File with the workers' token, created if absent; by default each start prints a new token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Print a JSON object once it listens: its address, and its token unless kept in a file
+    /// Print a JSON object once it listens: its address, and its token unless --token-file is given
     #[arg(long)]
     json: bool,
 }
@@ -63,8 +63,8 @@ impl Serve {
             server.stop().await;
             Ok(Exit::Done)
         });
-        // A storage call that does not return must not block the exit: its write was not confirmed
-        // to a worker.
+        // A blocked storage call must not delay the exit. Its write was not acknowledged to a
+        // worker.
         runtime.shutdown_timeout(Duration::from_secs(1));
         done
     }
@@ -90,7 +90,7 @@ impl Serve {
         }
     }
 
-    /// Prints the server's address, and the token unless a file keeps it.
+    /// Prints the server's address, and the token unless it is stored in a file.
     fn announce(&self, address: SocketAddr, token: &Token) -> anyhow::Result<()> {
         let scheme = if self.tls.files().is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{address}");

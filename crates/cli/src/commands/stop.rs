@@ -9,10 +9,10 @@ use fedbo_documents::trial_record::StopDocument;
 /// Name of this command, as shown to the stopped runs.
 const BY: &str = "fedbo stop";
 
-/// Stop the current runs of a study: they start no further trials
+/// Stop the current runs of a study, so that they start no further trials
 ///
-/// Each running fedbo tune and each running optimize of Python, on any machine, ends once its
-/// current trials are told. Runs started later continue the study. fedbo ask is not affected.
+/// Each running fedbo tune and each running Study.optimize in Python, on any machine, ends once its
+/// current trials have finished. Runs started later continue the study. fedbo ask is not affected.
 #[derive(clap::Args)]
 pub(crate) struct Stop {
     #[command(flatten)]
@@ -33,8 +33,8 @@ impl Stop {
         let name = text::shown(opened.name());
         let told = match document.running() {
             [] => "no trial is running".to_owned(),
-            [one] => format!("trial {one} is running and will still be told"),
-            some => format!("trials {} are running and will still be told", text::numbers(some)),
+            [one] => format!("trial {one} is still running and will finish"),
+            some => format!("trials {} are still running and will finish", text::numbers(some)),
         };
         console::result(&format!("{name} is stopped: no further trial begins; {told}"))?;
         if opened.file.is_some() {

@@ -1,4 +1,4 @@
-//! `fedbo storage`: copies, checks and upgrades of study files, and of a coordinator's folder.
+//! `fedbo storage`: backup, verification and upgrade of study files and of a coordinator's folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use fedbo_console as console;
 use fedbo_console::text::counted;
 use fedbo_console::{BadInput, Exit};
 
-/// Copy, check or upgrade a file of studies or a coordinator's folder
+/// Copy, check or upgrade a study file or a coordinator's folder
 #[derive(clap::Subcommand)]
 pub(crate) enum Storage {
     Backup(Backup),
@@ -19,18 +19,18 @@ pub(crate) enum Storage {
     Upgrade(Upgrade),
 }
 
-/// Copy a file of studies, a ledger, or a coordinator's folder, even while in use; each file is
-/// copied as of one moment
+/// Copy a study file, a ledger or a coordinator's folder, even while in use; the copy of each file
+/// is a consistent snapshot
 ///
-/// A copy of a ledger lacks later releases: a coordinator that continued from it would release
-/// those rounds again, which agents refuse. docs/operations.md describes the remedy. A
-/// coordinator's key is left out, since anybody with the key can impersonate the coordinator; keep
-/// a separate copy of coordinator.key, or pass --with-key.
+/// A copy of a ledger lacks later releases. A coordinator that continued from it would release
+/// those rounds again, which agents refuse; docs/operations.md describes the remedy. The
+/// coordinator's key is not copied, because anybody with the key can impersonate the coordinator.
+/// Keep a separate copy of coordinator.key, or pass --with-key.
 #[derive(clap::Args)]
 pub(crate) struct Backup {
-    /// Original to copy: sqlite:FILE, FILE, or a coordinator's folder
+    /// Source: sqlite:FILE, FILE, or a coordinator's folder
     from: String,
-    /// Path of the copy; it must not exist
+    /// Path of the copy, which must not exist
     to: PathBuf,
     /// Also copy a coordinator's key
     #[arg(long)]
@@ -42,7 +42,8 @@ pub(crate) struct Backup {
 
 /// Verify a file: read everything and report inconsistencies
 ///
-/// Changes no stored data; studies may be running. Exit code 2 if there is a problem.
+/// Changes no stored data, and can be used while studies run. Exits with code 2 if there is a
+/// problem.
 #[derive(clap::Args)]
 pub(crate) struct Verify {
     /// Storage, as sqlite:FILE or FILE, or a coordinator's folder
@@ -52,7 +53,7 @@ pub(crate) struct Verify {
     json: bool,
 }
 
-/// Upgrade a storage written by an older version
+/// Upgrade a storage that an older version wrote
 ///
 /// A copy of the original file is kept beside it; a PostgreSQL database is changed in a single
 /// transaction.
@@ -139,7 +140,7 @@ impl Backup {
     }
 }
 
-/// Checks that a folder is a coordinator's; other folders are neither copied nor verified.
+/// Checks that a folder belongs to a coordinator. Other folders are neither copied nor verified.
 fn check_is_coordinators(folder: &Path) -> Result<(), BadInput> {
     match folder.join("coordinator.db").exists() {
         true => Ok(()),
@@ -242,9 +243,9 @@ impl Verify {
     }
 }
 
-/// Finds problems in the stored texts: studies' definitions, and points outside their spaces.
+/// Finds invalid study definitions, and points outside their spaces.
 ///
-/// A file that is damaged as a whole is skipped, since opening it requires write access.
+/// Skips a file that is damaged as a whole, because opening it requires write access.
 fn problems_of_studies(path: &Path, known: &[Problem]) -> anyhow::Result<Vec<Problem>> {
     if known.iter().any(|problem| problem.study.is_none()) {
         return Ok(Vec::new());
@@ -261,7 +262,7 @@ fn problems_of_studies(path: &Path, known: &[Problem]) -> anyhow::Result<Vec<Pro
         let loaded = Study::load(Arc::clone(&storage), Some(&study.name));
         let messages = match loaded.and_then(|study| study.check()) {
             Ok(messages) => messages,
-            // This damage has already been found.
+            // This damage has already been reported.
             Err(StudyError::Storage(_)) if !known.is_empty() => continue,
             Err(StudyError::Storage(error)) => return Err(error.into()),
             Err(error) => vec![error.to_string()],
@@ -309,7 +310,7 @@ impl Upgrade {
     }
 }
 
-/// Returns the file of `sqlite:FILE` or `FILE`.
+/// Parses `sqlite:FILE` or `FILE`.
 fn path(storage: &str) -> anyhow::Result<PathBuf> {
     match storage.parse::<Address>() {
         Ok(Address::Sqlite(path)) => Ok(path),

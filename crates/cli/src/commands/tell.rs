@@ -1,4 +1,4 @@
-//! `fedbo tell`: the outcome of a trial.
+//! `fedbo tell`: records the outcome of a trial.
 
 use fedbo_objective::NumberNames;
 use fedbo_storage::{StorageError, TellOutcome};
@@ -14,9 +14,9 @@ use fedbo_documents::trial_record::{numbers_in_words, outcomes, tell_usage};
 
 /// Tell the value of a trial, or that it failed
 ///
-/// For trials that were asked for by hand, that wait, or that have lost their worker. When the
-/// command returns, the value is on disk. Telling the same value twice is allowed; a different
-/// value is refused.
+/// For trials from fedbo ask, waiting trials, and trials that have lost their worker. The value is
+/// on disk when the command returns. Telling the same value twice is allowed; a different value is
+/// refused.
 #[derive(clap::Args)]
 pub(crate) struct Tell {
     #[command(flatten)]
@@ -27,11 +27,11 @@ pub(crate) struct Tell {
     /// Value of the trial
     #[arg(allow_hyphen_values = true, value_parser = parse_value)]
     value: Option<f64>,
-    /// Further number of the trial, for a study with constraints; with several objectives, one for
-    /// each of them (repeatable)
+    /// Additional outcome of the trial, for a study with constraints or several objectives; repeat
+    /// it for each outcome
     #[arg(long = "outcome", value_name = "NAME=NUMBER", value_parser = parse_outcome)]
     outcomes: Vec<(String, f64)>,
-    /// Tell that the trial failed, and the reason
+    /// Record the trial as failed, with the reason
     #[arg(long, value_name = "REASON", conflicts_with_all = ["value", "outcomes"], allow_hyphen_values = true)]
     failed: Option<String>,
     /// Print a JSON object
@@ -115,7 +115,7 @@ impl Tell {
 }
 
 impl Tell {
-    /// Returns the numbers of the trial in the order of the study's definition.
+    /// Returns the outcomes of the trial in the order of the study's definition.
     fn numbers(&self, definition: &Definition, word: &str) -> Result<Vec<f64>, BadInput> {
         let value = self.value.map(|value| ("value".to_owned(), value));
         let entries: Vec<_> = value.into_iter().chain(self.outcomes.iter().cloned()).collect();

@@ -14,7 +14,7 @@ use fedbo_documents::trial_record::{TrialsDocument, holder, last_value};
 
 /// List all trials of a study
 ///
-/// Also works while the study runs. On a terminal, columns without room are left out; `fedbo
+/// Can be used while the study runs. On a terminal, columns that do not fit are omitted; `fedbo
 /// export` writes everything.
 #[derive(clap::Args)]
 pub(crate) struct Trials {
@@ -90,7 +90,7 @@ fn columns(opened: &fedbo_documents::study_ref::OpenStudy, trials: &[Trial]) -> 
         let name = parameter.name();
         let cell = |trial: &Trial| trial.point.get(name).map_or_else(String::new, text::value);
         Column {
-            is_number: !matches!(parameter.kind(), fedbo_space::Kind::Categorical { .. }),
+            is_number: parameter.kind().numbers().is_some(),
             ..Column::numbers(name, each(&cell), 1)
         }
     }));
@@ -99,7 +99,7 @@ fn columns(opened: &fedbo_documents::study_ref::OpenStudy, trials: &[Trial]) -> 
     columns
 }
 
-/// Returns a column for each number of the trials with its own name.
+/// Returns a column for each named outcome of the trials.
 pub(super) fn number_columns(definition: &Definition, trials: &[Trial]) -> Vec<Column> {
     let n_unnamed = definition.number_names().len() - definition.column_names().len();
     let columns = definition.column_names().into_iter().enumerate().map(|(index, name)| {
@@ -112,12 +112,13 @@ pub(super) fn number_columns(definition: &Definition, trials: &[Trial]) -> Vec<C
     columns.collect()
 }
 
-/// Describes the state of a trial in few words; `retried` maps retried trials to the later ones.
+/// Describes the state of a trial briefly. `retried` maps failed trials to the trials that retry
+/// them.
 fn state(definition: &Definition, trial: &Trial, retried: &BTreeMap<u64, u64>) -> String {
     match &trial.state {
         TrialState::Told(_) if definition.is_infeasible(trial) => "infeasible".to_owned(),
         TrialState::Told(Told::Failed { kind, .. }) => match retried.get(&trial.number) {
-            Some(by) => format!("failed: {kind}; again as {by}"),
+            Some(by) => format!("failed: {kind}; retried as {by}"),
             None => format!("failed: {kind}"),
         },
         TrialState::Running(holding) if holding.worker.is_gone() => "cut off".to_owned(),

@@ -1,4 +1,4 @@
-//! `fedbo tune`: one party's study, run until it has its trials.
+//! `fedbo tune`: runs one party's study until it has all its trials.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use fedbo_documents::old_studies::{self, OldStudiesRecord};
 use fedbo_documents::study_ref::{OpenStudy, StudyRef, persistence_hint};
 use fedbo_documents::trial_record::{SCHEMA_VERSION, TrialRecord, tell_arguments, tell_usage};
 
-/// Lease of a trial: time after which a silent worker loses it.
+/// Duration of a trial's lease. A worker that does not renew it in time loses the trial.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// Tune one party's study with the command in its file
 ///
-/// Evaluates trials until the study has the number in its file. If it is interrupted or killed, or
-/// the disk is full, all finished trials are kept, and the same command continues. Several runs may
-/// work on one study at the same time.
+/// Evaluates trials until the study has the number of trials set in its file. If the command is
+/// interrupted or killed, or the disk is full, all finished trials are kept, and the same command
+/// continues. Several runs may work on one study at the same time.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Tune {
     /// The study's file, for instance examples/train.toml
@@ -67,7 +67,7 @@ struct RunSummary<'a> {
     /// `complete`, `exhausted`, `stopped`, `interrupted`, `failures`, `timeout` or `patience`.
     ended: &'static str,
     trials_wanted: u64,
-    /// Number of trials told by this run.
+    /// Number of trials finished by this run.
     told_by_this_run: usize,
     trials: Counts,
     /// Trained epochs, if the study stops trials early.
@@ -79,16 +79,16 @@ struct RunSummary<'a> {
     /// Number of trials that meet all constraints, if there are constraints.
     #[serde(skip_serializing_if = "Option::is_none")]
     feasible: Option<usize>,
-    /// Weights of old studies in the next query, if the study learns from any.
+    /// Weights of old studies in the next query, if the study learns from old studies.
     old_studies: Option<OldStudiesRecord<'a>>,
 }
 
-/// Numbers of trials by state.
+/// Number of trials by state.
 #[derive(Clone, Copy, Default, Serialize)]
 struct Counts {
     complete: u64,
     failed: u64,
-    /// Failed trials that are retried as separate trials; not counted elsewhere.
+    /// Failed trials that are retried as separate trials. They are not counted elsewhere.
     retried: u64,
     /// Trials stopped early.
     stopped: u64,
@@ -120,7 +120,8 @@ impl Counts {
         self.complete + self.failed + self.stopped
     }
 
-    /// Formats `37 of 60 trials told`; only the number if the study has more trials than wanted.
+    /// Formats `37 of 60 trials told`, or only the first number if the study has more trials than
+    /// requested.
     fn of_wanted(self, n_trials: u64) -> String {
         match self.told() {
             told if told <= n_trials => format!("{told} of {} told", counted(n_trials, "trial")),
@@ -129,17 +130,17 @@ impl Counts {
     }
 }
 
-/// Epochs trained by the told trials.
+/// Epochs trained by the finished trials.
 #[derive(Clone, Copy, Serialize)]
 struct Epochs {
-    /// Reported epochs: the last one of each trial.
+    /// Sum of the last reported epochs of these trials.
     trained: u64,
-    /// Epochs if all of these trainings had been complete.
+    /// Number of epochs if all of these trainings had been complete.
     whole: u64,
 }
 
 impl Epochs {
-    /// Returns `None` for a study without early stopping.
+    /// Counts the epochs, or returns `None` for a study without early stopping.
     fn of(trials: &[Trial], opened: &OpenStudy) -> Option<Self> {
         let spec = opened.study.definition().early_stopping.as_ref()?;
         let told = trials.iter().filter(|trial| trial.told().is_some());
@@ -168,7 +169,7 @@ impl Tune {
             .into());
         };
         let stop = interrupt::stop_flag(
-            "stopping: running trials are given back (once more to exit at once)",
+            "stopping: running trials are released (once more to exit at once)",
         );
         let objective = CommandObjective::new(command, &file.space, stop.clone())?
             .with_stop_grace(file.stop_grace)
@@ -222,7 +223,7 @@ impl Tune {
         Err(BadInput(format!("--trials {n_trials}: expected a number from 1 to {max}")))
     }
 
-    /// Line about the start of this run.
+    /// Returns the line about the start of this run.
     fn beginning(&self, opened: &OpenStudy, before: &[Trial], options: &RunOptions) -> String {
         let (name, n_trials) = (text::shown(opened.name()), options.n_trials);
         let at_once = match options.jobs {
@@ -273,7 +274,7 @@ impl Tune {
         }
         for (n, where_it_stands) in [
             (cut_off, "cut off and tried again"),
-            (by_hand, "held by hand"),
+            (by_hand, "asked for manually"),
             (elsewhere, "being evaluated by others"),
         ] {
             if n > 0 {
@@ -386,7 +387,7 @@ impl Tune {
         Ok(Exit::Done)
     }
 
-    /// Explains why a run ended after consecutive failures, with the remedy.
+    /// Explains that a run ended after consecutive failures, with the remedy.
     fn failing(
         &self,
         opened: &OpenStudy,
@@ -456,7 +457,7 @@ impl Tune {
                     false => format!("; continue without it: {}", more.again(opened)),
                 };
                 format!(
-                    "the last {} brought no {progress}{by}, the limit of patience{way}",
+                    "the last {} brought no {progress}{by}, the patience limit{way}",
                     counted(n_trials, "trial")
                 )
             }
@@ -478,12 +479,12 @@ impl Tune {
             let (numbers, word) = (text::numbers(&held), &opened.word);
             let usage = tell_usage(opened.study.definition());
             console::note(&format!(
-                "held by hand and not told yet: {numbers}; fedbo tell {word} TRIAL {usage}, or fedbo release {word} TRIAL"
+                "asked for manually and not told yet: {numbers}; fedbo tell {word} TRIAL {usage}, or fedbo release {word} TRIAL"
             ));
         }
     }
 
-    /// Hint on how to get more trials.
+    /// Returns a hint on how to get more trials.
     fn continuation_hint(&self, opened: &OpenStudy) -> String {
         match (self.trials, opened.n_trials()) {
             (None, _) => {
@@ -551,7 +552,7 @@ impl Tune {
                     Told::Failed { message, .. } => {
                         format!("--failed {}", text::quoted(&one_line(&message)))
                     }
-                    // Its reports are stored, and the decision is made again when it is retrained.
+                    // Its reports are stored, and the rule decides again when it is retrained.
                     Told::Stopped { .. } => continue,
                 };
                 text += &format!("  fedbo tell {} {number} {outcome}\n", opened.word);
@@ -564,8 +565,8 @@ impl Tune {
     }
 }
 
-/// Prints the trials read from the study's old studies; if an existing study continues, also later
-/// changes of the old studies.
+/// Prints the trials read from the study's old studies. If an existing study continues, also prints
+/// later changes of the old studies.
 fn print_old_studies(opened: &OpenStudy, goes_on: bool) {
     let definition = opened.study.definition();
     if let Some(archive) = &definition.archive {
@@ -582,7 +583,8 @@ fn print_old_studies(opened: &OpenStudy, goes_on: bool) {
     }
 }
 
-/// Returns true if the storage's file is no longer in its place; its content is then unknown.
+/// Returns true if the storage's file is no longer at its path. The state of its content is then
+/// unknown.
 fn is_gone(error: &StudyError) -> bool {
     matches!(
         error,
@@ -591,7 +593,7 @@ fn is_gone(error: &StudyError) -> bool {
     )
 }
 
-/// Lists trials with unstored outcomes, so that a user can save them.
+/// Lists trials with outcomes that could not be stored, so that a user can save them.
 fn lost(unstored: &[(u64, Told)]) -> String {
     let mut text = String::new();
     if !unstored.is_empty() {

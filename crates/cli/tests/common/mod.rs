@@ -41,7 +41,7 @@ impl Sandbox {
         path
     }
 
-    /// `fedbo` in the temporary folder.
+    /// Returns the command for `fedbo` in the temporary folder.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedbo"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
@@ -60,8 +60,8 @@ impl Sandbox {
             .expect("the binary starts")
     }
 
-    /// `fedbo` started by a shell that sets a limit, such as `ulimit -f 0;`. Writes beyond the
-    /// limit fail, as on a full disk, instead of ending the program.
+    /// Returns the command for `fedbo`, started by a shell with a limit such as `ulimit -f 0;`.
+    /// Writes beyond the limit fail as on a full disk, instead of killing the program.
     pub fn limited_command(&self, limit: &str, arguments: &[&str]) -> Command {
         let mut shell = Command::new("sh");
         shell
@@ -78,14 +78,14 @@ impl Sandbox {
         self.limited_command(limit, arguments).output().expect("the shell starts").into()
     }
 
-    /// Runs `fedbo` without root privileges, since nothing is read-only for root.
+    /// Runs `fedbo` without root privileges, because root ignores file permissions.
     pub fn without_privileges(&self, arguments: &[&str]) -> Ran {
         if !rustix::process::geteuid().is_root() {
             return self.fedbo(arguments);
         }
-        // The build folder may be readable by root only, so the program is copied. A separate
-        // process copies it: a file just written by this process may still be open for writing in a
-        // child of another thread, and would then not start.
+        // Copy the program, because the build folder may be readable only by root. Use a separate
+        // process for this: a file just written by this process may still be open for writing in a
+        // child process of another thread, and could then not be executed.
         let place = tempfile::tempdir().expect("a folder");
         allow(place.path(), 0o755);
         let program = place.path().join("fedbo");
@@ -100,7 +100,7 @@ impl Sandbox {
         output.into()
     }
 
-    /// Returns `--resume` if results/test contains a run that can be resumed.
+    /// Returns `--resume` if results/test has a run that can be resumed.
     pub fn resume(&self) -> Option<&'static str> {
         let files = ["results.csv", "ledger.db", "ledger.db-wal", "ledger.head"];
         let folder = self.path("results/test");
@@ -108,7 +108,8 @@ impl Sandbox {
         is_begun.then_some("--resume")
     }
 
-    /// Lines of a results file without the column of seconds, which differs between runs.
+    /// Returns the lines of a results file without the column of seconds, which differs between
+    /// runs.
     pub fn results(&self, folder: &str) -> Vec<String> {
         results(&self.path(folder).join("results.csv"))
     }
@@ -131,7 +132,7 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// Checks the exit code and that standard error has all of `parts`.
+    /// Checks the exit code, and that standard error contains all `parts`.
     pub fn expect(&self, code: i32, parts: &[&str]) -> &Self {
         assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
         for part in parts {
@@ -152,7 +153,7 @@ pub fn results(path: &Path) -> Vec<String> {
     reader.records().map(without_seconds).collect()
 }
 
-/// A federation of commands over x and n: the agents' `sh -c` scripts read `$1` and `$2`.
+/// Returns a federation of commands over x and n. The agents' `sh -c` scripts read `$1` and `$2`.
 pub fn federation(rounds: u32, extra: &str, scripts: &[(&str, &str)]) -> String {
     let mut text = format!(
         r#"[federation]
@@ -183,7 +184,7 @@ high = 9
 
 pub const PARABOLA: &str = r#"awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
 
-/// Waits for the end of a program and returns its output.
+/// Waits until a program exits, and returns its output.
 pub fn finished(mut child: std::process::Child) -> Ran {
     let status = child.wait().expect("it ends");
     let read = |pipe: Option<&mut dyn Read>| {
@@ -213,7 +214,7 @@ pub fn allow(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
 }
 
-/// Both ends of a terminal with `columns` columns.
+/// Opens a terminal with `columns` columns and returns both ends.
 pub fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&ours).expect("our own terminal");
@@ -226,7 +227,7 @@ pub fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
     (ours, theirs)
 }
 
-/// Reads all output to a terminal, until the other end is closed.
+/// Reads all output on a terminal until the other end is closed.
 pub fn written(ours: OwnedFd) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let (mut written, mut part) = (Vec::new(), [0; 4096]);
@@ -243,8 +244,8 @@ pub fn interrupt(child: &std::process::Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).expect("alive");
 }
 
-/// A study of a command over x, n and kind, stored in `study.db`: the `sh -c` script reads `$1`,
-/// `$2` and `$3`.
+/// Returns a study of a command over x, n and kind, stored in `study.db`. The `sh -c` script reads
+/// `$1`, `$2` and `$3`.
 pub fn study(trials: u64, strategy: &str, script: &str) -> String {
     let (head, rest) = (
         format!("[study]\nname = \"test\"\ndirection = \"minimize\"\ntrials = {trials}\n"),
@@ -273,11 +274,11 @@ command = ["sh", "-c", '''{script}''', "sh", "{{x}}", "{{n}}", "{{kind}}"]
 /// Prints a value that depends on all three parameters, with all its digits.
 pub const LOSS: &str = r#"awk -v x="$1" -v n="$2" -v k="$3" 'BEGIN { printf "%.17g\n", (x - 0.5) ^ 2 + (n - 4) ^ 2 / 30 + (k != "b") * 0.3 }'"#;
 
-/// A row of an export: columns by name.
+/// A row of an export, with columns by name.
 pub type Exported = std::collections::BTreeMap<String, String>;
 
 impl Sandbox {
-    /// All trials of a study, as exported by `fedbo export`.
+    /// Returns all trials of a study, as exported by `fedbo export`.
     pub fn export(&self, study: &str) -> Vec<Exported> {
         let ran = self.fedbo(&["export", study]);
         ran.expect(0, &[]);
@@ -291,11 +292,11 @@ impl Sandbox {
         reader.records().map(row).collect()
     }
 
-    /// The finished trials; empty if nothing is stored yet.
+    /// Returns the finished trials, or nothing if the study is not stored yet.
     pub fn told(&self, study: &str) -> Vec<Exported> {
         let ran = self.fedbo(&["trials", study, "--json"]);
         if ran.code != Some(0) {
-            // Another process may be about to store the study.
+            // Another process may just be creating the study.
             let none_yet = ["has no trials yet", "no study was ever stored in it"];
             let says = none_yet.iter().any(|text| ran.stderr.contains(text));
             assert!(says && ran.code == Some(2), "{:?}: {}", ran.code, ran.stderr);
@@ -306,7 +307,7 @@ impl Sandbox {
         told
     }
 
-    /// Names of the files in the folder.
+    /// Returns the names of the files in the folder.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.path()).expect("a folder");
         let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use super::{Answer, Served, told};
 
-/// Browsers send a host's cookies to all of its ports, but only below the cookies' path.
+/// Browsers send the cookies of a host to all of its ports, but only below the path of each cookie.
 #[test]
 fn everything_stands_below_a_path_and_so_does_the_cookie() {
     let sandbox = told(3);
@@ -60,8 +60,8 @@ fn a_page_of_another_site_reads_and_watches_nothing() {
     served.stop();
 }
 
-/// With a TLS proxy, the cookie is never sent in the clear. Local names are used over plain HTTP
-/// only.
+/// With a TLS proxy, the cookie is never sent in plain text. Local names are only used over plain
+/// HTTP.
 #[test]
 fn the_cookie_of_a_named_host_is_sent_over_tls_alone() {
     let sandbox = told(3);
@@ -123,8 +123,8 @@ fn strangers_connections_cut_off_nobody_who_watches() {
     served.stop();
 }
 
-/// A database server that accepts connections but never responds, such as a tunnel to an
-/// unreachable host.
+/// The database server accepts connections but never responds, like a tunnel to an unreachable
+/// host.
 #[test]
 fn a_server_that_does_not_answer_holds_up_no_other_storage() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,4 +1,4 @@
-//! Actions of a page: their access control, and their equivalence to the commands.
+//! Actions on a page: access control, and equivalence to the commands.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -51,7 +51,7 @@ fn point(x: &str, n: &str, kind: &str) -> serde_json::Value {
     serde_json::json!({ "values": [["x", x], ["n", n], ["kind", kind]] })
 }
 
-/// All trials as printed by a command.
+/// Returns all trials as printed by a command.
 fn trials(sandbox: &Sandbox) -> Vec<serde_json::Value> {
     let printed = json(sandbox.fedbo(&["trials", "study.toml", "--json"]).expect(0, &[]));
     printed["trials"].as_array().expect("trials").clone()
@@ -79,7 +79,7 @@ fn without_the_switch_nothing_is_changed() {
     assert_eq!(trials(&sandbox).len(), 6);
 }
 
-/// Each header alone keeps out pages of other sites and other users, with a message.
+/// Each header by itself keeps out pages of other sites and other users, with a message.
 #[test]
 fn an_action_comes_from_a_page_of_this_dashboard() {
     let sandbox = told(6);
@@ -107,7 +107,7 @@ fn an_action_comes_from_a_page_of_this_dashboard() {
         (3, "", 403, "reload the page"),
         (3, &empty, 403, "reload the page"),
         (3, &letters, 403, "reload the page"),
-        // The token is not the actions' secret.
+        // The token is not the secret for actions.
         (3, &token, 403, "reload the page"),
     ];
     for (index, instead, status, says) in cases {
@@ -127,7 +127,7 @@ fn an_action_comes_from_a_page_of_this_dashboard() {
         let refused = served.post(path, &[&shown.all()[..], &[more]].concat(), &body);
         assert_eq!(refused.status, status, "{more}");
     }
-    // The secret is also for pages of this dashboard only.
+    // The secret is also valid only for pages of this dashboard.
     for more in ["Sec-Fetch-Site: same-site", "Origin: http://evil.example"] {
         assert_eq!(served.request("GET", "/api/actions", &[&shown.cookie, more]).status, 403);
     }
@@ -175,7 +175,7 @@ fn requests_that_are_none_are_refused_in_words() {
     ] {
         let refused = post(name, body);
         assert_eq!(refused.status, 400, "{name}, {body}");
-        assert!(refused.body.contains("not as this address expects"), "{}", refused.body);
+        assert!(refused.body.contains("does not have the expected form"), "{}", refused.body);
     }
     let deep = "[".repeat(50_000);
     assert_eq!(post("enqueue", &deep).status, 400);
@@ -235,7 +235,7 @@ fn a_point_is_added_as_the_command_does_it() {
         news["open"][0]["parameters"],
         serde_json::json!({ "x": 0.25, "n": 4, "kind": "b" })
     );
-    // Repeating the point fails, since it is already a trial.
+    // The point cannot be repeated, because it is already a trial.
     let refused = served.act("enqueue", &point("0.25", "4", "b"));
     assert_eq!(refused.status, 422);
     assert!(refused.body.contains("is already trial 6"), "{}", refused.body);
@@ -264,7 +264,7 @@ fn failed_trials_are_tried_again_as_the_command_does_it() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&done.body).expect("JSON"), expected);
     let refused = retry(&failed[..1]);
     assert!(refused.status == 422 && refused.body.contains("as trial 12"), "{}", refused.body);
-    // In a group, trials that did not fail or already wait are skipped.
+    // In a group, trials that did not fail or are already waiting are skipped.
     let group = [&failed[..2], &[sound]].concat();
     let done: serde_json::Value = serde_json::from_str(&retry(&group).body).expect("JSON");
     assert_eq!(done["trials"], serde_json::json!([{ "trial": 13, "retry_of": failed[1] }]));
@@ -280,7 +280,7 @@ fn slow() -> Sandbox {
     sandbox
 }
 
-/// Number of started commands.
+/// Returns the number of started commands.
 fn begun(sandbox: &Sandbox) -> usize {
     let files = std::fs::read_dir(sandbox.folder.path()).expect("a folder").flatten();
     files.filter(|file| file.file_name().to_string_lossy().starts_with("begun")).count()
@@ -313,7 +313,7 @@ fn a_stop_ends_every_run_of_now_and_none_that_is_begun_later() {
     }
     assert_eq!((begun(&sandbox), n_told), (3, 3), "no further trial was begun, and none is lost");
     assert!(trials(&sandbox).iter().all(|trial| trial["state"] == "complete"));
-    // Asking by hand still works, and a run started later continues.
+    // Asking manually still works, and a run started later continues.
     sandbox.fedbo(&["ask", "study.toml"]).expect(0, &[]);
     sandbox.fedbo(&["release", "study.toml", "3"]).expect(0, &[]);
     let closing = json(sandbox.fedbo(&["tune", "study.toml", "--json"]).expect(0, &[]));
@@ -343,12 +343,12 @@ fn the_command_stops_whoever_waits_too() {
     ran.expect(0, &["continue with: fedbo tune one.toml"]);
     assert_eq!(
         ran.stdout,
-        "test is stopped: no further trial begins; trial 0 is running and will still be told\n"
+        "test is stopped: no further trial begins; trial 0 is still running and will finish\n"
     );
     let closing = json(finished(waits).expect(0, &["stopped by fedbo stop at"]));
     assert_eq!(closing["ended"], "stopped");
     sandbox.write("go", "");
-    // It has all its trials, so the stop prevented none.
+    // The study has all its trials, so the stop has prevented none.
     let ran = finished(works);
     ran.expect(0, &[]);
     assert!(!ran.stderr.contains("stopped by"), "{}", ran.stderr);
@@ -388,7 +388,7 @@ fn a_full_disk_refuses_an_action_in_words() {
     sandbox.fedbo(&["storage", "verify", "study.db"]).expect(0, &[]);
 }
 
-/// The tables beside pictures show the numbers printed by other commands.
+/// The tables beside pictures show the numbers that other commands print.
 #[test]
 fn figures_of_pictures_are_those_of_the_commands() {
     let sandbox = told(12);

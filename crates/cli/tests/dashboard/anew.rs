@@ -1,5 +1,5 @@
-//! Studies and runs that appear, disappear and are recreated while the dashboard runs, and
-//! deceptive files.
+//! Studies and runs that appear, disappear or are recreated while the dashboard runs, and
+//! misleading files.
 
 use std::path::Path;
 
@@ -69,12 +69,12 @@ fn a_storage_that_begins_anew_is_read_and_not_mixed_with_the_one_before() {
         let _ = std::fs::remove_file(sandbox.path(&format!("study.db{ending}")));
     }
     assert_eq!(served.json("/api/studies")["studies"], serde_json::json!([]));
-    // While the file is missing or partly written, the study is unchanged.
+    // While the file is missing or partially written, the study is unchanged.
     std::fs::remove_file(sandbox.path("study.toml")).expect("a file");
     assert_eq!(served.json("/api/studies")["unreadable"], serde_json::json!([]));
     sandbox.write("study.toml", "[study]\nname = ");
     assert_eq!(served.json("/api/studies")["unreadable"], serde_json::json!([]));
-    // The number of trials also changes: the file is read again.
+    // The target number of trials changes too, because the file is read again.
     sandbox.write("study.toml", &study(6, "random", LOSS));
     sandbox.fedbo(&["tune", "study.toml", "--quiet"]).expect(0, &[]);
     let list = served.json("/api/studies");
@@ -111,7 +111,7 @@ fn studies_of_a_folder_appear_and_keep_their_addresses() {
     assert_eq!(ids(), ["0-a.toml-1", "0-m.toml-1", "0-copy of.db-1"]);
     assert_eq!(served.json("/api/studies/0-copy%20of.db-1")["name"], "test");
     assert_eq!(served.json("/api/studies/0-m.toml-1")["n_trials"], 3);
-    // A partly written file is ignored until it is complete.
+    // A partially written file is ignored until it is complete.
     sandbox.write("half.toml", "[study]\nname = ");
     assert_eq!(ids().len(), 3);
     served.stop();
@@ -128,7 +128,7 @@ fn a_summary_that_cannot_be_read_is_no_end_of_a_run() {
         let problem = about["problem"].as_str().unwrap_or_default().to_owned();
         (about["state"].as_str().expect("a state").to_owned(), problem)
     };
-    // A picture left by an earlier run does not make this a game.
+    // A picture left by an earlier run does not turn this into a game.
     std::fs::write(results.join("curves.svg"), "<svg/>").expect("a file");
     assert_eq!(shown(), ("not finished".to_owned(), String::new()));
     std::fs::write(results.join("summary.json"), "{\"schema_version\": ").expect("a file");
@@ -187,7 +187,7 @@ fn means_are_computed_once_for_what_stands_in_the_file() {
     assert_eq!(means(), serde_json::json!([0.25, 0.5]));
     write_rows(&results, 0.75, 3);
     wait_until(|| means() == serde_json::json!([0.75, 0.5, 0.5]));
-    // A very large file gives an explanation instead of means.
+    // For a very large file, the page shows an explanation instead of means.
     open().set_len(200 << 20).expect("a file of holes");
     let none = served.json("/api/runs/0-/means");
     let why = none["too_large"].as_str().expect("a reason");

@@ -70,8 +70,8 @@ fn a_ledger_is_shown_as_the_other_commands_say_it_and_shows_nothing_else() {
     let check = served.json(&format!("{RUN}/ledger/check"));
     assert_eq!(check, json(&sandbox.fedbo(&["privacy", "verify", "results/f", "--json"])));
     assert_eq!(check["compared_with"], ledger["statement"]["head"]);
-    // The course ends at the statement; before that, it equals the cost of a plan with as many
-    // rounds.
+    // The last point of the course is the ε of the statement. Each earlier one is the cost of a
+    // plan with the same number of rounds.
     let course = ledger["course"].as_array().expect("a course");
     assert_eq!(course.len(), 4);
     assert_eq!(course[0]["epsilon"], 0.0);
@@ -102,14 +102,14 @@ fn a_ledger_is_shown_as_the_other_commands_say_it_and_shows_nothing_else() {
     close(&scale["largest_sum"], 3.0 * clip);
     close(&scale["largest_sum_of_all"], 6.0 * clip);
     close(&scale["noise_to_signal"], z * 20.0_f64.sqrt() / 3.0);
-    // The chain ends at the head.
+    // The last entry of the chain is the head.
     let entries = ledger["entries"].as_array().expect("entries");
     let head = format!("3:{}", entries[2]["hash"].as_str().expect("a hash"));
     assert_eq!(ledger["statement"]["head"], head);
-    // A client that knows the head gets nothing again; with another head it gets everything.
+    // A client that has the current head gets no data. With another head it gets everything.
     assert_eq!(served.json(&format!("{RUN}/ledger?head={head}"))["unchanged"], true);
     assert_eq!(served.json(&format!("{RUN}/ledger?head=2:00"))["statement"]["releases"], 3);
-    // No bytes of a release, no agents, no values.
+    // The response contains no bytes of a release, no agents and no values.
     let database = rusqlite::Connection::open(sandbox.path("results/f/ledger.db")).expect("SQLite");
     let mut rows = database.prepare("SELECT release FROM entries").expect("a table");
     let releases = rows.query_map([], |row| row.get::<_, Vec<u8>>(0)).expect("rows");
@@ -145,14 +145,14 @@ fn a_ledger_that_was_changed_set_back_or_replaced_says_so() {
         let ledger = served.json(&format!("{RUN}/ledger"));
         ledger["problem"].as_str().expect("a problem").to_owned()
     };
-    // The noted head belongs to another history.
+    // The recorded head belongs to another history.
     let head = std::fs::read_to_string(sandbox.path("results/f/ledger.head")).expect("a head");
     let other = head.replace("3:", "2:");
     std::fs::write(sandbox.path("results/f/ledger.head"), &other).expect("a file");
     assert!(problem().contains("does not contain the known head"), "{}", problem());
     std::fs::write(sandbox.path("results/f/ledger.head"), head.replace("3:", "9:"))
         .expect("a file");
-    assert!(problem().contains("set back to an older state"), "{}", problem());
+    assert!(problem().contains("rolled back to an older state"), "{}", problem());
     std::fs::write(sandbox.path("results/f/ledger.head"), "no head").expect("a file");
     assert!(problem().contains("put the file back"), "{}", problem());
     std::fs::write(sandbox.path("results/f/ledger.head"), &head).expect("a file");
@@ -171,7 +171,7 @@ fn a_ledger_that_was_changed_set_back_or_replaced_says_so() {
     assert_eq!(check["is_sound"], false);
     let problems = check["problems"].as_array().expect("problems");
     assert!(problems.iter().any(|each| each["entry"] == 2), "{check}");
-    // Not a ledger at all.
+    // The file is not a ledger at all.
     std::fs::write(&path, HOSTILE.repeat(400)).expect("a file");
     assert!(problem().contains("ledger.db"), "{}", problem());
     assert!(
@@ -348,7 +348,7 @@ fn a_game_has_the_standings_of_its_end() {
     assert_eq!(shop["actions"][0]["parameter"], "price");
     assert_eq!(shop["actions"][0]["values"].as_array().map(Vec::len), Some(7));
     served.stop();
-    // The single-file page has them too.
+    // The single-file page has these sections too.
     sandbox.fedbo(&["dashboard", "results/duel", "--html", "duel.html"]).expect(0, &[]);
     let page = std::fs::read_to_string(sandbox.path("duel.html")).expect("a page");
     assert!(page.contains("<h2>Standings</h2>") && page.contains(">rival</th>"), "{page}");

@@ -23,7 +23,7 @@ fn federation() -> String {
     text
 }
 
-/// Releases in a ledger; empty if there is no readable one.
+/// Returns the releases in a ledger, or nothing if there is no readable ledger.
 fn releases(sandbox: &Sandbox) -> Vec<(u64, Vec<u8>)> {
     let path = sandbox.path(LEDGER);
     if !path.exists() {
@@ -31,7 +31,7 @@ fn releases(sandbox: &Sandbox) -> Vec<(u64, Vec<u8>)> {
     }
     let ledger = rusqlite::Connection::open(&path).unwrap();
     let Ok(mut query) = ledger.prepare("SELECT round, release FROM entries ORDER BY seq") else {
-        return Vec::new(); // its tables were not created
+        return Vec::new(); // the tables have not been created
     };
     let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
     rows.unwrap().map(Result::unwrap).collect()
@@ -56,11 +56,11 @@ fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     }
     let before = releases(&sandbox);
     let head = std::fs::read_to_string(sandbox.path("results/test/ledger.head"));
-    // The head's file may be partly written; then it does not parse.
+    // The file of the head may be partially written; it then does not parse.
     let left = head.ok().and_then(|text| text.parse::<Head>().ok());
     assert!(before.len() as u64 >= left.map_or(0, |head| head.seq), "{context}"); // INV-1
 
-    // On a working disk it continues.
+    // On a working disk, the run continues.
     let arguments = ["run", "f.toml"].into_iter();
     let arguments: Vec<&str> = arguments.chain(sandbox.resume()).collect();
     let again = sandbox.fedbo(&arguments);
@@ -83,14 +83,14 @@ fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     failed.map(|what| (what, code))
 }
 
-/// Lets every `step`-th call fail, in alternating modes or in all of them; prints the outcomes.
+/// Makes every `step`-th call fail, in alternating modes or in all modes, and prints the outcomes.
 fn faults(step: usize, all_modes: bool) {
     let shim = Shim::build();
     assert_eq!(run(&shim, 0, Mode::Broken), None);
     let n_calls = shim.calls("run 0 Broken").len();
     assert!(n_calls > 50, "{n_calls} calls");
     let mut outcomes: BTreeMap<(String, i32), usize> = BTreeMap::new();
-    // The last call number exceeds the calls of the run, so nothing fails.
+    // The last call number exceeds the number of calls, so nothing fails.
     for (index, at) in (1..n_calls + step).step_by(step).enumerate() {
         for (which, mode) in Mode::ALL.into_iter().enumerate() {
             if (all_modes || which == index % 3)

@@ -15,22 +15,22 @@ use crate::io_fault_loop::shim::{Mode, Shim};
 
 const N_AGENTS: usize = 3;
 const N_ROUNDS: u64 = 3;
-/// Time for which a coordinator with a full disk keeps running before it is ended and restarted on
-/// a working disk.
+/// Time for which a coordinator with a full disk keeps running before it is stopped and restarted
+/// on a working disk.
 const FULL_FOR: Duration = Duration::from_millis(2500);
 
 /// The service: its first process runs on the failing disk, later ones on a working disk.
 struct Service<'a> {
     process: Process,
     restart: Box<dyn Fn() -> Command + 'a>,
-    /// Exit code of the first process, if it has ended.
+    /// Exit code of the first process, if it has exited.
     first_end: Option<i32>,
-    /// Time at which the first process is to be ended.
+    /// Time when the first process must be stopped.
     patience: Option<Instant>,
 }
 
 impl Service<'_> {
-    /// Restarts the service if it has ended.
+    /// Restarts the service if it has exited.
     fn look(&mut self, context: &str, has_failed: impl Fn() -> bool) {
         if self.first_end.is_none() && self.patience.is_some_and(|end| Instant::now() > end) {
             self.process.signal(Signal::TERM);
@@ -61,11 +61,11 @@ impl Service<'_> {
 enum Outcome {
     /// The process continued or retried.
     WentOn,
-    /// The process ended with this code, and another one continued.
+    /// The process exited with this code, and another one continued.
     Ended(i32),
 }
 
-/// Runs a whole study with the coordinator's disk failing at call number `at`. Returns the call and
+/// Runs a whole study while the coordinator's disk fails at call number `at`. Returns the call and
 /// its outcome, if the call occurred.
 fn served(shim: &Shim, at: usize, mode: Mode) -> Option<(String, Outcome)> {
     let setup = Setup {
@@ -74,7 +74,7 @@ fn served(shim: &Shim, at: usize, mode: Mode) -> Option<(String, Outcome)> {
     };
     let world = World::new(&setup);
     let tokens = world.create();
-    // A port that is free now and not soon reused.
+    // A port that is free now and is not reused soon.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let name = format!("service {at} {mode:?}");
     let mut command = world.service("coordinator", port);
@@ -131,14 +131,14 @@ fn check(world: &World, context: &str) {
         let charges = count("SELECT count(*) FROM charges");
         assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"), "{context}");
         assert!(charges <= N_ROUNDS, "{context}");
-        // Rounds may pass while an agent is busy. Each round in which it takes part occurs once.
+        // Rounds may pass while an agent is busy. Each round in which it takes part appears once.
         let trials = world.trials(agent);
         assert!((2..=2 + N_ROUNDS).contains(&(trials.len() as u64)), "{context}: {trials:?}");
         assert!(trials.iter().all(|[_, _, value]| value.is_finite()), "{context}");
     }
 }
 
-/// Lets every `step`-th call fail, in alternating modes or in all of them; prints the outcomes.
+/// Makes every `step`-th call fail, in alternating modes or in all modes, and prints the outcomes.
 fn faults(step: usize, all_modes: bool) {
     let shim = Shim::build();
     assert_eq!(served(&shim, 0, Mode::Broken), None);

@@ -1,7 +1,7 @@
-/* Loaded before the C library: counts the calls that change files below FAULT_FOLDER and lets call number FAULT_AT fail.
+/* Preloaded before the C library. Counts the calls that change files below FAULT_FOLDER, and makes call number FAULT_AT fail.
  *
- * FAULT_MODE: "eio" or "enospc" fail that call alone; "full" writes half of it, where it writes, and fails every later one
- * with ENOSPC, as a disk does that is full. Every counted call adds a line to FAULT_LOG: its number, its name, "!" if it
+ * With the FAULT_MODE "eio" or "enospc", only that call fails. With "full", that call writes half of its data, and every later
+ * call fails with ENOSPC, as on a full disk. Every counted call appends a line to FAULT_LOG: its number, its name, "!" if it
  * failed, and the file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ __attribute__((constructor)) static void begin(void) {
     at = number ? atol(number) : 0;
     if (folder && log)
         log_fd = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    unsetenv("LD_PRELOAD"); /* programs that this one starts are left alone */
+    unsetenv("LD_PRELOAD"); /* do not affect child processes */
 }
 
 static int is_below(const char *path) {
@@ -39,7 +39,7 @@ static int is_below(const char *path) {
     return n > 0 && strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
-/* Whether this call is to fail; `writes` is set if half of it may be done first. */
+/* Returns true if this call must fail. Sets `writes` if half of its data must be written first. */
 static int fails(const char *name, const char *path, int *writes) {
     long number = atomic_fetch_add(&calls, 1) + 1;
     int full = mode && strcmp(mode, "full") == 0;

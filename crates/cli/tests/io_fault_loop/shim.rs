@@ -10,7 +10,7 @@ pub(crate) enum Mode {
     Broken,
     /// Only this call fails, with ENOSPC.
     NoSpace,
-    /// Half of the data are written, and every later call fails with ENOSPC.
+    /// Half of the data is written, and every later call fails with ENOSPC.
     Full,
 }
 
@@ -26,7 +26,7 @@ impl Mode {
     }
 }
 
-/// A library loaded before the C library.
+/// A library that is preloaded before the C library.
 pub(crate) struct Shim {
     folder: tempfile::TempDir,
 }

@@ -1,4 +1,4 @@
-//! Whole federations: the same results as in one process, and a valid ledger.
+//! Complete federations: the same results as in one process, and a valid ledger.
 
 use crate::federation_folder::{Process, Setup, World};
 
@@ -39,7 +39,8 @@ fn a_relayed_federation_does_what_one_process_does() {
     assert!(!service.all().contains("private"), "{}", service.all());
 }
 
-/// With secret noise: the ledger is valid, agrees with the agents' spending, and pays for no more.
+/// With secret noise, the ledger is valid and agrees with the agents' spending, and nothing else is
+/// charged.
 #[test]
 fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
     let world = World::new(&Setup::charged(3, 4, 1.0));
@@ -56,21 +57,21 @@ fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
         let status = world.json(&["agent", "status", "--home", &format!("home{agent}")]);
         let spent = status["privacy"]["epsilon"].as_f64().unwrap();
         assert_eq!(status["privacy"]["releases"], statement["releases"], "{statement}");
-        // The same events by the same accountant, at the same delta.
+        // Both count the same events with the same accountant at the same delta.
         assert!((spent - epsilon).abs() < 1e-9 * epsilon, "{spent} {epsilon}");
         assert_eq!(status["studies"][0]["uploads_missed"], 0);
         let rho = status["studies"][0]["alignment"]["rho"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&rho), "{status}");
         assert_eq!(world.trials(agent).len(), 6);
     }
-    // Another study would cost the same again: agents stop at their own limit, regardless of the
-    // coordinator.
+    // Another study would cost the same again. Agents stop at their own limit, whatever the
+    // coordinator does.
     let shown = world.json(&["coordinator", "study", "show", "labs"]);
     assert_eq!(shown["ledger_head"].as_str(), statement["head"].as_str(), "{statement}");
 }
 
-/// Round 0 includes the initial trials, which take longer than a round. It waits for them, and no
-/// release without a vector is charged.
+/// Round 0 includes the initial trials, which take longer than a round. The round waits for them,
+/// and no release without a vector is charged.
 #[test]
 fn no_agent_misses_round_0_for_its_initial_trials() {
     let world = World::new(&Setup { trial_s: 0.6, ..Setup::charged(2, 2, 1.8) });
@@ -86,8 +87,8 @@ fn no_agent_misses_round_0_for_its_initial_trials() {
     }
 }
 
-/// A mistyped folder has no coordinator, and none with a new key is created without the operator's
-/// request.
+/// A mistyped folder has no coordinator. A new coordinator with a new key is only created at the
+/// operator's request.
 #[test]
 fn a_service_begins_no_coordinator_unless_it_is_told_to() {
     let world = World::new(&Setup::charged(2, 3, 1.0));
@@ -133,13 +134,13 @@ fn two_coordinators() {
     assert_eq!(second.status.code(), Some(2), "{err}");
     assert!(err.contains("another coordinator is running on this folder"), "{err}");
     assert!(!first.has_ended());
-    // The lock ends with its process, however the process ends.
+    // The lock is released when its process ends, no matter how.
     first.signal(rustix::process::Signal::KILL);
     assert_eq!(first.end(), None);
     let (_third, _) = world.serve(0);
 }
 
-/// A coordinator sends choices that an agent's shell would execute: the agent sees them when it
+/// A coordinator sends choices that an agent's shell would execute. The agent shows them when it
 /// enrols, and refuses to run (INV-24). Its command gets no secrets from the environment (INV-26).
 #[test]
 fn choices_are_not_code() {
@@ -192,7 +193,7 @@ fn choices_are_not_code() {
         assert_eq!(ran.status.code(), Some(2), "{said}");
         assert!(said.contains(why) && !said.contains('\u{202e}'), "{said}");
     }
-    // Listed by the agent's owner, the choice is passed as an argument and thus is data.
+    // If the agent's owner lists the choice, it is passed as an argument and is therefore data.
     let script = r#"env > seen; echo "$1" > given; echo 1"#;
     write(&format!(
         "{head}command = [\"sh\", \"-c\", '{script}', \"sh\", \"{{kernel}}\"]\n{listed}"

@@ -1,5 +1,5 @@
-//! Kills the program at every place where data are about to become durable or to be sent. It must
-//! continue as if it had not been killed.
+//! Kills the program at every failpoint, where data is about to become durable or to be sent. The
+//! program must continue as if it had not been killed.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::federation_folder::{PATIENCE, Process, Setup, World, bytes_below};
 
-/// Places passed once, when a study starts and agents join.
+/// Failpoints that are passed once, when a study starts and agents join.
 const BEGINNING: [&str; 7] = [
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
@@ -21,18 +21,18 @@ const BEGINNING: [&str; 7] = [
     "agent: its membership is stored",
 ];
 
-/// Runs a command that must die at a place.
+/// Runs a command that must die at a failpoint.
 pub(crate) fn dies(command: &mut Command, place: &str) {
     let mut process = Process::start(command.env("FEDBO_DIE_AT", place));
     assert_eq!(process.end(), None, "{place} is not passed: {:#?}", process.said);
 }
 
-/// A process that is restarted whenever it died, each time to die at another place, until no places
-/// are left.
+/// A process that is restarted each time it has died, to die at the next failpoint, until no
+/// failpoints are left.
 pub(crate) struct Victim<'a> {
     start: Box<dyn Fn() -> Command + 'a>,
     pub(crate) process: Process,
-    /// Remaining places, in reverse order.
+    /// Remaining failpoints in reverse order.
     pub(crate) places: Vec<String>,
     pub(crate) n_deaths: usize,
 }
@@ -49,7 +49,7 @@ impl<'a> Victim<'a> {
         victim
     }
 
-    /// Restarts the process if it has died; returns true if it has no more places to die at.
+    /// Restarts the process if it has died. Returns true if there are no more failpoints.
     pub(crate) fn look(&mut self) -> bool {
         if self.places.is_empty() || !self.process.has_ended() {
             return self.places.is_empty();
@@ -66,7 +66,7 @@ impl<'a> Victim<'a> {
     }
 }
 
-/// The place that is passed only at a free pace.
+/// The failpoint that is passed only at a free pace.
 const FREE: &str = "coordinator: the participants are noted";
 
 /// More rounds than needed to die everywhere: each death takes at most about two rounds.
@@ -89,7 +89,7 @@ fn at_a_free_pace() -> Setup {
     }
 }
 
-/// Runs one study in which each process dies at each of its places once, on the n-th passage.
+/// Runs one study in which each process dies once at each of its failpoints, on the `nth` passage.
 fn killed_everywhere(setup: &Setup, nth: usize) {
     let (n_agents, is_free) = (setup.n_agents, setup.free_windows.is_some());
     let world = World::new(setup);
@@ -99,7 +99,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
         &mut world.program(&["coordinator", "study", "create", "federation.toml"]),
         "coordinator: a study is stored",
     );
-    // The study exists, but its tokens were never seen, so new ones are created.
+    // The study exists, but nobody has seen its tokens, so create new ones.
     let tokens: Vec<String> = (0..n_agents)
         .map(|agent| {
             let name = format!("lab {agent}");
@@ -117,7 +117,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
     assert_eq!(lost.status.code(), Some(6), "its coordinator died");
     assert_eq!(service.end(), None);
     let (service, _) = world.serve(port);
-    // Two of three agents are then on the roster, and the study waits for the third.
+    // Two of the three agents are then on the roster, and the study waits for the third.
     for (agent, place) in [
         (0, "agent: its membership is stored"),
         (1, "agent: the coordinator knows it"),
@@ -135,7 +135,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
         let runtime = runtime.filter(|place| !place.contains("helper") && !place.contains("shard"));
         let runtime = runtime.filter(|place| is_free || **place != FREE);
         let own = runtime.filter(|place| prefix.iter().any(|prefix| place.starts_with(prefix)));
-        // Places that a process passes once are passed again after its death.
+        // Failpoints that a process normally passes once are passed again after its death.
         let once = ["new one", "token is raised", "lead is taken", "about to be played"];
         own.map(|place| match once.iter().any(|part| place.contains(part)) {
             true => format!("{place}:1"),
@@ -158,7 +158,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
         .map(|agent| {
             let mut places = of(&["agent"]);
             let n_places = places.len();
-            places.rotate_left(agent * n_places / n_agents); // not all at the same place at once
+            places.rotate_left(agent * n_places / n_agents); // not all at the same failpoint at once
             let world = &world;
             Victim::new(places, move || world.agent(agent))
         })
@@ -180,7 +180,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    // No process dies any more: the study runs to its end.
+    // No process dies any more, so the study runs to its end.
     for agent in &mut agents {
         assert_eq!(agent.process.end(), Some(0), "{:#?}", agent.process.said);
         n_deaths += agent.n_deaths;
@@ -227,7 +227,7 @@ fn check(world: &World, is_free: bool) {
         let charges = count("SELECT count(*) FROM charges");
         assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"));
         // Every upload that may have been sent is charged. Uploads that were too late to be sent
-        // need not be.
+        // need not be charged.
         let sent = "SELECT round FROM uploads WHERE state IN ('pending', 'acknowledged')";
         let rows = |sql: &str| count(&format!("SELECT count(*) FROM ({sql})"));
         let uncharged = format!("{sent} EXCEPT SELECT round FROM charges");
@@ -245,7 +245,7 @@ fn check(world: &World, is_free: bool) {
     }
 }
 
-/// At a free pace, no agent takes part in more releases than it pays for.
+/// At a free pace, no agent takes part in more releases than it has paid for.
 fn check_participants(world: &World) {
     let store = Connection::open(world.path("coordinator/coordinator.db")).unwrap();
     let mut found = store.prepare("SELECT slots FROM participants ORDER BY round").unwrap();
@@ -267,7 +267,7 @@ fn kill_everywhere_at_a_free_pace() {
     killed_everywhere(&at_a_free_pace(), 1);
 }
 
-/// 20 times each, at different passages.
+/// Repeats each test 20 times, at different passages.
 #[test]
 #[ignore = "long: run by cargo xtask test --long"]
 fn kill_everywhere_twenty_times() {

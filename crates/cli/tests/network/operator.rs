@@ -1,5 +1,4 @@
-//! `fedbo coordinator run --dashboard`: the operator sees nothing beyond public or released data
-//! (INV-4).
+//! `fedbo coordinator run --dashboard`: the operator sees only public or released data (INV-4).
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -64,7 +63,7 @@ impl Pages {
         stream
     }
 
-    /// Status and body of a response.
+    /// Sends a request and returns the status and body of the response.
     fn answer(&self, method: &str, path: &str, cookie: &str) -> (u16, String) {
         let mut text = String::new();
         self.ask(method, path, cookie).read_to_string(&mut text).unwrap();
@@ -82,7 +81,7 @@ impl Pages {
         serde_json::from_str(&self.get(path)).unwrap()
     }
 
-    /// The first event of a study that satisfies `is`.
+    /// Returns the first event of a study that satisfies `is`.
     fn event(&self, is: impl Fn(&Value) -> bool) -> Value {
         let path = "/api/federations/labs/events";
         let lines = BufReader::new(self.ask("GET", path, &self.cookie())).lines();
@@ -94,12 +93,12 @@ impl Pages {
         data.into_iter().find(is).unwrap()
     }
 
-    /// Waits for the event of the study's end.
+    /// Waits for the event at the study's end.
     fn finished(&self) -> Value {
         self.event(|news| news["state"] == "finished")
     }
 
-    /// Everything that these pages serve about the study, once.
+    /// Returns everything that the pages serve about the study.
     pub(crate) fn everything(&self) -> String {
         let event = self.event(|_| true).to_string();
         let paths = ["/", "/api/federations", "/api/federations/labs"];
@@ -140,7 +139,7 @@ fn an_operator_sees_who_delivered_in_which_round() {
     for process in &mut agents {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
     }
-    // The last release has been sent, while the last round continues for a while.
+    // The last release has been sent, but the last round continues for a while.
     pages.finished();
     let news = pages.event(|_| true);
     let delivered = news["delivered"].as_array().unwrap();
@@ -157,8 +156,8 @@ fn an_operator_sees_who_delivered_in_which_round() {
     pages.end();
 }
 
-/// A release is durable before its set time, and the pages show it when it is sent (INV-9): neither
-/// its charge nor its hash reveals the time of its computation.
+/// A release is durable before its scheduled time, and the pages show it only when it is sent
+/// (INV-9). Neither its charge nor its hash reveals the time of its computation.
 #[test]
 fn no_release_is_shown_before_its_instant() {
     let world = World::new(&Setup::charged(2, 4, 2.0));
@@ -170,7 +169,7 @@ fn no_release_is_shown_before_its_instant() {
         let path = "/api/federations/labs/ledger";
         let (status, ledger) = pages.answer("GET", path, &pages.cookie());
         let check = pages.answer("GET", &format!("{path}/check"), &pages.cookie()).1;
-        // The round is read after the ledger, so it covers all releases shown.
+        // The round is read after the ledger, so it covers all displayed releases.
         let round = pages.json("/api/federations")["federations"][0]["round"].as_u64().unwrap();
         if status == 200 {
             let ledger: Value = serde_json::from_str(&ledger).unwrap();
@@ -212,7 +211,7 @@ fn the_pages_are_the_operators_alone() {
         assert_eq!(status, expected, "{method} {path}: {body}");
         assert!(!body.contains("lab 0"), "{body}");
     }
-    // The pages exist only below their path.
+    // The pages are served only below their path.
     let cookie = pages.cookie();
     let root = Pages { path: String::new(), ..pages };
     for path in ["/", "/api/federations", "/?token=aaaa"] {
@@ -241,7 +240,7 @@ fn pages_that_others_reach_need_a_token_of_their_own() {
     refused(&token, "plain");
     std::fs::write(world.path("short"), "abc").unwrap();
     refused(&["--dashboard", "127.0.0.1:0", "--dashboard-token", "short"], "short: ");
-    // The token stays in its file.
+    // The token is only in its file.
     let mut command = world.service("coordinator", 0);
     command.args(token).arg("--plain-http");
     let mut service = Process::start(&mut command);
@@ -255,8 +254,7 @@ fn pages_that_others_reach_need_a_token_of_their_own() {
     assert_eq!(service.end(), Some(0));
 }
 
-/// Every key served by the pages is in the table of docs/operations.md, with a reason, and the
-/// table has no others.
+/// The table in docs/operations.md has exactly the keys that the pages serve, each with a reason.
 #[test]
 fn every_field_of_the_pages_is_on_the_list() {
     let page = include_str!("../../../../docs/operations.md");
@@ -283,7 +281,7 @@ fn every_field_of_the_pages_is_on_the_list() {
     }
     keys(&pages.event(|_| true), &mut shown);
     pages.end();
-    // A valid ledger has no problems to show.
+    // A valid ledger has no problems, so add their keys.
     shown.extend(["entry", "message"].map(str::to_owned));
     assert_eq!(shown, listed);
 }
@@ -302,7 +300,7 @@ fn keys(document: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// No trial of an agent is in any byte served by the pages, in any form and for any algorithm:
+/// The bytes served by the pages contain no trial of an agent in any form, for any algorithm:
 /// before, during and after the study.
 #[test]
 fn no_trial_of_an_agent_is_in_any_byte_of_the_pages() {

@@ -39,8 +39,8 @@ fn two_servers_sum_what_one_process_does() {
     }
 }
 
-/// Both ledgers are valid, charge the same, and end with different heads; agents have charged
-/// themselves the same amount.
+/// Both ledgers are valid, charge the same amount, and end with different heads. The agents have
+/// charged themselves the same amount.
 #[test]
 fn each_server_charges_its_own_ledger_and_agents_agree_with_both() {
     let world = World::new(&Setup { secure_sum: true, ..Setup::charged(3, 4, 1.5) });
@@ -64,8 +64,8 @@ fn each_server_charges_its_own_ledger_and_agents_agree_with_both() {
     }
 }
 
-/// The party that hands out tokens cannot substitute its own helper for the other party's. An agent
-/// that refuses has not taken its place: the token remains valid, also for another home, and the
+/// The party that issues tokens cannot substitute its own helper for the other party's. An agent
+/// that refuses has not taken its slot: the token remains valid, even for another home, and the
 /// study does not start.
 #[test]
 fn an_agent_joins_with_the_card_that_the_other_party_gave_and_with_no_other() {
@@ -107,7 +107,7 @@ fn an_agent_joins_with_the_card_that_the_other_party_gave_and_with_no_other() {
     world.enrol(0, &tokens[0], port);
 }
 
-/// Number of releases charged at the leader, at the helper, and at each agent.
+/// Returns the number of releases charged at the leader, at the helper, and at each agent.
 fn releases(world: &World) -> Vec<u64> {
     let of_servers = ["coordinator/labs.ledger.db", "helper/labs.ledger.db"]
         .map(|path| world.ledger_at(path)["releases"].as_u64().unwrap());
@@ -119,8 +119,8 @@ fn releases(world: &World) -> Vec<u64> {
     all
 }
 
-/// The helper stops in the middle of a round and returns: rounds wait, no release is lost, and no
-/// agent pays for a round without a release.
+/// The helper stops in the middle of a round and returns. Rounds wait for it, no release is lost,
+/// and no agent pays for a round without a release.
 #[test]
 fn rounds_wait_while_the_helper_is_away_and_nothing_is_lost() {
     let world = World::new(&Setup {
@@ -135,7 +135,7 @@ fn rounds_wait_while_the_helper_is_away_and_nothing_is_lost() {
     helper.signal(rustix::process::Signal::KILL);
     drop(helper);
     service.wait_for("the helper");
-    // Four rounds: without the wait, round 4 would have begun.
+    // This takes as long as four rounds. Without the wait, round 4 would have begun.
     std::thread::sleep(Duration::from_secs(8));
     for agent in &mut agents {
         let said = agent.all();
@@ -157,14 +157,14 @@ fn rounds_wait_while_the_helper_is_away_and_nothing_is_lost() {
     }
 }
 
-/// Until the helper has joined the study, the study does not start and nobody pays. Afterwards
+/// Until the helper has joined the study, the study does not start, and nobody pays. Afterwards,
 /// everything works as usual.
 #[test]
 fn a_study_waits_for_its_helper_and_nobody_pays() {
     let world = World::new(&Setup { secure_sum: true, ..Setup::charged(2, 4, 1.0) });
     let tokens = world.create();
     let (mut service, port) = world.serve(0);
-    // It runs without knowing the study.
+    // The helper runs, but has not joined the study.
     let mut helper = Process::start(&mut world.helper());
     helper.wait_for("://");
     let mut agents = world.start_agents(&tokens, port);
@@ -188,8 +188,8 @@ fn a_study_waits_for_its_helper_and_nobody_pays() {
     assert!(spent[0] >= 4 && spent.iter().all(|n| *n == spent[0]), "{spent:?}");
 }
 
-/// A coordinator that restarts in the middle of a round continues with its knowledge of the helper,
-/// and does not accuse it.
+/// A coordinator that restarts in the middle of a round keeps its state about the helper, and does
+/// not accuse it of misconduct.
 #[test]
 fn a_coordinator_that_is_started_again_accuses_nobody() {
     let world = World::new(&Setup { secure_sum: true, ..Setup::charged(2, 4, 3.0) });
@@ -207,7 +207,7 @@ fn a_coordinator_that_is_started_again_accuses_nobody() {
     again.signal(rustix::process::Signal::TERM);
     again.end();
     let said = again.all();
-    for accusation in ["set back", "cannot get the helper's share"] {
+    for accusation in ["rolled back", "cannot get the helper's share"] {
         assert!(!said.contains(accusation), "{said}");
     }
     let spent = releases(&world);
@@ -227,8 +227,8 @@ fn copy(from: &Path, to: &Path) {
     std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
 }
 
-/// The helper's operator restores an older folder, including the rounds' keys. The helper serves
-/// nothing and names the remedy, and nobody pays for a second share. With the latest folder
+/// The helper's operator restores an older folder, including the keys of rounds. The helper serves
+/// nothing and reports the remedy, and nobody pays for a second share. With the latest folder,
 /// everything continues.
 #[test]
 fn a_helper_from_a_backup_serves_nothing() {
@@ -248,9 +248,9 @@ fn a_helper_from_a_backup_serves_nothing() {
     std::fs::rename(world.path("helper"), world.path("last")).unwrap();
     copy(&world.path("older"), &world.path("helper"));
     let mut restored = Process::start(&mut world.helper());
-    let refused = restored.wait_for("was set back to an older copy");
+    let refused = restored.wait_for("was rolled back to an older copy");
     assert!(refused.contains("restore the latest state of the folder"), "{refused}");
-    assert!(service.wait_for("set back").contains("older copy"));
+    assert!(service.wait_for("rolled back").contains("older copy"));
     std::thread::sleep(Duration::from_secs(3));
     restored.signal(rustix::process::Signal::KILL);
     drop(restored);
@@ -263,13 +263,13 @@ fn a_helper_from_a_backup_serves_nothing() {
     for process in &mut agents {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
     }
-    // The servers agree. An agent may miss rounds because its retries back off while the helper is
-    // unreachable, and does not pay for them.
+    // The servers agree. An agent may miss rounds, because its retries back off while the helper is
+    // unreachable. It does not pay for them.
     let made = releases(&world);
     assert_eq!(made[..2], [8; 2], "{}", service.all());
     assert!(made[2..].iter().all(|n| (1..=8).contains(n)), "{made:?}");
-    // A ledger cut at its end, as in a copy some rounds older, is detected by the helper's memory
-    // beside it.
+    // A ledger truncated at its end, as in a copy that is a few rounds older, is detected by the
+    // helper's memory beside it.
     for suffix in ["", "-wal", "-shm"] {
         let at = |folder: &str| world.path(folder).join(format!("labs.ledger.db{suffix}"));
         let (file, older) = (at("helper"), at("older"));
@@ -283,12 +283,12 @@ fn a_helper_from_a_backup_serves_nothing() {
     let said = [verified.stdout, verified.stderr].map(|said| String::from_utf8(said).unwrap());
     let said = said.concat();
     assert_eq!(verified.status.code(), Some(2), "{said}");
-    assert!(said.contains("set back to an older state"), "{said}");
+    assert!(said.contains("rolled back to an older state"), "{said}");
 }
 
-/// An older copy of the coordinator's folder is restored while agents hold shares that are not sent
-/// yet. The agents refuse the coordinator and erase the shares, and the helper opens no round for
-/// it. With the newest folder the study finishes, and each agent misses at most that round.
+/// An older copy of the coordinator's folder is restored while agents have unsent shares. The
+/// agents refuse the coordinator and erase the shares, and the helper opens no round for it. With
+/// the latest folder, the study finishes, and each agent misses at most that round.
 #[test]
 fn a_coordinator_from_a_backup_is_refused_and_the_newest_folder_works() {
     let world = World::new(&Setup {
@@ -309,7 +309,7 @@ fn a_coordinator_from_a_backup_is_refused_and_the_newest_folder_works() {
     for agent in &mut agents {
         assert_eq!(agent.end(), Some(6), "{:#?}", agent.said);
     }
-    let line = restored.wait_for("was set back to an older copy");
+    let line = restored.wait_for("was rolled back to an older copy");
     assert!(line.contains("the coordinator's folder"), "{line}");
     std::thread::sleep(Duration::from_secs(4));
     restored.signal(rustix::process::Signal::KILL);
@@ -329,7 +329,7 @@ fn a_coordinator_from_a_backup_is_refused_and_the_newest_folder_works() {
 /// More rounds than needed to die everywhere.
 const N_ROUNDS: u64 = 45;
 
-/// Both servers die at each of their places: no round has two shares of one server, both charge
+/// Both servers die at each of their failpoints. No round has two shares of one server, both charge
 /// each round once, and every release accepted by an agent comes from both.
 #[test]
 fn kill_everywhere_over_both_servers() {
@@ -420,7 +420,7 @@ fn kill_everywhere_over_both_servers() {
         let count = |sql: &str| memory.query_row(sql, [], |row| row.get::<_, u64>(0)).unwrap();
         let charges = count("SELECT count(*) FROM charges");
         assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"));
-        // A round that passes while a server restarts is over for absent agents.
+        // An agent that is absent while a server restarts misses the round.
         let trials = world.trials(agent);
         assert!(trials.len() > 20 && trials.iter().all(|[_, _, value]| value.is_finite()));
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::federation_folder::{Process, Setup, World};
 
-/// Copies a folder like a backup.
+/// Copies a folder, like a backup.
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(copied.success());
@@ -17,9 +17,9 @@ fn spent(world: &World) -> Value {
     world.json(&["agent", "status", "--home", "home0"])["privacy"].clone()
 }
 
-/// Two studies at two coordinators, each for the whole budget, and a home restored from a copy made
-/// before the first study. Before the second study is run, the coordinator of the first reports the
-/// uploads that it received.
+/// There are two studies at two coordinators, each of which costs the whole budget, and a home
+/// restored from a copy made before the first study. Before the second study runs, the coordinator
+/// of the first one reports the uploads that it received.
 #[test]
 fn a_home_that_was_restored_between_two_studies_pays_for_the_first() {
     let setup = Setup { privacy: "epsilon = 6.0\nreleases = 2\n", ..Setup::charged(2, 3, 0.8) };
@@ -44,7 +44,7 @@ fn a_home_that_was_restored_between_two_studies_pays_for_the_first() {
     let paid = spent(&first);
     assert_eq!(paid["releases"], 2);
 
-    // The home moves to the second study in its state before the first.
+    // The home moves to the second study in its state before the first study.
     std::fs::rename(first.path("backup"), second.path("home0")).unwrap();
     let text = std::fs::read_to_string(second.path("federation.toml")).unwrap();
     std::fs::write(second.path("federation.toml"), text.replace("\"labs\"", "\"mill\"")).unwrap();
@@ -67,7 +67,7 @@ fn a_home_that_was_restored_between_two_studies_pays_for_the_first() {
     let status = second.json(&["agent", "status", "--home", "home0"]);
     assert_eq!(status["studies"][1]["uploads_acknowledged"], 0, "{status}");
 
-    // In the first study the home is behind, and the agent reports this until it is reconciled.
+    // In the first study, the home is behind, and the agent reports this until it is reconciled.
     let run = |file: &str| {
         let output = second.output(&["agent", "run", file]);
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -95,7 +95,7 @@ fn a_home_that_was_restored_between_two_studies_pays_for_the_first() {
     assert!(printed.contains("2 releases in its ledger"), "{printed}");
 }
 
-/// An unreachable coordinator is named, and does not block other studies.
+/// An unreachable coordinator is reported, and does not block other studies.
 #[test]
 fn a_coordinator_that_cannot_be_asked_is_named() {
     let setup = Setup { privacy: "epsilon = 6.0\nreleases = 2\n", ..Setup::charged(2, 2, 0.6) };

@@ -1,4 +1,4 @@
-//! Restored old disks, and machines that exist twice.
+//! Disks restored from older copies, and cloned machines.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A backup taken in the middle of a study and restored later: the agents have seen rounds that it
-/// lacks, so they refuse it with a message and send nothing more (INV-13).
+/// A backup is taken in the middle of a study and restored later. The agents have seen rounds that
+/// it lacks, so they refuse it with a message and send nothing more (INV-13).
 #[test]
 fn snapshot_restore() {
     let world = World::new(&Setup {
@@ -31,7 +31,7 @@ fn snapshot_restore() {
     service.wait_for("round=5");
     service.signal(rustix::process::Signal::KILL);
     service.end();
-    // The whole folder is reset: the coordinator cannot detect this, but its agents can.
+    // The whole folder is rolled back. The coordinator cannot detect this, but its agents can.
     let (mut restored, _) = world.serve_from("backup", port);
     for process in &mut agents {
         assert_eq!(process.end(), Some(6), "{:#?}", process.said);
@@ -40,11 +40,12 @@ fn snapshot_restore() {
     }
     restored.signal(rustix::process::Signal::KILL);
     restored.end();
-    // The same after the agents restart.
+    // The same happens after the agents restart.
     let (_restored, _) = world.serve_from("backup", port);
     let mut again = Process::start(&mut world.agent(0));
     assert_eq!(again.end(), Some(6), "{:#?}", again.said);
-    // Only the ledger is reset: the coordinator's own store detects it, and nothing is released.
+    // Only the ledger is rolled back. The coordinator's own store detects this, and nothing is
+    // released.
     drop(_restored);
     for name in ["labs.ledger.db", "labs.ledger.db-wal", "labs.ledger.db-shm"] {
         let _ = std::fs::remove_file(world.path("coordinator").join(name));
@@ -53,9 +54,9 @@ fn snapshot_restore() {
     let verified = world.output(&["storage", "verify", "coordinator"]);
     let out = String::from_utf8_lossy(&verified.stdout);
     assert_eq!(verified.status.code(), Some(2), "{out}");
-    assert!(out.contains("set back") || out.contains("another history"), "{out}");
+    assert!(out.contains("rolled back") || out.contains("another history"), "{out}");
     let (mut service, _) = world.serve(port);
-    service.wait_for("was set back or replaced");
+    service.wait_for("was rolled back or replaced");
     drop(service);
     // If the store is lost but a ledger exists, no new coordinator is created in its place.
     for name in ["coordinator.db", "coordinator.db-wal", "coordinator.db-shm"] {
@@ -67,8 +68,8 @@ fn snapshot_restore() {
     assert!(err.contains("store is missing") && err.contains("labs.ledger.db"), "{err}");
 }
 
-/// A ledger with fewer entries than releases is also a valid chain: the coordinator's store beside
-/// it, or an agent's head, detects it.
+/// A ledger that lacks its last entries is still a valid chain. The coordinator's store beside it,
+/// or an agent's head, reveals the truncation.
 #[test]
 fn a_ledger_that_was_cut_at_its_end_is_named() {
     let world = World::new(&Setup::charged(2, 4, 0.7));
@@ -91,7 +92,7 @@ fn a_ledger_that_was_cut_at_its_end_is_named() {
     let status = world.json(&["agent", "status", "--home", "home0"]);
     let head = status["studies"][0]["ledger_head"].as_str().unwrap();
     assert_eq!(verify(&[whole, "--head", head]).0, Some(0), "{head}");
-    // Remove its last entry, as in a backup of the ledger that is one round older.
+    // Remove the last entry, as in a backup of the ledger that is one round older.
     {
         let cut = Connection::open(&ledger).unwrap();
         let triggers: Vec<String> = {
@@ -114,17 +115,18 @@ fn a_ledger_that_was_cut_at_its_end_is_named() {
         layout.iter().for_each(|sql| cut.execute_batch(sql).unwrap());
     }
     let (code, said) = verify(&[whole]);
-    assert!(code == Some(2) && said.contains("set back to an older state"), "{said}");
-    // Without the store beside it, it is valid as far as it goes; with the agent's head it is not.
+    assert!(code == Some(2) && said.contains("rolled back to an older state"), "{said}");
+    // Without the store beside it, the ledger is valid as far as it goes. Compared with the agent's
+    // head, it is not.
     std::fs::copy(&ledger, world.path("alone.ledger.db")).unwrap();
     let (code, said) = verify(&["alone.ledger.db"]);
     assert!(code == Some(0) && said.contains("is sound as far as it goes: "), "{said}");
     let (code, said) = verify(&["alone.ledger.db", "--head", head]);
-    assert!(code == Some(2) && said.contains("set back"), "{said}");
+    assert!(code == Some(2) && said.contains("rolled back"), "{said}");
 }
 
-/// Two machines from one snapshot each release a round with their own noise, and agents follow one
-/// of them.
+/// Two machines from one snapshot each release the same round with their own noise, and agents
+/// follow one of them.
 #[test]
 fn fork_and_snapshot_reseed() {
     let world = World::new(&Setup {
@@ -146,7 +148,7 @@ fn fork_and_snapshot_reseed() {
     }
     let [one, other] = releases.try_into().unwrap();
     assert_eq!((one.len(), other.len()), (3, 3));
-    // No agent took part, so the releases are pure noise, and no eight bytes of them agree.
+    // No agent took part, so the releases are pure noise and do not have eight bytes in common.
     for (one, other) in one.iter().zip(&other) {
         let numbers =
             |bytes: &[u8]| bytes.rchunks_exact(8).take(90).map(<[u8]>::to_vec).collect::<Vec<_>>();

@@ -1,5 +1,4 @@
-//! Tests of the information visible to others: a capture of all traffic, and the service's own
-//! output.
+//! Tests of the information that others can see: captured traffic, and the output of the service.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -45,7 +44,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, kept: &Mutex<Vec<u8>>) {
             break;
         }
     }
-    // The other side may have closed already.
+    // The other side may already have closed the connection.
     let _ = to.shutdown(Shutdown::Write);
 }
 
@@ -63,11 +62,11 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     false
 }
 
-/// Checks that `seen` contains no number of the agents' trials; returns the number of forms
-/// searched.
+/// Checks that `seen` contains no number of the agents' trials. Returns how many representations
+/// were searched.
 ///
 /// # Panics
-/// If it contains one.
+/// If it contains such a number.
 pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
     let mut n_looked_for = 0;
     let mut short = BTreeSet::new();
@@ -87,7 +86,7 @@ pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
                 }
             }
             let numbers = [x, y, value, unit(x), unit(y)].into_iter();
-            // Corners of the space are common numbers: 0, 1, 5.
+            // Skip the corners of the space, which are common numbers: 0, 1, 5.
             for number in numbers.filter(|number| number.fract() != 0.0) {
                 for form in forms(number) {
                     n_looked_for += 1;
@@ -97,13 +96,13 @@ pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
             }
         }
     }
-    // Four bytes may occur by chance: about one number in 4,000 per megabyte. Numbers sent on
-    // purpose would be sent by all agents.
+    // Four bytes may occur by chance, for about one number in 4,000 per megabyte. Numbers that are
+    // really sent would be sent by all agents.
     assert!(short.len() < 2, "numbers in single precision: {short:?}");
     n_looked_for
 }
 
-/// All forms of eight bytes or more that a sent number might have: its bytes in both orders, and
+/// Returns all representations of a number with at least eight bytes: its bytes in both orders, and
 /// its digits.
 fn forms(number: f64) -> Vec<Vec<u8>> {
     let digits: String = format!("{:.12e}", number.abs()).chars().take(9).collect();
@@ -116,16 +115,16 @@ fn forms(number: f64) -> Vec<Vec<u8>> {
     ]
 }
 
-/// Returns its bytes in single precision; `None` for a number close to one with few digits (3/8),
-/// since its bytes contain common zeros.
+/// Returns the bytes of a number in single precision. Returns `None` for a number close to one with
+/// few binary digits (3/8), because its bytes contain common zeros.
 fn short_form(number: f64) -> Option<[u8; 4]> {
     #[expect(clippy::cast_possible_truncation, reason = "a shorter form is looked for too")]
     let short = number as f32;
     (short.to_bits() & 0xffff != 0).then(|| short.to_le_bytes())
 }
 
-/// Values, inputs and incumbents of agents appear nowhere in the traffic, in any form. The intended
-/// content does: the releases of the ledger, and the configuration.
+/// Values, inputs and incumbents of agents do not appear in the traffic in any form. The intended
+/// content does: the releases in the ledger, and the configuration.
 #[test]
 fn a_capture_of_a_whole_run_holds_no_value_no_input_and_no_incumbent() {
     for setup in [
@@ -161,8 +160,8 @@ fn releases(world: &World) -> Vec<Vec<u8>> {
     rows.map(Result::unwrap).collect()
 }
 
-/// The service's most verbose log and its metrics contain no number of a vector, and no word about
-/// the sample, norms or clipping (INV-4).
+/// The most verbose log and the metrics of the service contain no number of a vector, and no word
+/// about the sample, norms or clipping (INV-4).
 #[test]
 fn canary_grep() {
     let world = World::new(&Setup::charged(3, 3, 1.0));

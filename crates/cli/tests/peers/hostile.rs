@@ -1,4 +1,4 @@
-//! Messages that others may send to a peer, and its reactions.
+//! Messages that others may send to a peer, and the peer's reactions.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,8 +39,8 @@ impl Asker {
     }
 }
 
-/// Returns the response. A connection is closed if its last request was refused before its body was
-/// read, so the next request may need another connection.
+/// Returns the response. The peer closes a connection if it refuses a request before it has read
+/// the body, so the next request may need another connection.
 fn received(ask: impl Fn() -> Result<Receipt, LinkError>) -> Result<u64, ProblemCode> {
     for _ in 0..20 {
         match ask() {
@@ -53,8 +53,8 @@ fn received(ask: impl Fn() -> Result<Receipt, LinkError>) -> Result<u64, Problem
     panic!("there is no answer");
 }
 
-/// Reports that come from strangers, under another name, modified, too long or of another round are
-/// refused, and change nothing.
+/// Reports are refused, and change nothing, if they come from strangers or under another name, are
+/// modified or too long, or belong to another round.
 #[test]
 fn what_is_not_a_neighbours_report_is_refused() {
     let circle = PeerRing::new(Graph::Ring(4), 3, "pace = \"asynchronous\"\n");
@@ -71,7 +71,7 @@ fn what_is_not_a_neighbours_report_is_refused() {
 
     // A known report may be sent again.
     assert_eq!(asker.put(&identity.key, 1, 2, &reports[2]), Ok(4));
-    // Senders not on the graph, or without the key.
+    // These senders are not on the graph, or do not have the key.
     for sender in [0, 2, 9] {
         let refused = asker.put(&identity.key, sender, 2, &reports[2]);
         assert_eq!(refused, Err(ProblemCode::UnknownAgent), "{sender}");
@@ -80,22 +80,22 @@ fn what_is_not_a_neighbours_report_is_refused() {
     assert_eq!(refused, Err(ProblemCode::UnknownAgent));
     let standing = "/v1/peers/1/reports?received=0";
     assert_eq!(asker.get(&stranger, standing), Err(ProblemCode::UnknownAgent));
-    // A neighbour with a yet unknown key must retry.
+    // A neighbour whose key is not known yet must retry.
     let refused = asker.put(&stranger, 3, 0, &reports[0]);
     assert_eq!(refused, Err(ProblemCode::Unavailable));
-    // Modified in transit, although the request is signed by its sender.
+    // The report was modified, although the request is signed by its sender.
     let mut changed = reports[2].clone();
     changed[70] ^= 1;
     let refused = asker.put(&identity.key, 1, 2, &changed);
     assert_eq!(refused, Err(ProblemCode::BadSignature));
-    // With another round, beyond the end, too long, truncated.
+    // Reports of another round, of a round after the last, too long, and truncated.
     let put = |round: u64, body: &[u8]| asker.put(&identity.key, 1, round, body);
     assert_eq!(put(3, &reports[2]), Err(ProblemCode::BadRequest));
     assert_eq!(put(4, &reports[2]), Err(ProblemCode::BadRequest));
     assert_eq!(put(2, &vec![0; 4096]), Err(ProblemCode::TooLarge));
     assert_eq!(put(2, &reports[2][..90]), Err(ProblemCode::WrongLength));
     assert_eq!(put(2, b""), Err(ProblemCode::BadRequest));
-    // Two signed reports of one round: the first counts, the other is kept as evidence.
+    // Of two signed reports of one round, the first counts, and the other is kept as evidence.
     let federation = fedbo_wire::PeerReport::from_bytes(&reports[2], 2).unwrap();
     let mut other = federation.clone();
     other.observations[0].value = Some(1e9);
@@ -108,8 +108,8 @@ fn what_is_not_a_neighbours_report_is_refused() {
     let n_events = circle.memory(0).query_row(sql, [], |row| row.get::<_, u64>(0));
     assert_eq!(n_events.unwrap(), 4 + 5);
 
-    // A neighbour's count of received reports confirms them. A count above the number ever made
-    // ends the peer, since its home must have been reset.
+    // A neighbour's count of received reports confirms them. If the count exceeds the number of
+    // reports ever made, the peer exits, because its home must have been rolled back.
     let has = |n: u64| asker.get(&identity.key, &format!("/v1/peers/1/reports?received={n}"));
     assert_eq!(has(4), Ok(4));
     assert_eq!(has(5), Err(ProblemCode::Unavailable));
@@ -126,14 +126,14 @@ fn impostors_and_other_files_end_the_run() {
     peers[0].signal(rustix::process::Signal::TERM);
     assert_eq!(peers[0].end(), Some(130));
     drop(peers.pop());
-    // The neighbour's home was recreated, or somebody else took its place.
+    // The neighbour's home was recreated, or another party took its address.
     let (home, old) = (circle.world.path("home1"), circle.world.path("old1"));
     std::fs::rename(&home, &old).unwrap();
     let mut impostor = circle.start(1);
     let mut first = circle.start(0);
     assert_eq!(first.end(), Some(6));
     assert!(first.all().contains("the key"), "{}", first.all());
-    // It cannot take part either, since its key is not the known one.
+    // It cannot take part either, because its key is not the known one.
     drop(impostor);
     std::fs::rename(&home, circle.world.path("impostor1")).unwrap();
     std::fs::rename(&old, &home).unwrap();
@@ -157,7 +157,8 @@ fn impostors_and_other_files_end_the_run() {
     assert!(words.contains("started with another federation"), "{words}");
 }
 
-/// A home reset to an older copy is detected through its neighbours' data; the neighbours continue.
+/// A home rolled back to an older copy is detected with the neighbours' data, and the neighbours
+/// continue.
 #[test]
 fn a_home_that_was_set_back_ends_the_run() {
     let circle = PeerRing::new(Graph::Ring(2), 3, "");

@@ -81,7 +81,7 @@ impl PeerRing {
             secure_sum: false,
             sharded: false,
         });
-        // Tables that other federations have are not needed.
+        // Tables of other federations are not needed.
         let path = world.path("federation.toml");
         let text = std::fs::read_to_string(&path).unwrap();
         let (head, rest) = text.split_once("[features]").unwrap();
@@ -136,7 +136,7 @@ impl PeerRing {
         self.start_with(peer, &mut self.command(peer))
     }
 
-    /// Starts a peer by this command, and directs its neighbours' proxies to it.
+    /// Starts a peer with this command, and directs its neighbours' proxies to it.
     pub(crate) fn start_with(&self, peer: usize, command: &mut Command) -> Process {
         let mut process = Process::start(command);
         let line = process.wait_for("peer on http");
@@ -151,7 +151,7 @@ impl PeerRing {
         (0..self.graph.n()).map(|peer| self.start(peer)).collect()
     }
 
-    /// URL at which one peer finds another.
+    /// Returns the URL at which one peer reaches another.
     pub(crate) fn url(&self, from: usize, to: usize) -> String {
         self.world.url(self.ways[&(from, to)].port())
     }
@@ -176,7 +176,7 @@ impl PeerRing {
         }
     }
 
-    /// Waits until all peers have ended successfully.
+    /// Waits until all peers have exited successfully.
     pub(crate) fn all_end(&self, peers: &mut [Process]) {
         for (peer, process) in peers.iter_mut().enumerate() {
             let code = process.end();
@@ -195,8 +195,8 @@ impl PeerRing {
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()
     }
 
-    /// Checks that every report of every neighbour has arrived once, byte for byte as made, and
-    /// that each own trial has ended once.
+    /// Checks that every report of every neighbour has arrived once and unchanged, and that each of
+    /// the peer's own trials has ended once.
     pub(crate) fn check_exactly_once(&self) {
         for peer in 0..self.graph.n() {
             let memory = self.memory(peer);
@@ -227,7 +227,7 @@ impl PeerRing {
         assert_eq!(self.world.trials(peer), self.world.in_process()[peer]);
     }
 
-    /// Reports made by a peer.
+    /// Returns the reports made by a peer.
     pub(crate) fn made(&self, peer: usize) -> Vec<Vec<u8>> {
         let memory = self.memory(peer);
         let mut statement = memory.prepare("SELECT bytes FROM outbox ORDER BY round").unwrap();

@@ -9,7 +9,7 @@ struct Listed {
     subcommands: Vec<String>,
 }
 
-/// Names in a list of subcommands.
+/// Returns the names in a list of subcommands.
 fn subcommands(help: &str) -> Vec<String> {
     let Some((_, list)) = help.split_once("Commands:\n") else {
         return Vec::new();
@@ -23,7 +23,7 @@ fn subcommands(help: &str) -> Vec<String> {
     names.filter(|name| name != "help").collect()
 }
 
-/// `fedbo` itself and all its commands, depth first.
+/// Returns `fedbo` itself and all its commands, depth first.
 fn all() -> Vec<Listed> {
     let sandbox = Sandbox::new();
     let mut found = Vec::new();
@@ -50,7 +50,7 @@ fn every_command_is_quiet_or_verbose_when_asked_and_every_one_prints_json() {
             assert!(command.help.contains(option), "{name}: {option}");
         }
         let acts = command.subcommands.is_empty() || name == "peer";
-        // A script has its own format.
+        // Scripts have their own format.
         if acts && name != "completions" {
             assert!(command.help.contains("--json"), "{name}");
         }

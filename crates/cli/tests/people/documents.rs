@@ -1,10 +1,10 @@
-//! JSON documents of the commands that act rather than show.
+//! JSON documents of the commands that change something.
 
 use serde_json::Value;
 
 use crate::federation_folder::{Process, Setup, World};
 
-/// The JSON object printed by a process, among its other lines.
+/// Returns the JSON object that a process prints among other lines.
 fn printed(process: &mut Process) -> Value {
     let said = process.all();
     let (from, to) = (said.find("{\n").unwrap(), said.rfind("\n}").unwrap());
@@ -60,8 +60,8 @@ fn a_federation_over_a_network_in_json() {
     assert_eq!(revoked, expected);
     let copied = world.json(&["storage", "backup", "coordinator", "copy"]);
     assert_eq!(copied["files"][0], "copy/coordinator.db");
-    // A copy gets its name once it is complete: it never replaces another one, or coexists with a
-    // partial one.
+    // A copy gets its name only when it is complete. It never replaces another copy, and is refused
+    // if there is a partial one.
     let refused = |to: &str, part: &str| {
         let output = world.output(&["storage", "backup", "coordinator", to]);
         let said = String::from_utf8(output.stderr).unwrap();

@@ -6,13 +6,13 @@ use std::net::TcpListener;
 
 #[test]
 fn mistakes() {
-    // The port is in use from now on, by this listener or by another program.
+    // From now on, the port is in use by this listener or by another program.
     let _taken = TcpListener::bind("127.0.0.1:47433");
     let cases = trycmd::TestCases::new();
     for name in ["FEDBO_TOKEN", "FEDBO_LOG", "FEDBO_COORDINATOR"] {
         assert!(std::env::var_os(name).is_none(), "{name} is set");
     }
-    // Independent of the environment.
+    // Make the output independent of the environment.
     cases.env("LANG", "C").env("NO_COLOR", "1");
     cases.case("tests/mistakes/*.trycmd");
     if cfg!(not(feature = "games")) {
@@ -20,7 +20,7 @@ fn mistakes() {
     }
 }
 
-/// At least forty distinct mistakes, without duplicates.
+/// The transcripts have at least forty mistakes, without duplicates.
 #[test]
 fn the_transcripts_hold_many_mistakes() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mistakes");

@@ -1,4 +1,4 @@
-//! Mistakes about TLS: each message names the remedy.
+//! Mistakes about TLS. Each message states the remedy.
 
 use std::process::Output;
 
@@ -39,7 +39,7 @@ impl Served {
         command.output().unwrap()
     }
 
-    /// Tries to enrol an agent, which must fail; returns the message on standard error.
+    /// Tries to enrol an agent, which must fail. Returns the message on standard error.
     fn refused(&self, host: &str, more: &[&str]) -> String {
         let output = self.enrol(host, more);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -111,7 +111,7 @@ fn dated(world: &World, folder: &str, from: i64, to: i64) {
     let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
     let issuer = Issuer::new(authority, authority_key);
     let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-    // An additional hour, so that the number of days does not change within the test.
+    // Add an hour, so that the number of days does not change during the test.
     let at = |days: i64| now + time::Duration::days(days) + time::Duration::hours(days.signum());
     params.not_before = at(from);
     params.not_after = at(to);
@@ -154,7 +154,7 @@ fn an_authority_is_no_server() {
     contains(&said, &["is that of an authority", "fedbo dev certs"]);
 }
 
-/// A peer reports the same mistakes for its neighbours' addresses, and waits until they are
+/// A peer reports the same mistakes about its neighbours' addresses, and waits until they are
 /// corrected.
 #[test]
 fn a_peer_says_what_is_wrong_with_an_address_of_a_neighbour() {

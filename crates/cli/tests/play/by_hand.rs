@@ -1,4 +1,4 @@
-//! Moves told by another process.
+//! Moves that another process enters.
 
 use rustix::process::Signal;
 
@@ -37,7 +37,7 @@ fn a_program_of_ones_own_plays_through_ask_and_tell() {
             assert!(last["actions"]["shop"]["price"].is_number(), "{last}");
             assert!(last["payoffs"]["rival"].is_number(), "{last}");
         }
-        // As the program of the other tests does.
+        // The program of the other tests does the same.
         let price = format!("price={}", f64::from(round * 7 % 21) / 20.0);
         let meant = round.to_string();
         let ran = hand.fedbo(&[
@@ -54,7 +54,7 @@ fn a_program_of_ones_own_plays_through_ask_and_tell() {
         assert_eq!(json(&ran)["round"], round);
         assert_eq!(json(&ran)["told"], "new");
     }
-    // Waiting ends when the game ends.
+    // The wait ends when the game ends.
     assert_eq!(ask(&hand, &["--wait"])["round"], serde_json::Value::Null);
     let ran = finished(child);
     ran.expect(0, &["round 1 of 6 waits for rival: fedbo game tell duel.toml rival price="]);
@@ -64,17 +64,17 @@ fn a_program_of_ones_own_plays_through_ask_and_tell() {
     for (arguments, part) in [
         (
             &["game", "tell", "duel.toml", "rival", "price=0.5"][..],
-            "the game has its 6 rounds; to continue, raise rounds in the file",
+            "the game is complete after 6 rounds; to continue, increase rounds in the file",
         ),
         (
             &["game", "tell", "duel.toml", "rival", "price=0.5", "--round", "6"],
-            "the game has its 6 rounds",
+            "the game is complete after 6 rounds",
         ),
     ] {
         hand.fedbo(arguments).expect(2, &[part]);
     }
     let ran = hand.fedbo(&["game", "ask", "duel.toml", "rival"]);
-    assert!(ran.stdout.contains("the game has its 6 rounds"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("the game is complete after 6 rounds"), "{}", ran.stdout);
     assert_eq!(hand.fedbo(&["play", "duel.toml"]).code, Some(0));
 }
 
@@ -94,18 +94,19 @@ fn a_move_may_be_told_before_play_begins_and_stands() {
     assert_eq!(json(&tell(&["0.25", "--json"]))["told"], "already");
     tell(&["0.3"]).expect(
         2,
-        &["\"rival\" has already told its move of round 1: {\"price\":0.25}, which is final"],
+        &["\"rival\" has already submitted its move for round 1: {\"price\":0.25}, which is final"],
     );
     let state = ask(&hand, &[]);
     assert_eq!(state["told"]["price"], 0.25);
     let ran = hand.fedbo(&["game", "ask", "duel.toml", "rival"]);
     assert!(
-        ran.stdout
-            .contains("rival has told its move of round 1: price=0.25; waiting for the others"),
+        ran.stdout.contains(
+            "rival has submitted its move for round 1: price=0.25; waiting for the others"
+        ),
         "{}",
         ran.stdout
     );
-    // It is played, and then the next move is awaited.
+    // The move is played, and the game waits for the next one.
     let child = hand.start(&["play", "duel.toml", "--quiet"]);
     wait_until(|| record(&hand).lines().count() == 1);
     assert_eq!(rounds(&hand)[0]["actions"]["rival"]["price"], 0.25);
@@ -138,7 +139,7 @@ fn what_is_no_move_is_refused_in_words() {
         (
             &["shop", "price=0.5"],
             &[
-                "PLAYER = \"shop\" plays by itself (level 1); moves can be told only for players with by_hand = true",
+                "PLAYER = \"shop\" does not move by hand (level 1); moves can be told only for players with by_hand = true",
             ],
         ),
         (&["rivla", "price=0.5"], &["PLAYER = \"rivla\": no such player; did you mean \"rival\"?"]),
@@ -153,7 +154,7 @@ fn what_is_no_move_is_refused_in_words() {
         assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     }
     assert_eq!(ask(&hand, &[])["told"], serde_json::Value::Null);
-    hand.fedbo(&["game", "ask", "duel.toml", "shop"]).expect(2, &["plays by itself"]);
+    hand.fedbo(&["game", "ask", "duel.toml", "shop"]).expect(2, &["does not move by hand"]);
     hand.fedbo(&["game", "ask", "duel.toml", "rivla"]).expect(2, &["did you mean"]);
     hand.fedbo(&["game", "ask", "nowhere.toml", "rival"]).expect(2, &["nowhere.toml"]);
 }
@@ -166,13 +167,13 @@ fn without_a_record_in_a_file_nothing_can_be_told() {
     let names = hand.names();
     let way = "add storage = \"sqlite:duel.db\" to [game]";
     hand.fedbo(&["play", "duel.toml"])
-        .expect(2, &["moves that are told by hand need a record in a file, or a terminal", way]);
+        .expect(2, &["moves made by hand need a record in a file, or a terminal", way]);
     hand.fedbo(&["game", "tell", "duel.toml", "rival", "0.5"])
         .expect(2, &["keeps its record in memory", "add storage = \"sqlite:FILE\""]);
     assert_eq!(hand.names(), names);
 }
 
-/// Once an action was substituted, a move is too late and is refused: told moves are final.
+/// Once an action has been substituted, a move is too late and is refused, because moves are final.
 #[test]
 fn a_move_that_comes_too_late_is_refused() {
     let hand = by_hand("\ntimeout_s = 0.3\non_failure = \"random\"");
@@ -186,13 +187,14 @@ fn a_move_that_comes_too_late_is_refused() {
         2,
         &["no move of \"rival\" arrived in time for round 1", &told.to_string(), "replaces it"],
     );
-    // If killed while waiting for the payoffs, the round keeps its substituted action.
+    // If the program is killed while it waits for the payoffs, the round keeps its substituted
+    // action.
     interrupt(&child, Signal::KILL);
     crate::common::finished_code(&mut child);
     hand.write("open", "");
     hand.fedbo(&late).expect(2, &["no move of \"rival\" arrived in time"]);
     let ran = hand.fedbo(&["play", "duel.toml", "--rounds", "2", "--quiet"]);
-    ran.expect(0, &["warning: round 2: no action of rival: no move was told within 0.3 s"]);
+    ran.expect(0, &["warning: round 2: no action from rival: no move was submitted within 0.3 s"]);
     let played = rounds(&hand);
     assert_eq!(played[0]["actions"]["rival"], told);
     assert_eq!(played[0]["stand_ins"][0]["kind"], "random");
@@ -204,17 +206,19 @@ fn a_move_that_comes_too_late_is_refused() {
 #[test]
 fn a_move_that_does_not_come_ends_the_run() {
     let hand = by_hand("\ntimeout_s = 0.3");
-    hand.fedbo(&["play", "duel.toml"])
-        .expect(7, &["error: round 1: no action of \"rival\": no move was told within 0.3 s"]);
+    hand.fedbo(&["play", "duel.toml"]).expect(
+        7,
+        &["error: round 1: no action from \"rival\": no move was submitted within 0.3 s"],
+    );
     hand.fedbo(&["game", "tell", "duel.toml", "rival", "0.5"]).expect(0, &[]);
     hand.fedbo(&["play", "duel.toml"]).expect(
         7,
-        &["error: round 2: no action of \"rival\"", "the game ends after 1 round, which"],
+        &["error: round 2: no action from \"rival\"", "the game stopped after 1 round, which"],
     );
 }
 
-/// Rounds beyond those of the file can be told too: the command suggested by the game works
-/// unchanged.
+/// Moves for rounds beyond those in the file are possible too: the command that the game suggests
+/// works unchanged.
 #[test]
 fn rounds_beyond_the_file_are_told_of() {
     let hand = by_hand("");
@@ -236,7 +240,7 @@ fn rounds_beyond_the_file_are_told_of() {
         if told == 1 {
             hand.fedbo(&["game", "tell", "duel.toml", "rival", "price=0.5"]).expect(
                 2,
-                &["the game has its 1 round; to continue, raise rounds in the file or give --rounds as with fedbo play"],
+                &["the game is complete after 1 round; to continue, increase rounds in the file or pass --rounds as with fedbo play"],
             );
         }
     }

@@ -57,7 +57,7 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
     ] {
         let text = duel(&[(from, to)]);
         begun.write("duel.toml", &text);
-        // Line of the key, if the file has it.
+        // The line of the key, if the file has the key.
         let name = key.rsplit('.').next().unwrap_or(key);
         let begins = |line: &str| line.starts_with(&format!("{name} = ")) && to.contains(line);
         let line = text.lines().position(begins);
@@ -72,10 +72,10 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
             ran.expect(
                 2,
                 &[
-                    "duel.db: it holds the game with different settings: ",
+                    "duel.db: it contains the game with different settings: ",
                     &says,
                     &has,
-                    "name another storage, or restore the file",
+                    "choose another storage, or restore the file",
                 ],
             );
             assert!(ran.stdout.is_empty(), "{}", ran.stdout);
@@ -149,7 +149,7 @@ fn what_is_no_record_is_left_alone() {
     other.write("s.toml", &text);
     other.fedbo(&["tune", "s.toml"]).expect(2, &["duel.db"]);
     assert_eq!(rounds(&other).len(), 6);
-    // A folder, and a nonexistent place.
+    // A folder, and a nonexistent path.
     std::fs::create_dir(other.path("folder.db")).expect("a writable folder");
     other.write("duel.toml", &duel(&[("sqlite:duel.db", "sqlite:folder.db")]));
     let ran = play(&other);
@@ -165,17 +165,14 @@ fn results_of_something_else_are_not_overwritten() {
     let file = duel(&[("\"duel\"", "\"dual\""), ("duel.db", "dual.db")]);
     other.write("dual.toml", &file);
     let ran = other.fedbo(&["play", "dual.toml", "--out", "results/duel"]);
-    ran.expect(
-        2,
-        &["results/duel holds the results of something else; name another folder with --out"],
-    );
+    ran.expect(2, &["results/duel contains other results; choose another folder with --out"]);
     assert!(!other.path("dual.db").exists());
     assert_eq!(results_of(&other, "shop").len(), 6);
     // A federation may have the same name as the game.
     let path = other.path("results/duel/results.csv");
     let results = std::fs::read_to_string(&path).expect("results");
     std::fs::write(&path, results.replace(",rival,", ",site,")).expect("writable");
-    play(&other).expect(2, &["results/duel holds the results of something else"]);
+    play(&other).expect(2, &["results/duel contains other results"]);
     std::fs::write(&path, &results[..results.len() - 9]).expect("writable");
     play(&other).expect(2, &["results/duel/results.csv", "move that file away", "--out"]);
     // Lost results are rewritten from the record.
@@ -215,7 +212,7 @@ fn a_disk_that_is_full_keeps_what_was_played() {
     let whole = sandbox(&[("rounds = 6", "rounds = 12")]);
     play(&whole).expect(0, &[]);
     let cut = sandbox(&[("rounds = 6", "rounds = 12")]);
-    // The disk becomes full while round 8 waits for its payoffs.
+    // The disk fills up while round 8 waits for its payoffs.
     let full = "if [ $FEDBO_ROUND = 8 ] && [ ! -e full ]; then touch full; prlimit --pid $PPID --fsize=1000:; fi";
     cut.write("payoffs.sh", &format!("{full}\n{PAYOFFS}"));
     let ran = cut.limited("", &["play", "duel.toml"]);
@@ -223,7 +220,7 @@ fn a_disk_that_is_full_keeps_what_was_played() {
     assert_eq!(rounds(&cut).len(), 7);
     play(&cut).expect(0, &[]);
     assert_eq!(record(&cut), record(&whole));
-    // Full from the start.
+    // The disk is full from the start.
     let never = sandbox(&[]);
     never.limited("ulimit -f 0;", &["play", "duel.toml"]).expect(4, &["error: "]);
     play(&never).expect(0, &[]);
@@ -241,7 +238,7 @@ fn a_record_that_is_deleted_meanwhile_is_missed() {
     play(&cut)
         .expect(4, &["duel.db: the file was moved, removed or replaced while the game used it"]);
     assert!(!cut.path("duel.db").exists());
-    // The same for a record that receives moves.
+    // The same happens to a record that receives moves.
     let hand = sandbox(&[("command = [\"sh\", \"rival.sh\"]", "by_hand = true")]);
     let child = hand.start(&["play", "duel.toml", "--quiet"]);
     wait_until(|| hand.path("duel.db").exists());
@@ -250,7 +247,8 @@ fn a_record_that_is_deleted_meanwhile_is_missed() {
     crate::common::finished(child).expect(4, &["was moved, removed or replaced"]);
 }
 
-/// A kill between a record's layout and its first row leaves a record without a game.
+/// A kill after the creation of a record's layout and before its first row leaves a record without
+/// a game.
 #[test]
 fn a_record_without_a_game_is_one_that_is_not_begun() {
     let cut = sandbox(&[]);

@@ -16,14 +16,14 @@ fn one_folder_of_results_is_written_by_one_process() {
     assert_eq!(rounds(&sandbox).len(), 6);
 }
 
-/// With different folders both start; the process that is second in a round ends, and the record is
-/// that of a single game.
+/// With different folders, both processes start. The process that is second in a round exits, and
+/// the record is that of a single game.
 #[test]
 fn who_is_overtaken_ends_and_the_record_is_whole() {
     let whole = sandbox(&[]);
     play(&whole).expect(0, &[]);
     let both = sandbox(&[]);
-    // Both compute the payoffs of round 3 before either can write them.
+    // Both processes compute the payoffs of round 3 before either can write them.
     both.write(
         "payoffs.sh",
         &format!(
@@ -44,11 +44,14 @@ fn who_is_overtaken_ends_and_the_record_is_whole() {
     codes.sort_unstable();
     assert_eq!(codes, [Some(0), Some(2)], "{} {}", ran[0].stderr, ran[1].stderr);
     let loser = ran.iter().find(|ran| ran.code == Some(2)).expect("one");
-    loser.expect(2, &["was meanwhile played by another process; run only one process per game"]);
+    loser.expect(
+        2,
+        &["was played by another process in the meantime; run only one process per game"],
+    );
     assert_eq!(record(&both), record(&whole));
 }
 
-/// Programs that answer differently each time: the first answer is final for both processes.
+/// The programs return different actions each time. The first one is final for both processes.
 #[test]
 fn a_move_that_another_process_has_noted_stands() {
     let both = sandbox(&[("rounds = 6", "rounds = 30")]);
@@ -64,7 +67,7 @@ fn a_move_that_another_process_has_noted_stands() {
     assert!(n_done >= 1, "{} {}", ended[0].stderr, ended[1].stderr);
     for ran in &ended {
         if ran.code != Some(0) {
-            ran.expect(2, &["was meanwhile played by another process"]);
+            ran.expect(2, &["was played by another process in the meantime"]);
         }
     }
     let played = rounds(&both);
@@ -72,12 +75,12 @@ fn a_move_that_another_process_has_noted_stands() {
     for (index, round) in played.iter().enumerate() {
         assert_eq!(round["round"], index + 1);
     }
-    // A partly recorded round can be continued.
+    // A partially recorded round can be continued.
     both.fedbo(&["play", "duel.toml", "--rounds", "31"]).expect(0, &[]);
 }
 
-/// If many processes tell different moves at the same time, one is accepted, and the others are
-/// told which.
+/// If many processes tell different moves at the same time, one move is accepted, and the others
+/// are refused.
 #[test]
 fn one_of_many_moves_stands() {
     let hand = sandbox(&[("command = [\"sh\", \"rival.sh\"]", "by_hand = true")]);
@@ -93,7 +96,7 @@ fn one_of_many_moves_stands() {
     };
     for (index, ran) in ended.iter().enumerate() {
         if index != taken {
-            ran.expect(2, &["\"rival\" has already told its move of round 1"]);
+            ran.expect(2, &["\"rival\" has already submitted its move for round 1"]);
         }
     }
     let state = hand.fedbo(&["game", "ask", "duel.toml", "rival", "--json"]);

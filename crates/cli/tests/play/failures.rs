@@ -1,4 +1,4 @@
-//! Players and payoffs that crash, give invalid answers or time out.
+//! Players and payoffs that crash, return invalid output or time out.
 
 use crate::common::json;
 use crate::play::two_programs::{
@@ -41,16 +41,16 @@ fn a_player_who_fails_ends_the_run_and_the_same_line_goes_on() {
         ran.expect(
             7,
             &[
-                "error: round 3: no action of \"rival\": ",
+                "error: round 3: no action from \"rival\": ",
                 cause,
-                "the game ends after 2 rounds, which are kept; continue with: fedbo play duel.toml\n",
+                "the game stopped after 2 rounds, which are kept; continue with: fedbo play duel.toml\n",
             ],
         );
         assert!(ran.stdout.contains("mean payoff"), "{}", ran.stdout);
         assert_eq!(record(&cut).lines().count(), 2);
         assert_eq!(results_of(&cut, "rival").len(), 2);
         cut.write("mended", "");
-        // Its time limit may be too short on a busy machine.
+        // The time limit may be too short on a busy machine.
         let file = std::fs::read_to_string(cut.path("duel.toml")).expect("our own file");
         cut.write("duel.toml", &file.replace("timeout_s = 1.5\n", ""));
         play(&cut).expect(0, &[]);
@@ -70,7 +70,7 @@ fn stand_ins_are_random_or_the_last_action_and_are_recorded() {
             "repeat" => "its last action is used",
             _ => "a random action is used",
         };
-        ran.expect(0, &["warning: round 3: no action of rival: ", what]);
+        ran.expect(0, &["warning: round 3: no action from rival: ", what]);
         let closing = json(&ran);
         assert_eq!(closing["ended"], "complete");
         assert_eq!(closing["players"][1]["n_stand_ins"], 3);
@@ -122,7 +122,7 @@ fn failures_in_a_row_end_a_game_that_would_go_on() {
         7,
         &[
             "error: round 7: player \"rival\" failed 3 times in a row, the last time because the command ended with exit status 1",
-            "the game ends after 6 rounds, which are kept",
+            "the game stopped after 6 rounds, which are kept",
         ],
     );
     assert_eq!(rounds(&cut).len(), 6);
@@ -169,11 +169,11 @@ fn payoffs_that_fail_end_the_run_or_are_lost() {
             &[
                 "error: round 4: no payoffs: ",
                 cause,
-                "the game ends after 3 rounds, which are kept",
+                "the game stopped after 3 rounds, which are kept",
             ],
         );
         assert_eq!(record(&cut).lines().count(), 3);
-        // The rival has already told its move, so it is not asked for another one.
+        // The rival has already made its move, so it is not asked for another one.
         cut.write("rival.sh", &broken_in("4", "exit 9", RIVAL));
         cut.write("duel.toml", &short("go-on"));
         play(&cut).expect(0, &["warning: round 4: payoffs lost: ", cause]);
@@ -192,7 +192,7 @@ fn payoffs_that_fail_end_the_run_or_are_lost() {
             assert!(rows[3]["status"].starts_with("failed"), "{:?}", rows[3]);
             assert_eq!(rows[4]["status"], "ok");
         }
-        // Earlier rounds do not depend on it.
+        // Earlier rounds do not depend on the lost payoffs.
         let before = |text: &str| text.lines().take(3).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(before(&record(&cut)), before(&expected));
     }
@@ -227,7 +227,7 @@ fn lost_payoffs_in_a_row_end_a_game_that_would_go_on() {
         7,
         &[
             "error: round 5: the payoffs failed 2 times in a row",
-            "the game ends after 4 rounds, which are kept",
+            "the game stopped after 4 rounds, which are kept",
         ],
     );
     assert_eq!(rounds(&cut).len(), 4);
@@ -249,7 +249,7 @@ fn a_game_that_fails_at_once_says_so_and_is_begun() {
     assert_eq!(record(&cut), "");
 }
 
-/// A game in memory cannot be continued, and the message names the way to keep it.
+/// A game in memory cannot be continued. The message explains how to keep one.
 #[test]
 fn a_game_in_memory_that_fails_is_lost() {
     let cut = sandbox(&[("storage = \"sqlite:duel.db\"\n", "")]);

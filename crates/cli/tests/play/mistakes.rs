@@ -1,9 +1,9 @@
-//! Mistakes in a `game.toml`: the exit code is 2, the message has the file, the line, the key, the
-//! value and the remedy, and nothing is created.
+//! Mistakes in a `game.toml`: the exit code is 2, the message states the file, the line, the key,
+//! the value and the remedy, and nothing is created.
 
 use crate::play::two_programs::{duel, sandbox};
 
-/// Plays the valid file with one text replaced by another.
+/// Plays the valid file with `from` replaced by `to`, which must fail.
 pub(crate) fn refused(from: &str, to: &str, parts: &[&str]) {
     refused_text(&duel(&[(from, to)]), parts);
 }
@@ -115,7 +115,7 @@ fn of_players() {
         "",
         &[
             "line 22: players.rival.level is missing",
-            "say how rival plays: level = 0, 1, 2, .. (it reasons), command = [..] (a program is asked), or by_hand = true",
+            "specify how rival plays: level = 0, 1, 2, .. (it reasons), command = [..] (a program is asked), or by_hand = true",
         ],
     );
     refused(
@@ -234,7 +234,7 @@ fn of_names_and_numbers_of_players() {
     sandbox.fedbo(&["play", "duel.toml"]).expect(0, &[]);
 }
 
-/// For a file of another kind, the message names its command.
+/// For a file of another kind, the message suggests the right command.
 #[test]
 fn files_of_other_kinds_name_their_command() {
     let sandbox = sandbox(&[]);
@@ -250,7 +250,7 @@ fn files_of_other_kinds_name_their_command() {
     }
 }
 
-/// A choice inside a script would be executed with it (INV-24).
+/// A choice inside a script would be executed as code (INV-24).
 #[test]
 fn of_a_choice_within_a_script() {
     let by_shell = ("[\"sh\", \"payoffs.sh\"", "[\"sh\", \"-c\", \"echo {rival.mood}\"");

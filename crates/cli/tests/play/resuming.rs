@@ -18,8 +18,8 @@ fn log(sandbox: &Sandbox) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Ends a game in the middle of these rounds, and compares its record with that of an uninterrupted
-/// game.
+/// Ends a game in the middle of the given rounds, and compares its record with that of an
+/// uninterrupted game.
 fn takes_the_same_course(text: &str, payoffs: &str, ends: &[(usize, Signal)]) {
     let with_scripts = || {
         let sandbox = Sandbox::new();
@@ -86,7 +86,7 @@ fn levels_1_and_2_with_continuous_actions() {
     takes_the_same_course(&text, PAYOFFS, &ENDS);
 }
 
-/// Levels 0 to 2 and a program, grids and continuous actions, and some lost payoffs.
+/// The game has levels 0 to 2 and a program, grids and continuous actions, and a few lost payoffs.
 #[test]
 fn four_players() {
     let third = r#"
@@ -190,8 +190,8 @@ fn a_complete_game_stays_and_more_rounds_extend_it() {
         .expect(2, &["--rounds", "from 1 to 20000"]);
 }
 
-/// A player's program gets its name and all rounds so far; the payoffs get everybody's actions.
-/// Both run in the file's folder.
+/// A player's program gets the player's name and all rounds so far. The payoffs get the actions of
+/// all players. Both run in the file's folder.
 #[test]
 fn programs_are_told_what_they_need() {
     let folder = Sandbox::new();
@@ -231,7 +231,7 @@ fn programs_are_told_what_they_need() {
     assert_eq!(name, "rival\n");
 }
 
-/// The program of a player is ended too, and asked again.
+/// Ctrl-C also ends the program of a player. The resumed game asks it again.
 #[test]
 fn ctrl_c_while_a_program_thinks() {
     let cut = sandbox(&[]);
@@ -280,8 +280,8 @@ fn a_game_that_is_killed_fifteen_times_loses_no_round() {
     let whole = with_scripts();
     let begun = std::time::Instant::now();
     play(&whole).expect(0, &[]);
-    // Fifteen processes that live up to a fifth of that time get well into the game, even on a slow
-    // machine.
+    // Fifteen processes that each live up to a fifth of that time get far into the game, even on a
+    // slow machine.
     let at_most = (begun.elapsed() / 5).as_millis().max(1);
     let cut = with_scripts();
     let mut moment = 7_u64;
@@ -308,7 +308,7 @@ fn a_game_that_is_killed_fifteen_times_loses_no_round() {
     assert_eq!(record(&cut), record(&whole));
 }
 
-/// Names too long for their column are cut there and complete everywhere else.
+/// Names that are too long for their column are truncated there, and complete everywhere else.
 #[test]
 fn long_names_are_cut_in_the_table_of_rounds() {
     let name = "größter-anzunehmender-spieler-mit-sehr-langem-namen";
@@ -326,7 +326,8 @@ fn long_names_are_cut_in_the_table_of_rounds() {
     assert!(ran.stdout.contains(name), "{}", ran.stdout);
 }
 
-/// `examples/pricing.toml` unchanged: both shops reason, and earn more than at random.
+/// Plays `examples/pricing.toml` unchanged. Both shops reason, and earn more than with random
+/// prices.
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
 fn the_example_of_the_readme_is_played() {

@@ -1,4 +1,4 @@
-//! A player with typed moves.
+//! A player whose moves are typed at a terminal.
 
 use std::io::{Read as _, Write as _};
 use std::sync::{Arc, Mutex};

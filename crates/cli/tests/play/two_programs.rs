@@ -40,7 +40,7 @@ pub(crate) const PAYOFFS: &str = r#"awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1
 pub(crate) const RIVAL: &str =
     r#"awk -v r="$FEDBO_ROUND" 'BEGIN { print "{\"price\": " (r * 7) % 21 / 20 "}" }'"#;
 
-/// The game's file, with texts replaced.
+/// Returns the game's file with texts replaced.
 pub(crate) fn duel(changes: &[(&str, &str)]) -> String {
     let mut text = FILE.to_owned();
     for (from, to) in changes {
@@ -50,7 +50,7 @@ pub(crate) fn duel(changes: &[(&str, &str)]) -> String {
     text
 }
 
-/// A folder with the game in `duel.toml` and its scripts.
+/// Returns a folder with the game in `duel.toml` and its scripts.
 pub(crate) fn sandbox(changes: &[(&str, &str)]) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("duel.toml", &duel(changes));
@@ -59,7 +59,7 @@ pub(crate) fn sandbox(changes: &[(&str, &str)]) -> Sandbox {
     sandbox
 }
 
-/// A script that behaves differently in some rounds, unless a file `mended` exists.
+/// Returns a script that behaves differently in some rounds, unless a file `mended` exists.
 pub(crate) fn broken_in(rounds: &str, broken: &str, script: &str) -> String {
     format!("if [ ! -e mended ]; then case $FEDBO_ROUND in {rounds}) {broken};; esac; fi\n{script}")
 }
@@ -69,21 +69,21 @@ pub(crate) fn play(sandbox: &Sandbox) -> Ran {
     sandbox.fedbo(&["play", "duel.toml", "--quiet"])
 }
 
-/// The record, one JSON object per line.
+/// Returns the record, with one JSON object per line.
 pub(crate) fn record(sandbox: &Sandbox) -> String {
     let ran = sandbox.fedbo(&["game", "record", "duel.toml", "--json"]);
     ran.expect(0, &[]);
     ran.stdout
 }
 
-/// The rounds of the record.
+/// Returns the rounds of the record.
 pub(crate) fn rounds(sandbox: &Sandbox) -> Vec<serde_json::Value> {
     let text = record(sandbox);
     let rounds = text.lines().map(serde_json::from_str);
     rounds.collect::<Result<_, _>>().expect("JSON on each line")
 }
 
-/// Rows of `results.csv` about a player, with columns by name.
+/// Returns the rows of `results.csv` about a player, with columns by name.
 pub(crate) fn results_of(sandbox: &Sandbox, player: &str) -> Vec<crate::common::Exported> {
     let path = sandbox.path("results/duel/results.csv");
     let mut reader = csv::Reader::from_path(path).expect("results");

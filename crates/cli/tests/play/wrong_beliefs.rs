@@ -110,7 +110,7 @@ fn of_minds() {
         &shop("believes.rival.level0 = [1.0]"),
         &["players.shop.believes.rival.level0 = [1.0], expected 21 weights"],
     );
-    // In combination with the other players' actions.
+    // These keys require finitely many actions of the player or its opponents.
     let without_grid =
         duel(&[(LEVEL, "level = 1\nexpectation = \"exact\"\n"), ("grid = 21\n", "")]);
     refused_text(
@@ -136,7 +136,7 @@ fn of_minds() {
     );
 }
 
-/// Levels and grids that are too large only for more than two players.
+/// These levels and grids are too large only for more than two players.
 #[test]
 fn of_minds_of_many() {
     let third = |level: &str, grid: &str| {
@@ -159,8 +159,9 @@ fn of_minds_of_many() {
     );
 }
 
-/// A player at level 2 believes that one opponent is at level 0 and the other, with many actions,
-/// reasons. Actions of a reasoning opponent are not enumerated, since it takes a single one.
+/// A player at level 2 believes that one opponent is at level 0 and that the other one, with many
+/// actions, reasons. Actions of a reasoning opponent are not enumerated, because it takes only one
+/// of them.
 #[test]
 fn exact_expectations_count_only_those_at_level_0() {
     let text = duel(&[
@@ -174,7 +175,7 @@ fn exact_expectations_count_only_those_at_level_0() {
     sandbox.write("duel.toml", &text);
     sandbox.write("payoffs.sh", "echo 1 2 1.5");
     let ran = sandbox.fedbo(&["play", "duel.toml"]);
-    // The rival is believed to consider two others at level 0, which are few actions as well: 11 x
-    // 200.
+    // The rival is believed to consider two other players at level 0. Their combined actions are
+    // few as well: 11 x 200.
     ran.expect(0, &[]);
 }

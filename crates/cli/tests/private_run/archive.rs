@@ -19,7 +19,7 @@ printf "%.17g\n", (y - 5.1 / (4 * p * p) * x * x + 5 / p * x - 6) ^ 2 + 10 * (1 
 #[test]
 fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     let sandbox = Sandbox::new();
-    // A budget so large that the releases are informative with 8 agents.
+    // The budget is so large that the releases are informative with 8 agents.
     let tables = "[privacy]\nepsilon = 60.0\nreleases = 3\n";
     sandbox.write("f.toml", &federation(8, 6, tables));
     sandbox.write("branin.sh", BRANIN);
@@ -55,8 +55,8 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     let trials = sandbox.export("late.toml");
     let from_archive = |trial: &&crate::common::Exported| trial["source"].starts_with("region:");
     assert!(trials.iter().any(|trial| from_archive(&trial)), "{trials:?}");
-    // The archive's content is stored with the study: it continues without the file, but not with
-    // another one.
+    // The content of the archive is stored with the study. The study continues without the file,
+    // but not with another file.
     std::fs::remove_file(sandbox.path("lab.json")).expect("the archive goes");
     let more = study("[archive]\nfile = \"lab.json\"\n").replace("trials = 4", "trials = 6");
     sandbox.write("late.toml", &more);
@@ -84,7 +84,7 @@ fn what_is_no_archive_of_this_space_is_refused() {
     archive("g.toml", "results/test", "g.json").expect(2, &["g.toml", "a different configuration"]);
     sandbox.write("plain.toml", &text.replace(tables, "[privacy]\nmode = \"off\"\n"));
     archive("plain.toml", "results/test", "g.json")
-        .expect(2, &["no releases that a ledger charges"]);
+        .expect(2, &["no releases that are charged to a ledger"]);
     archive("f.toml", "nowhere", "g.json").expect(2, &["nowhere"]);
     assert!(!sandbox.path("g.json").exists());
     archive("f.toml", "results/test", "lab.json").expect(0, &[]);

@@ -24,7 +24,7 @@ fn nothing_shown_depends_on_the_sample_or_on_what_was_clipped() {
         let ran = sandbox.fedbo(&["run", "f.toml", "--threads", "1"]);
         ran.expect(0, &[]);
         let sizes = ["results.csv", "ledger.db", "summary.json"].map(|name| {
-            // The seconds vary in their number of digits.
+            // The seconds have a varying number of digits.
             let size =
                 std::fs::metadata(sandbox.path("results/test").join(name)).expect("a file").len();
             if name == "ledger.db" { size } else { 0 }
@@ -36,14 +36,14 @@ fn nothing_shown_depends_on_the_sample_or_on_what_was_clipped() {
     assert!(first.0.contains("spent: epsilon") && first.0.len() > 2000, "{}", first.0);
     for max_norm in ["1.25", "1.25", "1.25", "1280.0"] {
         let (shown, queries, sizes) = run(max_norm);
-        // For a different S, the noise scales with it.
+        // The noise scales with S.
         let shown = shown.replace("1280", "S");
         assert_eq!(shown, first.0.replace("1.25", "S"));
         assert_eq!((queries, sizes), (first.1.clone(), first.2));
     }
 }
 
-/// All output and files of a run, except the trials in results.csv and their pictures.
+/// Returns all output and files of a run, except the trials in results.csv and their pictures.
 fn shown(sandbox: &Sandbox, ran: &Ran) -> String {
     let file = |name: &str| {
         std::fs::read_to_string(sandbox.path("results/test").join(name)).expect("a file of the run")
@@ -56,8 +56,8 @@ fn shown(sandbox: &Sandbox, ran: &Ran) -> String {
 fn timeless(text: &str) -> String {
     let mut kept = String::new();
     for line in text.lines() {
-        // Numbers in JSON; the closing table's header, row and border, since its width depends on
-        // the seconds in it.
+        // Removes numbers in JSON, and the closing table's header, row and border, because its
+        // width depends on the seconds in it.
         let timed = ["_seconds", "s/query", "0/112", "──"];
         if timed.iter().any(|part| line.contains(part)) {
             continue;
@@ -76,10 +76,10 @@ fn without_hashes(line: &str) -> String {
 const CANARIES: &str = "[exploration]\nregions = 1\n[dp-fts-de]\nlocal_prob = 1.0\nstandardize = false\nmessage_noise = 0.01\n";
 
 /// Recomputes the vectors that agents send to the coordinator in the rounds with a release, from
-/// the trials in `results.csv`. By round, then by agent.
+/// the trials in `results.csv`. Returns them by round, then by agent.
 fn vectors(sandbox: &Sandbox, n_agents: usize, n_rounds: i64) -> Vec<Vec<Vec<f64>>> {
     let description = FeatureDescription::random(16, 2, LengthscaleLaw::Fixed(0.3));
-    let mut stream = Seed::new(3).stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = Seed::new(3).stream(Purpose::SHARED_FEATURES, 0, 0);
     let map = FeatureMap::draw(&description, &mut stream).expect("features");
     let rows = sandbox.results("results/test");
     let of = |agent: usize, until: i64| {
@@ -100,8 +100,8 @@ fn vectors(sandbox: &Sandbox, n_agents: usize, n_rounds: i64) -> Vec<Vec<Vec<f64
     rounds.map(|round| (0..n_agents).map(|agent| of(agent, round)).collect()).collect()
 }
 
-/// The vectors computed by [`vectors`] are the released ones: with hardly any noise, their sum is
-/// released.
+/// The vectors computed by [`vectors`] are the released ones: with almost no noise, the release is
+/// their sum.
 #[test]
 fn the_canaries_are_the_vectors_that_agents_send() {
     let sandbox = Sandbox::new();
@@ -147,7 +147,7 @@ fn canary_grep() {
     assert_eq!(look(ran.stdout.as_bytes()), None);
     assert_eq!(look(ran.stderr.as_bytes()), None);
 
-    // The search is able to fail: any part of a vector hidden in such output is found.
+    // Check that the search works: it finds any part of a vector hidden in such output.
     let vector = &vectors[3];
     let clipped = vector[2] * 0.5 / norm(vector);
     let lattice = [clipped, vector[3] * 0.5 / norm(vector)]
@@ -172,17 +172,17 @@ fn norm(vector: &[f64]) -> f64 {
 
 const N_DIGITS: usize = 10;
 
-/// Ten digits of a number, as in any decimal form with at least as many.
+/// Returns ten digits of a number, as in any decimal form with at least ten digits.
 fn digits(number: f64) -> String {
     let text = format!("{:.17e}", number.abs());
     text.chars().filter(char::is_ascii_digit).take(N_DIGITS).collect()
 }
 
-/// Signs that reveal vectors: digits of coordinates and norms, floats, and neighbouring multiples
-/// of the lattice's spacing; unclipped or clipped.
+/// Byte sequences that reveal vectors: digits of coordinates and norms, floats, and adjacent
+/// multiples of the lattice spacing, each unclipped and clipped.
 ///
-/// A multiple has at most 24 significant bits, so noise alone matches one of the hundreds here
-/// every few hundred runs. Two in a row have twice as many bits.
+/// A multiple has at most 24 significant bits, so noise alone would match one of the hundreds of
+/// multiples every few hundred runs. Two adjacent multiples have twice as many bits.
 struct Canaries {
     digits: BTreeSet<String>,
     bytes: BTreeSet<[u8; 8]>,
@@ -200,7 +200,7 @@ impl Canaries {
                 all.insert(digits(*number));
                 bytes.extend([number.to_le_bytes(), number.to_be_bytes()]);
             }
-            // Rounded towards zero, or one below: the clipped vector is within its bound after
+            // Rounded towards zero, or one less: the clipped vector is within its bound after
             // rounding.
             let multiples = |number: f64| {
                 let lattice = (number / spacing).trunc() as i64;
@@ -214,7 +214,7 @@ impl Canaries {
         Self { digits: all, bytes, pairs }
     }
 
-    /// Returns the first sign found in an output.
+    /// Returns the first of these sequences that occurs in an output.
     fn found(&self, output: &[u8]) -> Option<String> {
         let text: String = String::from_utf8_lossy(output)
             .chars()

@@ -16,7 +16,7 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     let first_round = ran.stderr.find("dp-fts-de: 8 agents").expect("the first arm");
     assert!(not < promised && promised < first_round, "{}", ran.stderr);
 
-    // The claim is always complete, within the budget, and equal to the ledger's.
+    // The claim is always complete, within the budget, and equal to that of the ledger.
     let spent = statement(&sandbox.path(LEDGER));
     let claim = spent.claim.to_string();
     assert!(claim.contains("(zero-out, delta = 1e-5, 3 rounds, accountant pld, mode default)"));
@@ -61,7 +61,7 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     assert!(ran.expect(0, &[]).stdout.contains(&claim));
     sandbox.fedbo(&["plot", "results/test"]).expect(0, &[]);
 
-    // Charged noise has no seed; noise without protection has one.
+    // Charged noise has no seed. Noise without protection has one.
     let first = rows.clone();
     sandbox.fedbo(&["run", "f.toml", "--arms", arms, "--out", "again"]).expect(0, &[]);
     let again = sandbox.results("again");
@@ -75,8 +75,8 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     }
 }
 
-/// One note each if a norm clips most draws and if there are too few features. None if neither
-/// matters: vectors that are means, the default norm, agents alone.
+/// There is one note if a norm clips most samples, and one if there are too few features. There is
+/// no note if neither matters: for vectors that are means, the default norm, and agents alone.
 #[test]
 fn settings_that_cannot_work_well_are_noted() {
     let sandbox = Sandbox::new();
@@ -102,7 +102,7 @@ fn settings_that_cannot_work_well_are_noted() {
     assert_eq!(noted("0.01", &format!("max_norm = 1.0\n{draws}"), "ts"), (false, false));
 }
 
-/// Initial points of agent n are in region n mod P: here the quarters of a square.
+/// Initial points of agent n are in region n mod P. The regions are the quarters of a square.
 #[test]
 fn agents_begin_in_their_regions() {
     let sandbox = Sandbox::new();
@@ -160,7 +160,7 @@ fn a_budget_that_pays_for_some_releases_ends_them_early_and_one_that_pays_for_no
     ];
     ran.expect(3, &parts);
     assert!(!sandbox.path("none").exists());
-    // Agents alone release nothing, so nothing is charged.
+    // Agents alone make no releases, so nothing is charged.
     sandbox.fedbo(&["run", "f.toml", "--out", "none", "--arms", "ts"]).expect(0, &[]);
     assert!(!sandbox.path("none/ledger.db").exists());
 }
@@ -180,11 +180,11 @@ fn without_noise_the_word_never_appears() {
     assert!(!all.to_lowercase().contains("private") && !all.contains("epsilon ="), "{all}");
     assert!(!all.contains("dp-fts-de,"), "{all}");
     assert!(!sandbox.path(LEDGER).exists());
-    // Only the seed determines its randomness.
+    // All randomness depends only on the seed.
     let first = sandbox.results("results/test");
     sandbox.fedbo(&[&arguments[..], &["--overwrite"]].concat()).expect(0, &[]);
     assert_eq!(sandbox.results("results/test"), first);
-    // An arm that the file does not run is reported.
+    // An arm that the file does not have is an error.
     sandbox.fedbo(&["run", "f.toml", "--arms", "dp-fts-de"]).expect(
         2,
         &["arm dp-fts-de is not an arm of this file, which has fts-de, log-ei, ts, placebo"],
@@ -254,6 +254,6 @@ fn a_placebo_holds_nothing_of_anybody() {
     assert_ne!(text, other);
     assert_eq!(queries(&text, "placebo"), queries(&other, "placebo"));
     assert!(queries(&text, "placebo").iter().any(|row| row.contains(",region:")));
-    // The test is able to fail: agents' actual messages lead them elsewhere.
+    // Check that the test can fail: with real messages, agents make other queries.
     assert_ne!(queries(&text, "dp-fts-de"), queries(&other, "dp-fts-de"));
 }

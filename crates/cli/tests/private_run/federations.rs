@@ -1,4 +1,4 @@
-//! The federations run by these tests, and the content of their ledgers.
+//! The federations of these tests, and the content of their ledgers.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(crate) fn constant(tables: &str, n_agents: usize) -> String {
     text
 }
 
-/// The constant value of an agent's objective.
+/// Returns the constant value of an agent's objective.
 fn canary(agent: usize) -> f64 {
     0.731_946_285_307_1 + 0.013_579_246_801_3 * agent as f64
 }
@@ -45,7 +45,8 @@ pub(crate) fn statement(path: &Path) -> Statement {
     fedbo_ledger::read(path).expect("a sound ledger")
 }
 
-/// Releases in a ledger by round; empty if there is no ledger yet. Reads without changing anything.
+/// Returns the releases in a ledger by round, or nothing if there is no ledger yet. Does not change
+/// the ledger.
 pub(crate) fn releases(path: &Path) -> Vec<(u64, Vec<u8>)> {
     if !path.exists() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! A ledger cannot be lost, mixed with other results, or reset unnoticed.
+//! A ledger cannot be lost, mixed with other results, or rolled back unnoticed.
 
 use rustix::process::Signal;
 
@@ -23,21 +23,22 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
     refused("f.toml", &["--overwrite", "--arms", "ts"], &ways);
     refused("f.toml", &[], &["results of another run"]);
     refused("f.toml", &["--spend-again"], &["--overwrite"]);
-    // Another budget, or any other change of public settings, is another study.
+    // Another budget, or any other change of public settings, defines another study.
     for (from, to) in
         [("epsilon = 2.0", "epsilon = 3.0"), ("\"a7\"", "\"b7\""), ("count = 20", "count = 21")]
     {
         sandbox.write("g.toml", &text.replace(from, to));
         refused("g.toml", &["--resume"], &["cannot resume results/test"]);
     }
-    // A folder with a ledger but without results is not free either.
+    // A folder with a ledger but without results cannot be used either.
     let aside = sandbox.path("aside.csv");
     std::fs::rename(sandbox.path("results/test/results.csv"), &aside).expect("results");
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &ways);
     sandbox.write("g.toml", &text.replace("epsilon = 2.0", "epsilon = 3.0"));
-    let parts = ["the ledger is of another study", "budget.epsilon = 3.0 here, 2.0 in the ledger"];
+    let parts =
+        ["the ledger belongs to another study", "budget.epsilon = 3.0 here, 2.0 in the ledger"];
     sandbox.fedbo(&["run", "g.toml", "--resume"]).expect(2, &parts);
-    // Lost results are recomputed from the releases: nothing is charged.
+    // Lost results are recomputed from the releases, and nothing is charged.
     sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &["spent before: "]);
     assert_eq!(releases(&sandbox.path(LEDGER)), before);
     assert_eq!(
@@ -53,7 +54,7 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
     sandbox.fedbo(&["privacy", "verify", "results/test/ledger-1.db"]).expect(0, &[]);
 }
 
-/// The results and the head beside a ledger detect that it is older than they are.
+/// The results and the head beside a ledger reveal that the ledger is older than they are.
 #[test]
 fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     let sandbox = Sandbox::new();
@@ -73,7 +74,7 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     let noted = std::fs::read_to_string(&head).expect("a head");
     assert!(n_old < releases(&path).len());
 
-    // Lost, with and without the head.
+    // The ledger is lost, with and without the head.
     std::fs::remove_file(&path).expect("a ledger");
     sandbox
         .fedbo(&resume)
@@ -83,7 +84,7 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
         .fedbo(&resume)
         .expect(2, &["ledger.db is missing, but the results beside it depend on its charges"]);
     assert!(!path.exists());
-    // An older state, restored from a disk: the results detect it even without the head.
+    // An older state of the ledger is restored. The results reveal this even without the head.
     for (path, bytes) in files.iter().zip(&old) {
         std::fs::write(path, bytes).expect("writable");
     }
@@ -103,7 +104,7 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     sandbox.fedbo(&resume).expect(0, &["spent before: "]);
 }
 
-/// The run's summary keeps a record of the spending, even if the results are lost as well: no
+/// The run's summary keeps a record of the spending even if the results are lost as well, so no
 /// option starts over silently.
 #[test]
 fn a_summary_remembers_what_was_spent() {
@@ -125,7 +126,7 @@ fn a_summary_remembers_what_was_spent() {
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &records);
     sandbox.fedbo(&["run", "f.toml", "--overwrite"]).expect(2, &records);
     assert!(!file("ledger.db").exists());
-    // The ledger alone, without its head: a reset cannot be excluded.
+    // The ledger exists without its head, so a rollback cannot be excluded.
     std::fs::write(file("ledger.db"), &whole).expect("writable");
     let parts = ["ledger.head is missing beside a ledger with 2 releases", "SEQ:HASH"];
     sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(2, &parts);
@@ -158,7 +159,7 @@ fn ctrl_c_keeps_what_was_spent_and_the_run_goes_on() {
     assert_eq!(after.len(), 20);
 }
 
-/// A run without a started trial has spent nothing, and its budget may still change.
+/// A run without a started trial has spent nothing, so its budget may still change.
 #[test]
 fn a_ledger_without_charges_is_in_nobodys_way() {
     for is_put_aside in [false, true] {
@@ -166,8 +167,8 @@ fn a_ledger_without_charges_is_in_nobodys_way() {
     }
 }
 
-/// If `is_put_aside`, the second run was killed after it moved the ledger away, but not yet its
-/// head.
+/// If `is_put_aside`, the second run was killed after it had moved the ledger away, but before it
+/// moved the head.
 fn begin_anew_without_charges(is_put_aside: bool) {
     let sandbox = Sandbox::new();
     let text = |epsilon: f64| {

@@ -8,8 +8,8 @@ use rustix::process::Signal;
 use crate::common::{Sandbox, finished_code, interrupt, wait_until};
 use crate::private_run::federations::{LEDGER, federation, releases, statement};
 
-/// Twenty kills at random points: every release is charged, remains the same byte for byte, and is
-/// never released twice.
+/// The run is killed twenty times at random points. Every release is charged, stays identical byte
+/// for byte, and is never released twice.
 #[test]
 fn kill_nine() {
     const N_AGENTS: usize = 8;
@@ -28,8 +28,8 @@ fn kill_nine() {
         let arguments = ["run", "f.toml", "--threads", "2", "--quiet"].into_iter();
         let arguments: Vec<&str> = arguments.chain(sandbox.resume()).collect();
         let mut child = sandbox.start(&arguments);
-        // Spread over the whole course: some come before anything was done, the others around a
-        // release.
+        // Spread the kills over the whole course: some come before any work is done, the others
+        // around a release.
         if kill % 4 != 0 {
             let target = kill * N_ROUNDS / 20;
             wait_until(|| n_released() >= target || child.try_wait().expect("a child").is_some());
@@ -70,7 +70,7 @@ fn kill_nine() {
     let rows = sandbox.results("results/test");
     assert_eq!(rows.len(), 1 + N_AGENTS * 32);
     assert!(rows[1..].iter().all(|row| row.ends_with(",ok")));
-    // A complete run has nothing left to do or to charge.
+    // A complete run has nothing left to compute or to charge.
     sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &["spent before: "]);
     assert_eq!(sandbox.results("results/test"), rows);
     assert_eq!(releases(&ledger), found);

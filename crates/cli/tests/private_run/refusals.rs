@@ -1,4 +1,4 @@
-//! Files with promises that cannot be kept.
+//! Files with privacy guarantees that cannot be kept.
 
 use crate::common::Sandbox;
 use crate::private_run::federations::{constant, federation};

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::federation_folder::{PATIENCE, Process, Setup, World};
 use crate::proxy::Proxy;
 
-/// Seconds.
+/// Lease in seconds.
 const LEASE: &str = "2";
 
 pub(crate) struct Cluster {
@@ -76,13 +76,14 @@ impl Cluster {
         process
     }
 
-    /// Restarts a coordinator that has ended.
+    /// Restarts a coordinator that has exited.
     pub(crate) fn restart(&mut self, replica: usize) {
         assert_eq!(self.replicas[replica].end(), None);
         self.replicas[replica] = self.start(replica, None);
     }
 
-    /// Kills all coordinators and restarts them to die at a place, then restarts them once more.
+    /// Kills all coordinators and restarts them to die at a failpoint, then restarts them once
+    /// more.
     pub(crate) fn die_at(&mut self, place: &str) {
         let all = 0..self.replicas.len();
         for replica in all.clone() {
@@ -104,7 +105,7 @@ impl Cluster {
         }
     }
 
-    /// Enrols and starts all agents, which know only the proxy.
+    /// Enrols and starts all agents, which connect only to the proxy.
     pub(crate) fn start_agents(&self) -> Vec<Process> {
         self.world.start_agents(&self.tokens, self.proxy.port())
     }
@@ -178,7 +179,7 @@ impl Cluster {
         Some(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Slots in the inbox, each with true if its vector is present.
+    /// Returns the slots in the inbox, each with true if its vector is present.
     pub(crate) fn inbox(&self) -> Vec<(i64, bool)> {
         let mut client = self.server.connect(self.database());
         let sql = "SELECT slot, sealed IS NOT NULL FROM fedbo_coordinator.inbox";
@@ -193,9 +194,9 @@ impl Cluster {
         client.query_one(sql, &[]).unwrap().get(0)
     }
 
-    /// The oracle: all agents succeed, and each scheduled round was charged and released exactly
+    /// The oracle. All agents succeed, and each scheduled round was charged and released exactly
     /// once, with the planned event and its own noise. The chain is valid, the releases accepted by
-    /// agents are those of the ledger, and no agent was charged twice for a round.
+    /// agents are those in the ledger, and no agent was charged twice for a round.
     pub(crate) fn check(&mut self, agents: &mut [Process], rounds: u64) {
         for process in agents.iter_mut() {
             assert_eq!(process.end(), Some(0), "{:#?}", process.said);

@@ -1,4 +1,4 @@
-//! Common parts of the tests of early stopping: a study with a training script, its course, and the
+//! Shared parts of the tests of early stopping: a study with a training script, its course, and a
 //! check that interruptions change nothing.
 
 use rustix::process::Signal;
@@ -33,7 +33,8 @@ impl Training {
         sandbox
     }
 
-    /// Data of each trial that do not depend on clocks: state, last value, epochs and point.
+    /// Returns the data of each trial that does not depend on clocks: state, last value, epochs and
+    /// point.
     pub(crate) fn course(&self, sandbox: &Sandbox) -> Vec<Vec<String>> {
         let columns = ["state", "value", "trained_epochs"];
         let columns: Vec<&str> = columns.iter().chain(self.parameters).copied().collect();
@@ -41,16 +42,16 @@ impl Training {
         sandbox.export("s.toml").iter().map(row).collect()
     }
 
-    /// Course of an uninterrupted study.
+    /// Returns the course of an uninterrupted study.
     pub(crate) fn whole_course(&self, trials: u64) -> Vec<Vec<String>> {
         let sandbox = self.sandbox(trials, "0");
         sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
         self.course(&sandbox)
     }
 
-    /// Sends signals to a study, each when a trial has a number of reports, and continues after
-    /// each. The result must equal that of an uninterrupted study; returns its course. Ctrl-C
-    /// releases a trial and drops its reports; `kill -9` is detected by the next run.
+    /// Sends signals to a study, each when a trial has a given number of reports, and continues
+    /// after each. The result must equal that of an uninterrupted study. Returns its course. Ctrl-C
+    /// releases a trial and drops its reports. The next run detects `kill -9`.
     pub(crate) fn survives(
         &self,
         trials: u64,

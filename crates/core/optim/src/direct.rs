@@ -4,42 +4,43 @@ use crate::{Function, OptimError, Points};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Maximum number of trisections of one coordinate: sides of 3⁻²⁴ ≈ 4·10⁻¹² still give distinct
+/// Maximum number of trisections of one coordinate. Sides of 3⁻²⁴ ≈ 4·10⁻¹² still have distinct
 /// centres inside the cube.
 const MAX_LEVEL: usize = 24;
 
 /// Dividing rectangles (Jones, Perttunen & Stuckman 1993) over `[0,1]^d`.
 ///
-/// The cube is stored as rectangles with sides 3^−l, each with the value f_j at its centre and a
-/// size s_j. An iteration divides every potentially optimal rectangle j: for some K > 0
+/// The cube is stored as rectangles with sides 3^−l. Each has a value f_j, which is the value at
+/// its centre, and a size s_j. An iteration divides every rectangle j that is potentially optimal,
+/// which means that for some K > 0
 ///
 /// f_j + K s_j ≥ f_i + K s_i for all i,   f_j + K s_j ≥ f_max + ε |f_max|   (Definition 4.1, signs for maximisation)
 ///
-/// into thirds along its longest sides, the side with the best new value first. In the original
-/// form, the size is half the diagonal, and all tied rectangles of one size are divided. With
-/// `locally_biased`, the size is half the longest side, and one rectangle per size is divided
+/// into thirds along its longest sides, starting with the side with the best new value. In the
+/// original form, the size is half the diagonal, and all tied rectangles of one size are divided.
+/// With `locally_biased`, the size is half the longest side, and one rectangle per size is divided
 /// (Gablonsky & Kelley 2001), which spends less on exploration.
 ///
-/// Deviations: the evaluations of an iteration are made in one batch, so the budget ends between
-/// two rectangles. A value that is not finite counts as the lowest finite one when sizes are
-/// compared, and ranks last within its own size.
+/// Deviations: the evaluations of an iteration form one batch, so the budget ends between two
+/// rectangles. A non-finite value counts as the lowest finite one when sizes are compared, and
+/// ranks last within its own size.
 ///
-/// Cost: O(n d) memory for n evaluations, a convex hull over at most 24 d sizes per iteration.
+/// Cost: O(n d) memory for n evaluations, and a convex hull over at most 24 d sizes per iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direct {
-    /// Maximum number of evaluations; at least the centre is evaluated.
+    /// Maximum number of evaluations. The centre is always evaluated.
     pub max_evaluations: usize,
     /// Maximum number of rounds of division.
     pub max_iterations: usize,
-    /// ε of Definition 4.1: minimum potential gain of a rectangle, as a share of |f_max|.
+    /// ε of Definition 4.1: the minimum potential gain of a rectangle, as a fraction of |f_max|.
     pub epsilon: f64,
-    /// Gablonsky's variant.
+    /// True for Gablonsky's variant.
     pub locally_biased: bool,
 }
 
 impl Default for Direct {
-    /// 2000 evaluations, ε = 10⁻⁴, the original form, which came closer to the maximum than the
-    /// locally biased one on function samples in two to six dimensions
+    /// 2000 evaluations, ε = 10⁻⁴ and the original form. On function samples in two to six
+    /// dimensions, it came closer to the maximum than the locally biased form
     /// (docs/decisions/0003-bounded-optimisation.md).
     fn default() -> Self {
         Self {
@@ -56,7 +57,7 @@ impl Default for Direct {
 pub struct GlobalMaximum {
     /// The point, inside the cube (d).
     pub x: Vec<f64>,
-    /// Its value, which is finite and the best value found.
+    /// The value at the point, which is finite and the best value found.
     pub value: f64,
     /// Number of evaluations used.
     pub n_evaluations: usize,
@@ -65,13 +66,14 @@ pub struct GlobalMaximum {
 }
 
 impl Direct {
-    /// Maximises `function` over `[0,1]^d`; uses `values` only. Equal functions give equal results.
+    /// Maximises `function` over `[0,1]^d`, using only `values`. Equal functions give equal
+    /// results.
     ///
     /// # Errors
     /// [`OptimError::NoFiniteValue`] if no value within the budget is finite.
     ///
     /// # Panics
-    /// If `values` returns another number of values than points.
+    /// If the number of values that `values` returns differs from the number of points.
     pub fn maximize<F: Function + ?Sized>(
         &self,
         function: &F,
@@ -132,12 +134,12 @@ fn evaluate<F: Function + ?Sized>(function: &F, points: &Points) -> Vec<f64> {
     values
 }
 
-/// 3^−(level+1): distance of the new centres from the old one.
+/// 3^−(level+1): the distance between the new centres and the old one.
 fn third(level: u8) -> f64 {
     3.0_f64.powi(-i32::from(level) - 1)
 }
 
-/// A rectangle in the heap of its size: largest value first, then lowest index.
+/// A rectangle in the heap of its size, ordered by largest value, then by lowest index.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     value: f64,
@@ -169,7 +171,7 @@ struct Cells {
     dim: usize,
     locally_biased: bool,
     centres: Points,
-    /// Value at the centre, −∞ if it is not finite.
+    /// The value at the centre, or −∞ if it is not finite.
     values: Vec<f64>,
     /// The number of divisions of each side, n×d.
     levels: Vec<u8>,
@@ -226,8 +228,8 @@ impl Cells {
         }
     }
 
-    /// Adds a rectangle to the heap of its size, unless it is too small to divide. The levels of
-    /// one rectangle differ by at most 1, so their sum determines its shape.
+    /// Adds a rectangle to the heap of its size, unless it is too small to divide. The levels of a
+    /// rectangle differ by at most 1, so their sum determines its shape.
     fn file(&mut self, cell: usize) {
         let divisions: usize = self.levels(cell).iter().map(|&l| usize::from(l)).sum();
         if divisions >= MAX_LEVEL * self.dim {
@@ -240,7 +242,7 @@ impl Cells {
         self.by_size[size].push(Entry { value: self.values[cell], cell });
     }
 
-    /// Size of the rectangles in heap `index`.
+    /// The size of the rectangles in heap `index`.
     fn size(&self, index: usize) -> f64 {
         let side = |level: usize| 3.0_f64.powf(-(level as f64));
         if self.locally_biased {
@@ -289,8 +291,8 @@ impl Cells {
         }
     }
 
-    /// Divides a rectangle along its longest sides, given the values at the new centres, which are
-    /// stored in pairs from `first` in the batch. Returns the number of new centres.
+    /// Divides a rectangle along its longest sides. The values at the new centres are stored in
+    /// pairs from `first` in the batch. Returns the number of new centres.
     fn divide(&mut self, cell: usize, batch: &Points, values: &[f64], first: usize) -> usize {
         let finite = |v: f64| if v.is_finite() { v } else { f64::NEG_INFINITY };
         let mut sides: Vec<(usize, usize)> =
@@ -335,14 +337,14 @@ mod tests {
     use std::f64::consts::PI;
     use std::sync::Mutex;
 
-    /// Branin on [−5, 10] × [0, 15], negated; maximum −0.397887 at three points.
+    /// Branin on [−5, 10] × [0, 15], negated. The maximum is −0.397887, at three points.
     fn branin(x: &[f64]) -> f64 {
         let (a, b) = (15.0 * x[0] - 5.0, 15.0 * x[1]);
         let ridge = b - 5.1 / (4.0 * PI * PI) * a * a + 5.0 / PI * a - 6.0;
         -(ridge * ridge + 10.0 * (1.0 - 1.0 / (8.0 * PI)) * a.cos() + 10.0)
     }
 
-    /// Hartmann-6; maximum 3.32237.
+    /// Hartmann-6. The maximum is 3.32237.
     fn hartmann6(x: &[f64]) -> f64 {
         const A: [[f64; 6]; 4] = [
             [10.0, 3.0, 17.0, 3.5, 1.7, 8.0],
@@ -364,8 +366,9 @@ mod tests {
         Direct { max_evaluations, locally_biased, ..Direct::default() }
     }
 
-    /// Evaluations until the relative error is below 10⁻⁴, at the end of a round: 195 and 571 for the original (Jones et
-    /// al. 1993), 159 and 295 for the locally biased form (Gablonsky & Kelley 2001).
+    /// Evaluations until the relative error is below 10⁻⁴ at the end of a round: 195 and 571 for
+    /// the original form (Jones et al. 1993), 159 and 295 for the locally biased form (Gablonsky &
+    /// Kelley 2001).
     #[test]
     fn branin_and_hartmann_reach_the_published_accuracy_at_exactly_the_published_cost() {
         let branin = ValueOnly { dim: 2, value: branin };
@@ -383,10 +386,10 @@ mod tests {
         assert_eq!(cost(&hartmann, 3.322_37, true), Some(295));
     }
 
-    /// sin x + sin(10x/3) on [2.7, 7.5] has its minimum −1.899599 at 5.145735 and two other minima.
-    /// Round k divides at most k cells with 2 evaluations each, so 100 evaluations suffice for 9
-    /// rounds. Two of them may skip the best cell (ε), which leaves it no wider than 3⁻⁷. In the
-    /// cube's coordinate |f''| ≤ (1 + 100/9) · 4.8².
+    /// On [2.7, 7.5], sin x + sin(10x/3) has its minimum −1.899599 at 5.145735, and two other
+    /// minima. Round k divides at most k cells with 2 evaluations each, so 100 evaluations suffice
+    /// for 9 rounds. Two of them may skip the best cell (ε), which leaves it no wider than 3⁻⁷. In
+    /// the coordinates of the cube, |f''| ≤ (1 + 100/9) · 4.8².
     #[test]
     fn a_function_with_three_maxima_in_one_dimension() {
         let wave = ValueOnly {
@@ -409,7 +412,7 @@ mod tests {
 
     #[test]
     fn the_first_rounds_are_those_of_the_definition() {
-        // On the plane f = x_0 + 2 x_1, dividing the centre evaluates 1 + 4 new points; side 1 has
+        // On the plane f = x_0 + 2 x_1, dividing the centre evaluates 1 + 4 new points. Side 1 has
         // the better value.
         let seen = Mutex::new(Vec::new());
         let plane = ValueOnly {
@@ -426,14 +429,14 @@ mod tests {
         for (x, e) in seen.iter().zip(expected) {
             assert!((x[0] - e[0]).abs() + (x[1] - e[1]).abs() < 1e-15);
         }
-        // The cell around (1/2, 5/6) kept its whole width: only it is divided, along side 0, into 2
-        // new points.
+        // The cell around (1/2, 5/6) kept its whole width. Only this cell is divided, along side 0,
+        // into 2 new points.
         assert_eq!((seen.len(), found.n_iterations), (7, 2));
         assert!((found.value - (high + 2.0 * high)).abs() < 1e-15);
     }
 
-    /// All cells of a flat line tie: the original divides 1 and then 3 of them, the biased form one
-    /// per round.
+    /// All cells of a flat line tie. The original form divides 1 and then 3 of them; the biased
+    /// form divides one per round.
     #[test]
     fn ties_of_one_size_are_divided_by_the_original_form_only() {
         let flat = ValueOnly { dim: 1, value: |_: &[f64]| 1.0 };
@@ -443,10 +446,10 @@ mod tests {
         }
     }
 
-    /// f = 1 − |x − ½| lies in [½, 1] and a larger cell is at least three times as large, so the
-    /// potential gain of a cell of size s is at most K s ≤ ½ s / (3s − s) = ¼ unless it is the
-    /// largest. With ε = ½ only the largest cells are divided: 27 evaluations make a grid of
-    /// spacing 1/27. With ε = 0 they converge to the centre.
+    /// f = 1 − |x − ½| is in [½, 1], and a larger cell is at least three times as large. The
+    /// potential gain of a cell of size s is therefore at most K s ≤ ½ s / (3s − s) = ¼, unless it
+    /// is the largest. With ε = ½ only the largest cells are divided, and 27 evaluations form a
+    /// grid of spacing 1/27. With ε = 0 they converge to the centre.
     #[test]
     fn epsilon_keeps_the_search_from_polishing() {
         let nearest = |epsilon: f64| {
@@ -475,7 +478,7 @@ mod tests {
         let error = Err(OptimError::NoFiniteValue { n_evaluated: 1 });
         assert_eq!(search(0, true).maximize(&nothing).map(|m| m.value), error);
         assert!(search(100, true).maximize(&nothing).is_err());
-        // A flat function divides down to the smallest cells and ends.
+        // A flat function is divided down to the smallest cells, and the search ends.
         let flat = ValueOnly { dim: 1, value: |_: &[f64]| 0.0 };
         assert_eq!(search(1, false).maximize(&flat).unwrap().n_evaluations, 1);
         assert!(search(3000, false).maximize(&flat).unwrap().n_evaluations <= 3000);
@@ -493,7 +496,7 @@ mod tests {
             let watched = ValueOnly { dim, value: |x: &[f64]| {
                 let value = function.value_gradient(x, &mut vec![0.0; dim]);
                 let mut largest = largest.lock().unwrap();
-                *largest = largest.max(value); // a NaN leaves it unchanged
+                *largest = largest.max(value); // NaN leaves it unchanged
                 value
             } };
             let found = search(budget, biased).maximize(&watched);
@@ -504,7 +507,7 @@ mod tests {
                     prop_assert!(found.x.iter().all(|v| (0.0..=1.0).contains(v)) && found.value.is_finite());
                     prop_assert!(found.n_evaluations <= budget && found.value >= largest);
                 }
-                // The centre and its neighbours can all lie beyond the cut.
+                // The centre and its neighbours can all be beyond the cut.
                 Err(_) => prop_assert!(largest.is_infinite()),
             }
         }

@@ -1,10 +1,10 @@
 //! Errors of a maximisation.
 
-/// A maximisation that has no point to return.
+/// The reason why a maximisation returns no point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptimError {
-    /// No evaluated point had a finite value (for a local search: the start had no finite value or
-    /// no finite gradient).
+    /// No evaluated point had a finite value. For a local search, the value or the gradient at the
+    /// start was not finite.
     #[error("none of the {n_evaluated} evaluated points has a finite value")]
     NoFiniteValue {
         /// Number of evaluated points.

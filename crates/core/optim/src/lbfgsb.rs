@@ -6,43 +6,47 @@ use crate::OptimError;
 const MEMORY: usize = 8;
 /// Sufficient increase: f(x') ≥ f(x) + 10⁻⁴ ∇f(x)·(x' − x) (Nocedal & Wright 2006, Eq. 3.6a).
 const INCREASE: f64 = 1e-4;
-/// A step that leaves more than this share of the slope is lengthened (Nocedal & Wright 2006, Eq. 3.6b).
+/// A step that leaves more than this fraction of the slope is lengthened (Nocedal & Wright 2006,
+/// Eq. 3.6b).
 const SLOPE_LEFT: f64 = 0.9;
-/// Maximum number of evaluations of one line search.
+/// Maximum number of evaluations in a line search.
 const MAX_TRIALS: usize = 20;
-/// Length of the first step, as a share of the narrowest side of the box (1 for an unbounded side).
+/// Length of the first step, as a fraction of the narrowest side of the box (1 for an unbounded
+/// side).
 const FIRST_STEP: f64 = 0.05;
 
-/// The stopping criteria of a local search.
+/// Stopping criteria of a local search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LbfgsbOptions {
-    /// Maximum number of accepted steps; 0 only evaluates the start.
+    /// Maximum number of accepted steps. 0 only evaluates the start.
     pub max_iterations: usize,
-    /// Ends when max_j |P(x + ∇f(x)) − x|_j is at most this, where P projects onto the box.
+    /// The search ends when max_j |P(x + ∇f(x)) − x|_j is at most this, where P projects onto the
+    /// box.
     pub gradient_tolerance: f64,
-    /// Ends when a step gains at most this times max(|f|, |f'|, 1).
+    /// The search ends when a step gains at most this times max(|f|, |f'|, 1).
     pub value_tolerance: f64,
 }
 
 impl Default for LbfgsbOptions {
-    /// 100 steps, gradient to 10⁻⁶, value to 10⁻¹⁰.
+    /// 100 steps, a gradient tolerance of 10⁻⁶ and a value tolerance of 10⁻¹⁰.
     fn default() -> Self {
         Self { max_iterations: 100, gradient_tolerance: 1e-6, value_tolerance: 1e-10 }
     }
 }
 
-/// The end of a local search.
+/// The result of a local search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalMaximum {
     /// The point, inside the bounds (d).
     pub x: Vec<f64>,
-    /// Its value, which is finite and the best value found.
+    /// The value at the point, which is finite and the best value found.
     pub value: f64,
-    /// Number of evaluations of value and gradient.
+    /// Number of evaluations of the value and the gradient.
     pub n_evaluations: usize,
 }
 
-/// Maximises a smooth function in the box lower ≤ x ≤ upper from one start; see [`Lbfgsb::maximize`].
+/// Maximises a smooth function in the box lower ≤ x ≤ upper from one start. See
+/// [`Lbfgsb::maximize`].
 ///
 /// # Errors
 /// [`OptimError::NoFiniteValue`] if the value or the gradient at the start is not finite.
@@ -60,16 +64,18 @@ pub fn maximize_in_box(
     Lbfgsb::new(start.len(), *options).maximize(function, lower, upper, start)
 }
 
-/// Projected L-BFGS with its workspace, so that many searches of one dimension reuse the memory.
+/// Projected L-BFGS with its workspace, so that many searches in the same dimension reuse the
+/// memory.
 ///
-/// A step fixes the variables at a bound if the gradient points outwards (those within a small
-/// distance of it move onto it). Over the others it computes d = H ∇f by the two-loop recursion
-/// over the last 8 pairs s = x' − x, y = ∇f(x) − ∇f(x'), restricted to these variables (Nocedal &
-/// Wright 2006, Alg. 7.4), and searches along the projected path P(x + t d) (Bertsekas 1982). A
-/// pair is used if sᵀy > 0. The line search accepts sufficient increase, lengthens a step that
-/// leaves most of the slope, and shortens one that ends where value or gradient is not finite.
+/// A step fixes the variables that are at a bound if the gradient points outwards; those within a
+/// small distance of it move onto it. For the other variables it computes d = H ∇f by the two-loop
+/// recursion over the last 8 pairs s = x' − x, y = ∇f(x) − ∇f(x'), restricted to these variables
+/// (Nocedal & Wright 2006, Alg. 7.4), and searches along the projected path P(x + t d) (Bertsekas
+/// 1982). A pair is used if sᵀy > 0. The line search accepts a sufficient increase, lengthens a
+/// step that leaves most of the slope, and shortens a step that ends where the value or the
+/// gradient is not finite.
 ///
-/// Cost: O(d) per step and pair; after `new`, only the returned point is allocated.
+/// Cost: O(d) per step and pair. After `new`, only the returned point is allocated.
 #[derive(Clone, Debug)]
 pub struct Lbfgsb {
     options: LbfgsbOptions,
@@ -80,7 +86,7 @@ pub struct Lbfgsb {
     kept: Vec<f64>,
     kept_gradient: Vec<f64>,
     direction: Vec<f64>,
-    /// 1 for a free variable in this step, 0 for a held one.
+    /// 1 for a variable that is free in this step, 0 for a held one.
     free: Vec<f64>,
     pairs: Pairs,
 }
@@ -88,12 +94,12 @@ pub struct Lbfgsb {
 /// The result of a line search.
 struct Step {
     value: f64,
-    /// True if the point is in `kept`, otherwise it is in `trial`.
+    /// True if the point is in `kept`, false if it is in `trial`.
     in_kept: bool,
 }
 
 impl Lbfgsb {
-    /// Workspace for d = `dim` variables.
+    /// Creates a workspace for d = `dim` variables.
     pub fn new(dim: usize, options: LbfgsbOptions) -> Self {
         let zeros = || vec![0.0; dim];
         Self {
@@ -110,22 +116,23 @@ impl Lbfgsb {
         }
     }
 
-    /// Replaces the stopping criteria for the following searches.
+    /// Replaces the stopping criteria of the following searches.
     pub fn set_options(&mut self, options: LbfgsbOptions) {
         self.options = options;
     }
 
-    /// Maximises a smooth function over lower ≤ x ≤ upper from `start`, which is moved into the box first.
+    /// Maximises a smooth function over lower ≤ x ≤ upper from `start`, which is first moved into
+    /// the box.
     ///
-    /// `function` returns the value and writes the gradient; it is only called inside the box. A
-    /// bound may be infinite. A point whose value or gradient is not finite is a rejected step: the
-    /// returned value is finite and at least that of the start.
+    /// `function` returns the value and writes the gradient. It is only called inside the box.
+    /// Bounds may be infinite. A point with a non-finite value or gradient is a rejected step, so
+    /// the returned value is finite and at least that of the start.
     ///
     /// # Errors
     /// [`OptimError::NoFiniteValue`] if the value or the gradient at the start is not finite.
     ///
     /// # Panics
-    /// If a length is not the dimension of the workspace, or a lower bound is above its upper
+    /// If a length differs from the dimension of the workspace, or a lower bound is above its upper
     /// bound.
     pub fn maximize(
         &mut self,
@@ -138,15 +145,16 @@ impl Lbfgsb {
         self.search(function, lower, upper, start)
     }
 
-    /// [`Lbfgsb::maximize`] for a function similar to the last one that this workspace maximized,
-    /// but with about c_j times the curvature along coordinate j. The curvature B found there
-    /// replaces the first steps, as C^½ B C^½ with C = diag(c).
+    /// Like [`Lbfgsb::maximize`], for a function similar to the last one that this workspace
+    /// maximized, but with about c_j times the curvature along coordinate j. The curvature B found
+    /// there replaces the first steps, as C^½ B C^½ with C = diag(c).
     ///
     /// # Errors
-    /// As [`Lbfgsb::maximize`].
+    /// Same as [`Lbfgsb::maximize`].
     ///
     /// # Panics
-    /// As [`Lbfgsb::maximize`], or if the number of factors is not d or a factor is not positive.
+    /// Same as [`Lbfgsb::maximize`], or if the number of factors is not d or a factor is not
+    /// positive.
     pub fn maximize_similar(
         &mut self,
         function: impl FnMut(&[f64], &mut [f64]) -> f64,
@@ -240,9 +248,8 @@ impl Lbfgsb {
         Ok(LocalMaximum { x: self.x.clone(), value, n_evaluations })
     }
 
-    /// Splits the variables into free and held; writes the steps of the held ones to their bounds
-    /// into `direction`.
-    /// Returns max_j |P(x + ∇f) − x|_j.
+    /// Splits the variables into free and held ones, and writes the steps that move the held ones
+    /// to their bounds into `direction`. Returns max_j |P(x + ∇f) − x|_j.
     fn hold_active(&mut self, lower: &[f64], upper: &[f64], side: f64) -> f64 {
         let mut norm = 0.0_f64;
         for i in 0..self.x.len() {
@@ -266,7 +273,7 @@ impl Lbfgsb {
         norm
     }
 
-    /// Fills the free part of `direction` and returns the slope ∇f·d over all variables, which is
+    /// Fills the free part of `direction`. Returns the slope ∇f·d over all variables, which is
     /// positive unless no variable can move.
     fn ascent_direction(&mut self) -> f64 {
         self.pairs.apply(&self.gradient, &self.free, &mut self.direction);
@@ -289,7 +296,8 @@ impl Lbfgsb {
         dot(&self.gradient, &self.direction)
     }
 
-    /// Searches along P(x + t d) for a step with sufficient increase; `None` if there is none.
+    /// Searches along P(x + t d) for a step with a sufficient increase. Returns `None` if there is
+    /// none.
     #[expect(clippy::too_many_arguments, reason = "the state of one search, used in one place")]
     fn line_search(
         &mut self,
@@ -322,10 +330,10 @@ impl Lbfgsb {
             let finite = trial_value.is_finite() && all_finite(&self.trial_gradient);
             if !finite || trial_value < value + INCREASE * promised || trial_value < low_value {
                 if low > 0.0 {
-                    break; // a shorter step is already good enough
+                    break; // a shorter step is already acceptable
                 }
                 let share = if finite {
-                    // Maximum of the parabola through value, slope and trial value.
+                    // The maximum of the parabola through the value, the slope and the trial value.
                     let bend = value + slope * length - trial_value;
                     (0.5 * slope * length / bend).clamp(0.1, 0.5)
                 } else {
@@ -345,7 +353,7 @@ impl Lbfgsb {
             }
             std::mem::swap(&mut self.kept, &mut self.trial);
             std::mem::swap(&mut self.kept_gradient, &mut self.trial_gradient);
-            // The point where the slope vanishes by linear extrapolation, limited to two to ten
+            // The point where linear extrapolation of the slope reaches zero, limited to two to ten
             // times the length.
             let secant = (length - low) * trial_slope / (low_slope - trial_slope);
             let ahead =
@@ -357,14 +365,14 @@ impl Lbfgsb {
     }
 }
 
-/// The last curvature pairs in a ring, with their restriction to the free variables.
+/// The latest curvature pairs in a ring buffer, and their restriction to the free variables.
 #[derive(Clone, Debug)]
 struct Pairs {
     dim: usize,
-    /// MEMORY rows of d.
+    /// MEMORY rows of length d.
     s: Vec<f64>,
     y: Vec<f64>,
-    /// sᵀy over the free variables, 0 for an unused pair; filled by `apply`.
+    /// sᵀy over the free variables, 0 for an unused pair. `apply` fills it.
     sy: [f64; MEMORY],
     alpha: [f64; MEMORY],
     len: usize,
@@ -393,7 +401,8 @@ impl Pairs {
         self.len == 0
     }
 
-    /// (s, y) ← (C^−½ s, C^½ y) with C = diag(`factors`): pairs of B become pairs of C^½ B C^½.
+    /// (s, y) ← (C^−½ s, C^½ y) with C = diag(`factors`), which turns pairs of B into pairs of C^½
+    /// B C^½.
     fn rescale(&mut self, factors: &[f64]) {
         for (s, y) in self.s.chunks_mut(self.dim).zip(self.y.chunks_mut(self.dim)) {
             for (j, c) in factors.iter().enumerate() {
@@ -420,7 +429,7 @@ impl Pairs {
         }
     }
 
-    /// d = H g over the free variables (two-loop recursion); leaves the other entries of
+    /// d = H g over the free variables, by the two-loop recursion. Leaves the other entries of
     /// `direction` unchanged.
     fn apply(&mut self, gradient: &[f64], free: &[f64], direction: &mut [f64]) {
         let dim = self.dim;
@@ -513,9 +522,9 @@ mod tests {
         value
     }
 
-    /// The two-loop recursion compared with the dense update H ← (I − ρ s yᵀ) H (I − ρ y sᵀ) + ρ s
-    /// sᵀ, ρ = 1/sᵀy, from (sᵀy/yᵀy) I of the newest pair, over the last 8 of 11 pairs restricted
-    /// to the free variables.
+    /// Compares the two-loop recursion with the dense update H ← (I − ρ s yᵀ) H (I − ρ y sᵀ) + ρ s
+    /// sᵀ, ρ = 1/sᵀy. The update starts from (sᵀy/yᵀy) I of the newest pair and uses the last 8 of
+    /// 11 pairs, restricted to the free variables.
     #[test]
     fn the_two_loop_recursion_is_the_dense_bfgs_update() {
         const D: usize = 5;
@@ -567,7 +576,7 @@ mod tests {
             found.x.iter().all(|v| (v - 1.0).abs() < 1e-6) && found.n_evaluations < 100,
             "{found:?}"
         );
-        // With x_0 ≤ 0.5 the maximum is (0.5, 0.25), where the value is −0.25.
+        // With x_0 ≤ 0.5, the maximum is at (0.5, 0.25) and has the value −0.25.
         let found = maximize_in_box(rosenbrock, &open, &[0.5, 2.0], &start, &tight()).unwrap();
         assert!(
             found.x[0] >= 0.5
@@ -578,14 +587,14 @@ mod tests {
     }
 
     /// A concave quadratic over a box, checked by the Karush-Kuhn-Tucker conditions: the gradient
-    /// vanishes for a variable between its bounds and points outwards at a bound.
+    /// vanishes for a variable between its bounds and points outwards for a variable at a bound.
     #[test]
     fn an_ill_conditioned_quadratic_satisfies_the_kkt_conditions() {
         let dim = 12;
         let curvature = |i: usize| 10.0_f64.powf(4.0 * i as f64 / (dim - 1) as f64);
         let mut quadratic = |x: &[f64], gradient: &mut [f64]| {
             // ½ Σ λ_i z_i², where z is the difference of neighbours minus a target, which is
-            // outside the box for some.
+            // outside the box for some coordinates.
             let mut value = 0.0;
             gradient.fill(0.0);
             for i in 0..dim {
@@ -619,7 +628,7 @@ mod tests {
             } else {
                 g.abs()
             };
-            assert!(violation < 1e-4, "{:?} {gradient:?}", found.x); // λ_max 10⁴ times half the digits of f64
+            assert!(violation < 1e-4, "{:?} {gradient:?}", found.x); // λ_max = 10⁴, times 10⁻⁸ (half the digits of f64)
         }
     }
 
@@ -692,7 +701,7 @@ mod tests {
         }
     }
 
-    /// On function samples the search ends at a maximum: no step of 10⁻³ along a coordinate gains
+    /// On function samples, the search ends at a maximum: no step of 10⁻³ along a coordinate gains
     /// more than the tolerance.
     #[test]
     fn the_end_on_a_function_sample_is_a_local_maximum_at_the_expected_cost() {

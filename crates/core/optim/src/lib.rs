@@ -1,8 +1,8 @@
 //! Maximisers over the unit cube and over finite domains.
 //!
-//! Finds the point where a function is largest. Functions implement [`Function`]. Randomness enters
-//! as the number that scrambles the starting points. This crate has no knowledge of surrogates,
-//! seeds or search spaces. Results are never outside the domain or NaN.
+//! Finds the point at which a function is largest. Functions implement [`Function`]. Randomness
+//! enters as the number that scrambles the starting points. This crate does not depend on
+//! surrogates, seeds or search spaces. Results are never NaN and never outside the domain.
 
 mod direct;
 mod error;
@@ -20,15 +20,15 @@ pub use multistart::{Maxima, MultiStart, sobol, sobol_point};
 pub use points::Points;
 pub use scan::{Scan, best, rank, scan};
 
-/// A function on the unit cube `[0,1]^d` to maximise.
+/// A function to maximise on the unit cube `[0,1]^d`.
 pub trait Function: Sync {
-    /// Dimension d of its input.
+    /// The input dimension d.
     fn dim(&self) -> usize;
 
-    /// Values at many points, one number per row. This is the batch path; implementations vectorise
-    /// it.
+    /// Returns the values at many points, one number per row. This is the batch path, which
+    /// implementations vectorise.
     fn values(&self, points: &Points) -> Vec<f64>;
 
-    /// Value at one point; writes ∂f/∂x into `gradient` (length d).
+    /// Returns the value at a point and writes ∂f/∂x into `gradient` (length d).
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64;
 }

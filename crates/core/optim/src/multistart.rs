@@ -4,21 +4,23 @@ use crate::lbfgsb::{Lbfgsb, LbfgsbOptions, LocalMaximum};
 use crate::scan::rank;
 use crate::{Function, OptimError, Points};
 
-/// Two maxima closer than this in every coordinate count as one.
+/// Two maxima that are closer than this in every coordinate count as one.
 const SAME_MAXIMUM: f64 = 1e-3;
-/// The same for points that are still climbing.
+/// Like [`SAME_MAXIMUM`], for candidates that are still climbing.
 const SAME_ASCENT: f64 = 0.02;
-/// Starts are kept at least this far apart in some coordinate, or half their mean spacing if that is less.
+/// Minimum distance between starts in some coordinate, or half their mean spacing if that is
+/// smaller.
 const APART: f64 = 0.1;
-/// Length of one scrambled Sobol sequence; further points start the next one.
+/// Length of a scrambled Sobol sequence. Further points start the next sequence.
 const SOBOL_LENGTH: usize = 1 << 16;
 
 /// Multi-start maximisation over `[0,1]^d`.
 ///
-/// 1. `n_starts` points of an Owen-scrambled Sobol sequence (Burley 2020) and the caller's own starts are evaluated in
-///    one batch.
-/// 2. The best `n_candidates` of them, kept apart from one another, climb `candidate_iterations` steps.
-/// 3. The best `n_refine` of these, again apart, are refined by projected L-BFGS.
+/// 1. `n_starts` points of an Owen-scrambled Sobol sequence (Burley 2020) and the caller's
+///    additional starts are evaluated in one batch.
+/// 2. The best `n_candidates` of them, kept apart from one another, climb `candidate_iterations`
+///    steps.
+/// 3. The best `n_refine` of these, again kept apart, are refined by projected L-BFGS.
 ///
 /// Cost: one call of `values` on n_starts + n_extra points, then about 4 calls of `value_gradient`
 /// per candidate and 10 to 15 per refined point for d = 2 to 6. With the same number of evaluations
@@ -28,13 +30,13 @@ const SOBOL_LENGTH: usize = 1 << 16;
 pub struct MultiStart {
     /// Number of Sobol points.
     pub n_starts: usize,
-    /// Number of starts that climb a few steps, at least `n_refine`.
+    /// Number of starts that climb a few steps; at least `n_refine`.
     pub n_candidates: usize,
-    /// Steps of a candidate; 0 skips the second stage.
+    /// Number of steps of a candidate. 0 skips the second stage.
     pub candidate_iterations: usize,
-    /// Number of refined candidates; 0 counts as 1.
+    /// Number of refined candidates. 0 counts as 1.
     pub n_refine: usize,
-    /// The stopping criteria of a refinement.
+    /// Stopping criteria of a refinement.
     pub local: LbfgsbOptions,
 }
 
@@ -46,7 +48,8 @@ impl Default for MultiStart {
 }
 
 impl MultiStart {
-    /// 128 starts per dimension, from 256 to 1024; 32 candidates, 3 steps each; 8 refinements.
+    /// 128 starts per dimension, but between 256 and 1024; 32 candidates with 3 steps each; 8
+    /// refinements.
     pub fn for_dim(dim: usize) -> Self {
         Self {
             n_starts: dim.saturating_mul(128).clamp(256, 1024),
@@ -59,16 +62,17 @@ impl MultiStart {
 
     /// Maximises `function` over `[0,1]^d`. Equal seeds and functions give equal results.
     ///
-    /// `extra` are further starts (n×d, may be empty), such as incumbents and points near them. A
-    /// start outside the cube is moved onto its border, and one with a NaN is omitted. The best
-    /// value is at least that of every start.
+    /// `extra` contains additional starts (n×d, may be empty), such as incumbents and points near
+    /// them. A start outside the cube is moved onto its border, and a start with a NaN is skipped.
+    /// The best value is at least that of every start.
     ///
     /// # Errors
     /// [`OptimError::NoFiniteValue`] if no start has a finite value, [`OptimError::EmptyDomain`] if
     /// there are no starts.
     ///
     /// # Panics
-    /// If `extra` has another dimension than the function, or `values` returns another number of values than points.
+    /// If the dimension of `extra` differs from that of the function, or the number of values that
+    /// `values` returns differs from the number of points.
     pub fn maximize<F: Function + ?Sized>(
         &self,
         function: &F,
@@ -104,8 +108,8 @@ impl MultiStart {
             n_evaluations += found.as_ref().map_or(1, |m| m.n_evaluations);
             match found {
                 Ok(maximum) if maximum.value >= value => maximum,
-                // There is no gradient here, or the value rounds differently in a batch: keep the
-                // start itself.
+                // The gradient is missing here, or the value rounds differently in a batch. Keep
+                // the start itself.
                 Ok(LocalMaximum { n_evaluations, .. }) => {
                     LocalMaximum { x: start.to_vec(), value, n_evaluations }
                 }
@@ -133,7 +137,7 @@ impl MultiStart {
     }
 }
 
-/// Distinct local maxima, best first; never empty.
+/// Distinct local maxima, best first. There is at least one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maxima {
     maxima: Vec<LocalMaximum>,
@@ -172,7 +176,8 @@ impl IntoIterator for Maxima {
     }
 }
 
-/// Sorts by value, best first, and removes every maximum within `radius` of a better one in all coordinates.
+/// Sorts by value, best first, and removes every maximum that is within `radius` of a better one in
+/// all coordinates.
 fn keep_distinct(maxima: &mut Vec<LocalMaximum>, radius: f64) {
     maxima.sort_by(|a, b| b.value.total_cmp(&a.value));
     let mut n_kept = 0;
@@ -185,9 +190,9 @@ fn keep_distinct(maxima: &mut Vec<LocalMaximum>, radius: f64) {
     maxima.truncate(n_kept);
 }
 
-/// Scrambled Sobol points in `[0,1)^d`, n×d. Equal arguments give equal points.
+/// Returns scrambled Sobol points in `[0,1)^d`, n×d. Equal arguments give equal points.
 ///
-/// Sequences end at 2¹⁶ points and 256 dimensions; each further block of either has its own
+/// Sequences end at 2¹⁶ points and 256 dimensions. Each further block of either has its own
 /// scramble.
 pub fn sobol(dim: usize, n_points: usize, seed: u32) -> Points {
     let mut data = Vec::with_capacity(dim * n_points);
@@ -195,7 +200,7 @@ pub fn sobol(dim: usize, n_points: usize, seed: u32) -> Points {
     Points::from_flat(dim, data)
 }
 
-/// Point `index` of the sequence of [`sobol`], d numbers.
+/// Returns point `index` of the sequence of [`sobol`], d numbers.
 pub fn sobol_point(dim: usize, index: usize, seed: u32) -> Vec<f64> {
     let mut point = Vec::with_capacity(dim);
     push_sobol(&mut point, dim, index, seed);
@@ -225,7 +230,7 @@ fn small(number: usize) -> u32 {
     u32::try_from(number).expect("indices of points and dimensions fit 32 bits")
 }
 
-/// The Sobol points, then the caller's starts inside the cube.
+/// Returns the Sobol points, followed by the caller's starts inside the cube.
 fn starts(dim: usize, n_starts: usize, seed: u32, extra: &Points) -> Points {
     let mut data = Vec::with_capacity(dim * (n_starts + extra.len()));
     extend_sobol(&mut data, dim, n_starts, seed);
@@ -235,8 +240,8 @@ fn starts(dim: usize, n_starts: usize, seed: u32, extra: &Points) -> Points {
     Points::from_flat(dim, data)
 }
 
-/// Up to `n` indices from `order`, greedily: first points apart from those already chosen; then, if
-/// these are too few, other distinct points.
+/// Chooses up to `n` indices from `order`, greedily. Points that are apart from those already
+/// chosen come first. If these are too few, other distinct points follow.
 fn spread(starts: &Points, order: &[usize], n: usize) -> Vec<usize> {
     let spacing = (starts.len() as f64).powf(-1.0 / starts.dim() as f64);
     let mut chosen: Vec<usize> = Vec::with_capacity(n);
@@ -266,8 +271,8 @@ mod tests {
 
     #[test]
     fn every_peak_is_found_once_and_the_highest_comes_first() {
-        // Gaussian bumps of width 0.08, at distances of more than six widths: each centre is a
-        // maximum to 10⁻⁷.
+        // Gaussian bumps of width 0.08 at distances of more than six widths, so that each centre is
+        // a maximum to 10⁻⁷.
         let peaks =
             Peaks::new(0.08, &[(&[0.2, 0.25], 1.0), (&[0.75, 0.3], 0.8), (&[0.5, 0.85], 0.9)]);
         let maxima = MultiStart::for_dim(2).maximize(&peaks, 3, &Points::new(2)).unwrap();
@@ -284,7 +289,8 @@ mod tests {
 
     #[test]
     fn a_needle_is_found_only_from_the_callers_start() {
-        // Width 10⁻³ in four dimensions: none of 512 Sobol points comes within ten widths.
+        // The width is 10⁻³ in four dimensions, and none of 512 Sobol points comes within ten
+        // widths.
         let needle = Peaks::new(1e-3, &[(&[0.31, 0.62, 0.4, 0.7], 5.0)]);
         let search = MultiStart::for_dim(4);
         let blind = search.maximize(&needle, 1, &Points::new(4)).unwrap();
@@ -323,7 +329,7 @@ mod tests {
         assert_eq!(spread(&starts, &order, 6), [0, 4, 5, 2]);
     }
 
-    /// A batch may compute in lower precision than a single point.
+    /// A batch may use lower precision than a single point.
     #[test]
     fn a_start_whose_batch_value_is_never_reached_again_stands() {
         struct Rounded(Peaks);
@@ -346,7 +352,8 @@ mod tests {
 
     #[test]
     fn sobol_points_are_spread_in_every_dimension_and_beyond_the_tables() {
-        // 256 points of a (t, s)-sequence in base 2: each coordinate has one point in each of 256 intervals.
+        // 256 points of a (t, s)-sequence in base 2: each coordinate has one point in each of 256
+        // intervals.
         for dim in [1, 3, 200, 300] {
             let points = sobol(dim, 256, 9);
             for j in 0..dim {
@@ -359,7 +366,8 @@ mod tests {
         }
         let points = sobol(300, 256, 9);
         assert_eq!(sobol_point(300, 77, 9), points.row(77));
-        // Same tables, different scramble: dimension 256 differs from dimension 0.
+        // Dimension 256 uses the tables of dimension 0 with a different scramble, so the two
+        // differ.
         assert!(points.rows().filter(|row| (row[0] - row[256]).abs() < 1e-9).count() < 8);
         assert!(sobol(2, 70_000, 1).row(65_536) != sobol(2, 70_000, 1).row(0));
         assert!(sobol(5, 16, 1) != sobol(5, 16, 2));

@@ -1,9 +1,9 @@
-//! A block of points: rows of one flat buffer.
+//! A block of points: the rows of a flat buffer.
 
 /// An n×d block of points, row-major: point i is the slice `row(i)` of length d.
 ///
-/// The common container for batches of inputs between the crates. A row is contiguous, so a single
-/// point is a `&[f64]`.
+/// The crates pass batches of inputs in this container. A row is contiguous, so a single point is a
+/// `&[f64]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
     dim: usize,
@@ -11,7 +11,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// An empty block of points with `dim` coordinates each.
+    /// Creates an empty block of points with `dim` coordinates each.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -20,7 +20,7 @@ impl Points {
         Self { dim, data: Vec::new() }
     }
 
-    /// Takes ownership of a flat row-major buffer of n·`dim` numbers.
+    /// Creates a block from a flat row-major buffer of n·`dim` numbers.
     ///
     /// # Panics
     /// If the length is not a multiple of `dim`, or `dim` is 0.
@@ -36,7 +36,7 @@ impl Points {
     /// Collects rows of equal length.
     ///
     /// # Panics
-    /// If a row's length is not `dim`.
+    /// If the length of a row is not `dim`.
     pub fn from_rows<R: AsRef<[f64]>>(dim: usize, rows: impl IntoIterator<Item = R>) -> Self {
         let mut points = Self::new(dim);
         for row in rows {
@@ -45,10 +45,10 @@ impl Points {
         points
     }
 
-    /// Adds one point at the end.
+    /// Appends a point.
     ///
     /// # Panics
-    /// If its length is not `dim()`.
+    /// If the length of the point is not `dim()`.
     pub fn push(&mut self, point: &[f64]) {
         assert_eq!(
             point.len(),
@@ -75,7 +75,7 @@ impl Points {
         self.data.is_empty()
     }
 
-    /// Point `index`.
+    /// Returns point `index`.
     ///
     /// # Panics
     /// If `index` is out of range.
@@ -83,7 +83,7 @@ impl Points {
         &self.data[index * self.dim..(index + 1) * self.dim]
     }
 
-    /// All points in order.
+    /// Iterates over the points in order.
     pub fn rows(&self) -> std::slice::ChunksExact<'_, f64> {
         self.data.chunks_exact(self.dim)
     }

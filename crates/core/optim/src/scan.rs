@@ -1,4 +1,4 @@
-//! Maximisation over a finite domain: every point is evaluated.
+//! Maximisation over a finite domain by evaluating every point.
 
 use crate::{Function, OptimError, Points};
 use std::cmp::Ordering;
@@ -6,9 +6,9 @@ use std::cmp::Ordering;
 /// A finite domain, evaluated and ranked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scan {
-    /// Value of every point of the domain, in its order (n).
+    /// Value of every point, in domain order (n).
     pub values: Vec<f64>,
-    /// Indices of the points with a finite value, best first; ties are in index order. Never empty.
+    /// Indices of the points with a finite value, best first. Ties are in index order. Never empty.
     pub order: Vec<usize>,
 }
 
@@ -25,7 +25,8 @@ impl Scan {
 /// [`OptimError::EmptyDomain`] without points, [`OptimError::NoFiniteValue`] if no value is finite.
 ///
 /// # Panics
-/// If the domain has another dimension than the function, or `values` returns another number of values than points.
+/// If the dimension of the domain differs from that of the function, or the number of values that
+/// `values` returns differs from the number of points.
 pub fn scan<F: Function + ?Sized>(function: &F, domain: &Points) -> Result<Scan, OptimError> {
     let dim = function.dim();
     assert_eq!(
@@ -40,11 +41,11 @@ pub fn scan<F: Function + ?Sized>(function: &F, domain: &Points) -> Result<Scan,
     Ok(Scan { values, order })
 }
 
-/// Index of the largest finite value, the first one for ties: the first index of [`rank`] without
-/// sorting.
+/// Returns the index of the largest finite value, the first one for ties. This is the first index
+/// of [`rank`], without sorting.
 ///
 /// # Errors
-/// As [`rank`].
+/// Same as [`rank`].
 pub fn best(values: &[f64]) -> Result<usize, OptimError> {
     if values.is_empty() {
         return Err(OptimError::EmptyDomain);
@@ -55,7 +56,7 @@ pub fn best(values: &[f64]) -> Result<usize, OptimError> {
         .ok_or(OptimError::NoFiniteValue { n_evaluated: values.len() })
 }
 
-/// Indices of the finite values, largest first; ties are in index order.
+/// Returns the indices of the finite values, largest first. Ties are in index order.
 ///
 /// # Errors
 /// [`OptimError::EmptyDomain`] without values, [`OptimError::NoFiniteValue`] if none is finite.

@@ -2,7 +2,7 @@
 
 use crate::{Function, Points};
 
-/// Σ_i w_i cos(s_i·x + b_i) / ‖cos‖ over 100 features, similar to a drawn function sample.
+/// Σ_i w_i cos(s_i·x + b_i) / ‖cos‖ over 100 features, similar to a function sample.
 pub(crate) struct Cosines {
     dim: usize,
     weights: Vec<f64>,
@@ -14,15 +14,16 @@ pub(crate) struct Cosines {
 impl Cosines {
     const N_FEATURES: usize = 100;
 
-    /// Weights, phases and frequencies as sums of uniform numbers from a separate Sobol sequence.
+    /// Draws weights, phases and frequencies as sums of uniform numbers from a separate Sobol
+    /// sequence.
     pub(crate) fn draw(dim: usize, lengthscale: f64, seed: u32) -> Self {
         let uniform = crate::sobol(
             dim + 2,
             3 * Self::N_FEATURES,
             seed.wrapping_mul(747_796_405).wrapping_add(17),
         );
-        // The sum of three uniforms has variance 1/4: twice its deviation from 3/2 is approximately
-        // standard normal.
+        // The sum of three uniforms has variance 1/4, so twice its deviation from 3/2 is
+        // approximately standard normal.
         let normal = |feature: usize, j: usize| {
             2.0 * ((0..3).map(|k| uniform.row(feature + k * Self::N_FEATURES)[j]).sum::<f64>()
                 - 1.5)
@@ -77,7 +78,8 @@ impl Function for Cosines {
     }
 }
 
-/// NaN for value and gradient if the mean coordinate exceeds `cut`; otherwise the inner function.
+/// NaN for the value and the gradient if the mean coordinate exceeds `cut`, otherwise the inner
+/// function.
 pub(crate) struct HalfNan<F> {
     pub(crate) inner: F,
     pub(crate) cut: f64,
@@ -141,7 +143,7 @@ impl Function for Peaks {
     }
 }
 
-/// A function given by a closure for its value, for methods without gradients.
+/// A function whose value is given by a closure, for methods that do not use gradients.
 pub(crate) struct ValueOnly<F> {
     pub(crate) dim: usize,
     pub(crate) value: F,

@@ -1,17 +1,16 @@
-//! Text in a cell of comma-separated values: always on one line, and never a formula to a
-//! spreadsheet.
+//! Text in a CSV cell. The text is always on one line and is never a formula to a spreadsheet.
 //!
-//! Quoting alone allows line breaks and formulas within cells, which spreadsheets and programs that
-//! split lines at commas misinterpret. [`restored`] inverts [`escaped`] for every text.
+//! Quoting alone allows line breaks and formulas within cells. Spreadsheets and programs that split
+//! lines at commas misinterpret these. [`restored`] inverts [`escaped`] for every string.
 
 use std::borrow::Cow;
 
 /// Prefix that marks the rest of a cell as text.
 const TEXT_MARK: char = '\'';
 
-/// Escapes a text for a cell: line breaks become `\n` and `\r`, and a possible formula gets the
-/// prefix `'`. A backslash is doubled only if the text would otherwise be restored to a different
-/// one. Numbers and most other texts stay unchanged.
+/// Escapes text for a cell. Line breaks become `\n` and `\r`, and a possible formula gets the
+/// prefix `'`. A backslash is doubled only if the cell would otherwise be restored to a different
+/// string. Numbers and most other strings stay unchanged.
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
     let text = match text.contains(['\n', '\r']) || has_escape(text) {
@@ -58,8 +57,9 @@ fn has_escape(text: &str) -> bool {
     ["\\n", "\\r", "\\\\"].iter().any(|each| text.contains(each))
 }
 
-/// Returns true if a spreadsheet may interpret a cell as an active formula: it begins with `=`, `@`
-/// or a tab, or with a sign and calls a function or another program. `-1.5` and `-O2` are harmless.
+/// Returns true if a spreadsheet could interpret a cell as an active formula: the cell begins with
+/// `=`, `@` or a tab, or it begins with a sign and calls a function or another program. `-1.5` and
+/// `-O2` are harmless.
 fn is_formula(text: &str) -> bool {
     match text.chars().next() {
         Some('=' | '@' | '\t') => true,
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Every short text over the special characters.
+    /// Tests every short string of special characters.
     #[test]
     fn every_text_reads_back_to_itself() {
         const LETTERS: [char; 10] = ['\\', 'n', 'r', '\n', '\r', '\'', '=', '-', '(', 'a'];

@@ -25,7 +25,8 @@ impl fmt::Display for Direction {
 }
 
 impl Direction {
-    /// The value with the sign that algorithms use, where larger is better; its own inverse.
+    /// Returns the value with the sign that algorithms use, where larger is better. This is its own
+    /// inverse.
     pub fn to_maximize(self, value: f64) -> f64 {
         match self {
             Self::Minimize => -value,
@@ -33,7 +34,7 @@ impl Direction {
         }
     }
 
-    /// Returns true if `value` is strictly better than `other`; false if either is NaN.
+    /// Returns true if `value` is strictly better than `other`. Returns false if either is NaN.
     pub fn is_better(self, value: f64, other: f64) -> bool {
         self.to_maximize(value) > self.to_maximize(other)
     }

@@ -1,26 +1,27 @@
-//! A point of a search space: one value for each parameter, in the space's order.
+//! A point of a search space: one value per parameter, in the order of the space.
 
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The value of one parameter: a number, a boolean or a text in JSON and TOML.
+/// The value of a parameter: a number, a boolean or a string in JSON and TOML.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// A whole number: of an `int` parameter, or a choice.
+    /// An integer, either of an `int` parameter or as a choice.
     Int(i64),
-    /// A real number: of a `float` parameter, or a choice.
+    /// A real number, either of a `float` parameter or as a choice.
     Float(f64),
     /// A boolean choice.
     Bool(bool),
-    /// A choice that is a text.
+    /// A string choice.
     Choice(String),
 }
 
 impl Value {
-    /// The value as a number; `None` for a text or a boolean. Integers beyond 2^53 lose their last digits.
+    /// The value as a number; `None` for a string or a boolean. Integers beyond 2^53 lose their
+    /// last digits.
     #[expect(
         clippy::cast_precision_loss,
         reason = "bounds of int parameters are checked to lie within ±2^53"
@@ -33,7 +34,8 @@ impl Value {
         }
     }
 
-    /// Returns true if both are the same value: equal numbers (of either type), booleans or texts.
+    /// Returns true if both are the same value: equal numbers (of either type), booleans or
+    /// strings.
     pub(crate) fn means(&self, other: &Self) -> bool {
         match (self.as_f64(), other.as_f64()) {
             #[expect(
@@ -45,8 +47,8 @@ impl Value {
         }
     }
 
-    /// Returns true if a text parses to this number or boolean, in any notation. Returns false if
-    /// this is itself a text.
+    /// Returns true if a string parses to this number or boolean, in any notation. Returns false if
+    /// this value is itself a string.
     pub(crate) fn reads(&self, text: &str) -> bool {
         match self {
             Self::Int(_) | Self::Float(_) => {
@@ -72,8 +74,8 @@ macro_rules! from {
 from!(i32 => Int, i64 => Int, f64 => Float, bool => Bool, &str => Choice, String => Choice);
 
 impl fmt::Display for Value {
-    /// The shortest decimal text that parses back to the same value; `true` or `false`; a text
-    /// unchanged.
+    /// Writes the shortest decimal text that parses back to the same number, `true` or `false`, or
+    /// the string unchanged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => write!(f, "{value}"),
@@ -85,7 +87,8 @@ impl fmt::Display for Value {
 }
 
 impl<'de> Deserialize<'de> for Value {
-    /// A number with a decimal point or an exponent is a float, any other an integer.
+    /// A number with a decimal point or an exponent becomes a float, and any other number an
+    /// integer.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Scalar;
         impl Visitor<'_> for Scalar {
@@ -127,14 +130,14 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// One named value for each parameter of a [`crate::Space`], in its order.
+/// One named value for each parameter of a [`crate::Space`], in the order of the space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     entries: Vec<(String, Value)>,
 }
 
 impl Point {
-    /// A point from its named values, in the space's order.
+    /// Creates a point from its named values, in the order of the space.
     pub fn new(entries: Vec<(String, Value)>) -> Self {
         Self { entries }
     }
@@ -151,8 +154,8 @@ impl Point {
 }
 
 impl Point {
-    /// The value of a float or int parameter, or a numeric choice, for objectives, which know their
-    /// own space.
+    /// The value of a float or int parameter, or of a numeric choice. Intended for objectives,
+    /// which know their own space.
     ///
     /// # Panics
     /// If the parameter does not exist, or its value is not a number.
@@ -163,10 +166,10 @@ impl Point {
         }
     }
 
-    /// The choice of a categorical parameter with texts.
+    /// The choice of a categorical parameter with strings.
     ///
     /// # Panics
-    /// If the parameter does not exist, or its value is not a text.
+    /// If the parameter does not exist, or its value is not a string.
     pub fn choice(&self, name: &str) -> &str {
         match self.get(name) {
             Some(Value::Choice(choice)) => choice,

@@ -30,17 +30,17 @@ pub enum SpaceError {
         /// The accepted values.
         expected: String,
     },
-    /// A value lies outside its parameter's range, or is of the wrong type.
+    /// A value is outside the range of its parameter, or has the wrong type.
     #[error("parameter {name} = {found}, expected {range}")]
     Value {
         /// The parameter.
         name: String,
         /// The value.
         found: String,
-        /// Its range, in words.
+        /// A description of the parameter's range.
         range: String,
     },
-    /// A point does not name exactly the parameters of the space.
+    /// A point lacks a parameter of the space.
     #[error("the point lacks parameter {name}")]
     Missing {
         /// The missing parameter.
@@ -62,14 +62,15 @@ impl Classified for SpaceError {
     }
 }
 
-/// A search space: an ordered list of named parameters, seen by optimizers as the unit cube `[0,1]^d`.
+/// A search space: an ordered list of named parameters, which optimizers see as the unit cube
+/// `[0,1]^d`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
     parameters: Vec<Parameter>,
 }
 
 impl Space {
-    /// A space from its parameters.
+    /// Creates a space from its parameters.
     ///
     /// # Errors
     /// If there are no parameters, or a name occurs twice.
@@ -86,10 +87,10 @@ impl Space {
         Ok(Self { parameters })
     }
 
-    /// A space from declarations, in their order.
+    /// Creates a space from declarations, in their order.
     ///
     /// # Errors
-    /// If a declaration is not valid; the error names the first.
+    /// If a declaration is not valid. The error names the first one.
     pub fn from_specs<'a>(
         specs: impl IntoIterator<Item = (&'a str, &'a ParameterSpec)>,
     ) -> Result<Self, SpaceError> {
@@ -100,7 +101,7 @@ impl Space {
         Self::new(parameters)
     }
 
-    /// Its parameters in order.
+    /// The parameters in order.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
@@ -110,7 +111,8 @@ impl Space {
         self.parameters.iter().map(Parameter::n_coordinates).sum()
     }
 
-    /// Number of different points, `None` if a parameter is a float without a step; saturates at `u64::MAX`.
+    /// Number of distinct points; `None` if a parameter is a float without a step. Saturates at
+    /// `u64::MAX`.
     pub fn n_points(&self) -> Option<u64> {
         self.parameters.iter().try_fold(1_u64, |n, parameter| {
             let n_values = parameter.kind().n_values()?;
@@ -118,10 +120,11 @@ impl Space {
         })
     }
 
-    /// Point at unit-cube coordinates `unit` (length d). Coordinates outside `[0,1]` are clamped.
+    /// Returns the point at unit-cube coordinates `unit` (length d). Coordinates outside `[0,1]`
+    /// are clamped.
     ///
     /// # Panics
-    /// If `unit` has another length.
+    /// If the length of `unit` is not d.
     pub fn decode(&self, unit: &[f64]) -> Point {
         assert_eq!(
             unit.len(),
@@ -134,13 +137,13 @@ impl Space {
         let mut entries = Vec::with_capacity(self.parameters.len());
         for parameter in &self.parameters {
             let (own, others) = rest.split_at(parameter.n_coordinates());
-            entries.push((parameter.name().to_owned(), parameter.decode(own)));
+            entries.push((parameter.name().to_owned(), parameter.kind().decode(own)));
             rest = others;
         }
         Point::new(entries)
     }
 
-    /// Unit-cube coordinates of a point (length d).
+    /// Returns the unit-cube coordinates of a point (length d).
     ///
     /// # Errors
     /// If a parameter is missing or its value is out of range.
@@ -155,8 +158,8 @@ impl Space {
         Ok(unit)
     }
 
-    /// Converts a user's point to the space's order and types: `3` becomes `3.0` for a float, and
-    /// `3.0` becomes `3` for an integer. The values are otherwise unchanged.
+    /// Converts a user's point to the order and the types of the space: `3` becomes `3.0` for a
+    /// float, and `3.0` becomes `3` for an integer. The values are otherwise unchanged.
     ///
     /// # Errors
     /// If a parameter is missing, unknown or given twice, or a value is out of range.
@@ -180,7 +183,7 @@ impl Space {
         Ok(Point::new(entries.collect::<Result<_, _>>()?))
     }
 
-    /// The parameter called `name`.
+    /// Returns the parameter called `name`.
     ///
     /// # Errors
     /// If it does not exist.
@@ -192,8 +195,8 @@ impl Space {
         })
     }
 
-    /// The canonical coordinates of the point at `unit`: integers at the middle of their cell,
-    /// choices one-hot.
+    /// Returns the canonical coordinates of the point at `unit`: integers at the middle of their
+    /// cell, choices one-hot.
     ///
     /// Coordinates that decode to the same point have the same snapped form.
     pub fn snap(&self, unit: &[f64]) -> Vec<f64> {

@@ -1,23 +1,23 @@
-//! Numbers a fixed step apart.
+//! Numbers that are a fixed step apart.
 
 use std::fmt;
 
 use crate::Value;
 
-/// Maximum magnitude of a bound of integers: a larger f64 may be a rounded number.
+/// Maximum magnitude of the bounds of integers. A larger f64 may have been rounded.
 pub(crate) const MAX_INT: f64 = 9_007_199_254_740_991.0;
 
-/// Maximum number of decimal digits of a grid's values, which an f64 can represent distinctly.
+/// Maximum number of decimal digits of grid values, so that an f64 can represent them distinctly.
 const MAX_DIGITS: u32 = 15;
 
-/// Tolerance around a grid value, as a share of a step, for rounding errors in sums of decimals.
+/// Tolerance around a grid value, as a fraction of a step, for rounding errors in sums of decimals.
 const DUST: f64 = 1e-9;
 
-/// The values low + k·step for k = 0, 1, …, n − 1; the last one is high.
+/// The values low + k·step for k = 0, 1, …, n − 1. The last one is high.
 ///
 /// They are stored as multiples of a power of ten that divides low and step. The third value after
-/// 0 with step 0.05 is therefore the number nearest to 0.15, which prints as 0.15, and not
-/// 3 · 0.05 = 0.15000000000000002.
+/// 0 with step 0.05 is therefore the number nearest to 0.15, which prints as 0.15, and not 3 ·
+/// 0.05 = 0.15000000000000002.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stepped {
     /// low, in units of 10^exponent.
@@ -30,12 +30,12 @@ pub struct Stepped {
     is_whole: bool,
 }
 
-/// The reason why a grid is invalid: the key, the found value, and the expected one.
+/// The reason why a grid is invalid: the key, the value found, and the expected values.
 pub(crate) type Refused = (&'static str, String, String);
 
 impl Stepped {
-    /// The grid from `low` to `high`, both finite with `low` < `high`. For integers, the bounds are
-    /// already whole.
+    /// Creates the grid from `low` to `high`, which are finite with `low` < `high`. For integers,
+    /// the bounds must be whole already.
     pub(crate) fn new(low: f64, high: f64, step: f64, is_whole: bool) -> Result<Self, Refused> {
         let refuse = |expected: String| Err(("step", step.to_string(), expected));
         if is_whole && !(step >= 1.0 && step.fract() == 0.0 && step <= MAX_INT) {
@@ -85,7 +85,7 @@ impl Stepped {
         self.number(i64::try_from(last).unwrap_or(i64::MAX)) // at most 2 · 2^53
     }
 
-    /// The distance between neighbours.
+    /// The distance between neighbouring values.
     pub fn step(&self) -> f64 {
         nearest(self.stride, self.exponent)
     }
@@ -95,12 +95,12 @@ impl Stepped {
         self.n_values
     }
 
-    /// Returns true if the values are integers, of an `int`.
+    /// Returns true if the values are the integers of an `int` parameter.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// The value with this index, from 0.
+    /// Returns the value with this index, counted from 0.
     pub(crate) fn value(&self, index: u64) -> Option<Value> {
         let index = i64::try_from(index).ok();
         let index = index.filter(|_| index.is_some_and(|k| k.unsigned_abs() < self.n_values))?;
@@ -115,7 +115,8 @@ impl Stepped {
         })
     }
 
-    /// The index of the grid value equal to `value`, with a tolerance of a billionth of a step.
+    /// Returns the index of the grid value equal to `value`, with a tolerance of a billionth of a
+    /// step.
     pub(crate) fn index_of(&self, value: f64) -> Option<u64> {
         let steps = ((value - self.low()) / self.step()).round();
         #[expect(
@@ -131,14 +132,14 @@ impl Stepped {
         ((value - self.number(index)).abs() <= tolerance).then_some(known)
     }
 
-    /// The number nearest to low + k·step.
+    /// Returns the number nearest to low + k·step.
     fn number(&self, k: i64) -> f64 {
         nearest(self.first + k * self.stride, self.exponent)
     }
 }
 
 impl fmt::Display for Stepped {
-    /// The range in words.
+    /// Describes the range.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (low, high, step) = (self.low(), self.high(), self.step());
         match self.is_whole {
@@ -148,14 +149,14 @@ impl fmt::Display for Stepped {
     }
 }
 
-/// The f64 nearest to units · 10^exponent, by parsing it as a decimal text.
+/// Returns the f64 nearest to units · 10^exponent, by parsing it as a decimal text.
 fn nearest(units: i64, exponent: i32) -> f64 {
     let text = format!("{units}e{exponent}");
     text.parse().unwrap_or_else(|error| unreachable!("{text} is a number: {error}"))
 }
 
-/// The shortest decimal m · 10^e that parses back to a finite number, as m and e; m does not end in
-/// 0.
+/// Returns the shortest decimal m · 10^e that parses back to a finite number, as m and e. m does
+/// not end in 0.
 fn decimal(number: f64) -> (i64, i32) {
     let text = format!("{number:e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -169,7 +170,7 @@ fn decimal(number: f64) -> (i64, i32) {
     }
 }
 
-/// A decimal in units of a smaller power of ten, if it has at most `limit` of them.
+/// Converts a decimal to units of a smaller power of ten, if it has at most `limit` of them.
 fn in_units((units, from): (i64, i32), exponent: i32, limit: i64) -> Option<i64> {
     let factor = match units {
         0 => 1,

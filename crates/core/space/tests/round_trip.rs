@@ -1,4 +1,4 @@
-//! Coordinates to points and back, and the errors for invalid declarations.
+//! Conversion of coordinates to points and back, and the errors for invalid declarations.
 
 use fedbo_space::{ParameterSpec, Point, Space, SpaceError, Value};
 use proptest::prelude::*;
@@ -56,7 +56,8 @@ proptest! {
         }
     }
 
-    /// A point survives a round trip through JSON, and each value one through text.
+    /// A point survives a round trip through JSON, and each of its values a round trip through
+    /// text.
     #[test]
     fn points_survive_their_texts(unit in prop::collection::vec(0.0_f64..=1.0, 14)) {
         let space = mixed();
@@ -70,8 +71,9 @@ proptest! {
         }
     }
 
-    /// For any grid of decimals, each value is the decimal as a user would write it, its coordinate
-    /// decodes to it, and a sum with rounding errors in the last digits still denotes it.
+    /// For any grid of decimals, each value is the decimal as a user would write it, and its
+    /// coordinate decodes to it. A sum with rounding errors in the last digits still denotes the
+    /// value.
     #[test]
     fn values_a_step_apart_are_decimals_and_survive_the_round_trip(
         first in -1_000_i32..1_000, stride in 1_i32..200, n in 2_u32..60, decimals in 0_usize..9, at in 0.0_f64..1.0
@@ -135,7 +137,7 @@ fn choices_keep_their_types_and_are_found_by_their_texts() {
     assert_eq!(serde_json::to_string(&point).unwrap(), "{\"size\":16}");
 }
 
-/// A stored definition with texts only is written as before, byte for byte.
+/// A stored definition with only string choices keeps its serialized form, byte for byte.
 #[test]
 fn declarations_without_the_new_forms_keep_their_text() {
     let text = "{\"type\":\"categorical\",\"low\":null,\"high\":null,\"log\":null,\"choices\":[\"16\",\"1.0\",\"true\"]}";
@@ -248,8 +250,8 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
     assert_eq!(Space::from_specs([]).unwrap_err(), SpaceError::Empty);
 }
 
-/// The number of points is the product over parameters, `None` with floats, and saturates at the
-/// largest number.
+/// The number of points is the product over the parameters. It is `None` with floats and saturates
+/// at the largest number.
 #[test]
 fn points_of_a_discrete_space_are_counted() {
     let int = ParameterSpec::int(-2, 5);

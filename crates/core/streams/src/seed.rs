@@ -5,101 +5,77 @@ use sha2::{Digest, Sha256};
 use crate::Stream;
 
 /// The purpose of a stream: the first part of its label.
+///
+/// The constants here are for purposes that several crates share. Any other purpose is a constant
+/// of the crate that draws from the stream. A label must be unique within a program and must
+/// never change, because a new label gives different draws.
+///
+/// ```
+/// use fedbo_streams::{Purpose, Seed};
+///
+/// const SPLIT: Purpose = Purpose::new("train-test-split");
+/// let mut stream = Seed::new(7).stream(SPLIT, 0, 0);
+/// assert!(stream.uniform() < 1.0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Purpose {
-    /// Initial points of an agent, before any surrogate.
-    InitialDesign,
-    /// An agent's choice in one step: the function to use, the function sample, the maximiser's
-    /// starts.
-    Proposal,
-    /// The weight sample that an agent sends.
-    WeightSample,
-    /// The message that replaces a real one in a placebo arm.
-    Placebo,
-    /// Frequencies and phases of the features shared in a federation.
-    SharedFeatures,
-    /// Restarts of a hyperparameter fit.
-    HyperparameterFit,
-    /// The definition of a random problem, for example a function drawn from a prior or a split of
-    /// a data set.
-    Problem,
-    /// Noise that a built-in problem adds to its observations.
-    ObservationNoise,
-    /// The past observations of an agent that joins with a history.
-    History,
-    /// One of several repetitions of an experiment.
-    Run,
-    /// An agent of a federation.
-    Agent,
-    /// The model of an earlier task, and choices among such tasks.
-    MetaTask,
-    /// Continuations of a learning curve, which decide whether a trial continues training.
-    EarlyStopping,
-    /// Points at which the effect of parameters on a model is measured.
-    Sensitivity,
-    /// Coins and noise of a mechanism in a simulation, which protects no data.
-    SimulatedNoise,
-    /// Durations of trials and messages in a simulated network, and lost messages.
-    Network,
-    /// A player's choice in one round of a game, and its simulation of the other players.
-    Play,
-    /// The edges of a random graph of agents, and the positions of agents in a figure.
-    Topology,
-    /// Draws inside a test or a benchmark.
-    Test,
-}
+pub struct Purpose(&'static str);
 
 impl Purpose {
-    fn label(self) -> &'static str {
-        match self {
-            Self::InitialDesign => "initial-design",
-            Self::Proposal => "proposal",
-            Self::WeightSample => "weight-sample",
-            Self::Placebo => "placebo",
-            Self::SharedFeatures => "shared-features",
-            Self::HyperparameterFit => "hyperparameter-fit",
-            Self::Problem => "problem",
-            Self::ObservationNoise => "observation-noise",
-            Self::History => "history",
-            Self::Run => "run",
-            Self::Agent => "agent",
-            Self::MetaTask => "meta-task",
-            Self::EarlyStopping => "early-stopping",
-            Self::Sensitivity => "sensitivity",
-            Self::SimulatedNoise => "simulated-noise",
-            Self::Network => "network",
-            Self::Play => "play",
-            Self::Topology => "topology",
-            Self::Test => "test",
-        }
+    /// Initial points of an agent, before there is a surrogate.
+    pub const INITIAL_DESIGN: Self = Self::new("initial-design");
+    /// An agent's choices in one step: the function to use, the function sample, and the starts of
+    /// the maximizer.
+    pub const PROPOSAL: Self = Self::new("proposal");
+    /// Restarts of a hyperparameter fit.
+    pub const HYPERPARAMETER_FIT: Self = Self::new("hyperparameter-fit");
+    /// Frequencies and phases of random features that several parties or models share.
+    pub const SHARED_FEATURES: Self = Self::new("shared-features");
+    /// The definition of a random problem, such as a function drawn from a prior or a split of a
+    /// data set.
+    pub const PROBLEM: Self = Self::new("problem");
+    /// Noise that a built-in problem adds to its observations.
+    pub const OBSERVATION_NOISE: Self = Self::new("observation-noise");
+    /// Past observations of an agent that joins with a history.
+    pub const HISTORY: Self = Self::new("history");
+    /// One of several repetitions of an experiment.
+    pub const RUN: Self = Self::new("run");
+    /// An agent of a federation.
+    pub const AGENT: Self = Self::new("agent");
+    /// Draws inside a test or a benchmark.
+    pub const TEST: Self = Self::new("test");
+
+    /// Creates the purpose with a label.
+    pub const fn new(label: &'static str) -> Self {
+        Self(label)
     }
 }
 
 /// The root of all reproducible randomness of a run.
 ///
-/// A stream's key is SHA-256 of the seed, the purpose and two indices, so streams with different labels are independent.
+/// The key of a stream is the SHA-256 of the seed, the purpose and two indices, so streams with
+/// different labels are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// The seed for a number given by a user.
+    /// Creates the seed for a number that a user provides.
     pub fn new(number: u64) -> Self {
         Self(digest(&[b"fedbo seed", &number.to_le_bytes()]))
     }
 
-    /// The stream for `purpose`, an index such as an agent's and another such as a round's.
+    /// Returns the stream for `purpose` and two indices, such as those of an agent and a round.
     pub fn stream(&self, purpose: Purpose, index: u64, step: u64) -> Stream {
         Stream::from_key(self.derive(b"stream", purpose, index, step))
     }
 
-    /// A separate seed for a part of a run, so that the part's streams never collide with others.
+    /// Returns a separate seed for a part of a run, so that the streams of that part never collide
+    /// with others.
     pub fn child(&self, purpose: Purpose, index: u64) -> Self {
         Self(self.derive(b"child", purpose, index, 0))
     }
 
     fn derive(&self, role: &[u8], purpose: Purpose, index: u64, step: u64) -> [u8; 32] {
-        let label = purpose.label().as_bytes();
+        let label = purpose.0.as_bytes();
         digest(&[role, b"\0", &self.0, label, b"\0", &index.to_le_bytes(), &step.to_le_bytes()])
     }
 }

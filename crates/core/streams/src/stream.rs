@@ -1,11 +1,11 @@
-//! A stream of random draws: a single concrete generator, so that traits that take it stay
+//! A stream of random draws. It is a single concrete generator, so that traits that take it stay
 //! object-safe.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use rand_distr::{ChiSquared, Distribution, StandardNormal};
 
-/// Draws from one labelled stream (ChaCha with 12 rounds).
+/// Draws from a labelled stream (ChaCha with 12 rounds).
 #[derive(Clone, Debug)]
 pub struct Stream(ChaCha12Rng);
 
@@ -14,22 +14,22 @@ impl Stream {
         Self(ChaCha12Rng::from_seed(key))
     }
 
-    /// A number uniform on [0, 1).
+    /// Draws a uniform number in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         self.0.random::<f64>()
     }
 
-    /// A standard normal number.
+    /// Draws a standard normal number.
     pub fn normal(&mut self) -> f64 {
         StandardNormal.sample(&mut self.0)
     }
 
-    /// `n` independent standard normal numbers.
+    /// Draws `n` independent standard normal numbers.
     pub fn normals(&mut self, n: usize) -> Vec<f64> {
         (0..n).map(|_| self.normal()).collect()
     }
 
-    /// A chi-squared number with `degrees` > 0 degrees of freedom.
+    /// Draws a chi-squared number with `degrees` > 0 degrees of freedom.
     ///
     /// # Panics
     /// If `degrees` is not above 0.
@@ -39,12 +39,12 @@ impl Stream {
         law.sample(&mut self.0)
     }
 
-    /// True with probability `p`; never for p ≤ 0 or NaN, always for p ≥ 1.
+    /// Returns true with probability `p`: never for p ≤ 0 or NaN, always for p ≥ 1.
     pub fn bernoulli(&mut self, p: f64) -> bool {
         self.uniform() < p
     }
 
-    /// An integer uniform on 0..n.
+    /// Draws a uniform integer in 0..n.
     ///
     /// # Panics
     /// If `n` is 0.
@@ -53,14 +53,14 @@ impl Stream {
         self.0.random_range(0..n)
     }
 
-    /// 32 uniform bits, for example to scramble a Sobol sequence.
+    /// Draws 32 uniform bits, for example to scramble a Sobol sequence.
     pub fn bits(&mut self) -> u32 {
         self.0.next_u32()
     }
 
-    /// An index drawn in proportion to `weights`; `None` if no weight is above 0.
+    /// Draws an index in proportion to `weights`. Returns `None` if no weight is above 0.
     ///
-    /// Weights that are negative or not finite count as 0.
+    /// Negative and non-finite weights count as 0.
     pub fn choose(&mut self, weights: &[f64]) -> Option<usize> {
         let usable = |w: f64| if w.is_finite() && w > 0.0 { w } else { 0.0 };
         let largest = weights.iter().copied().map(usable).fold(0.0, f64::max);
@@ -80,7 +80,7 @@ impl Stream {
         last
     }
 
-    /// Puts `items` in uniformly random order.
+    /// Shuffles `items` uniformly.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -93,35 +93,35 @@ mod tests {
     use crate::{Purpose, Seed};
 
     fn stream(index: u64) -> crate::Stream {
-        Seed::new(7).stream(Purpose::Test, index, 0)
+        Seed::new(7).stream(Purpose::TEST, index, 0)
     }
 
     #[test]
     fn equal_labels_agree_and_different_labels_do_not() {
         let draw = |seed: Seed, purpose, a, b| seed.stream(purpose, a, b).normals(4);
-        let reference = draw(Seed::new(7), Purpose::Test, 1, 2);
-        assert_eq!(reference, draw(Seed::new(7), Purpose::Test, 1, 2));
+        let reference = draw(Seed::new(7), Purpose::TEST, 1, 2);
+        assert_eq!(reference, draw(Seed::new(7), Purpose::TEST, 1, 2));
         for other in [
-            draw(Seed::new(8), Purpose::Test, 1, 2),
-            draw(Seed::new(7), Purpose::Proposal, 1, 2),
-            draw(Seed::new(7), Purpose::Test, 2, 1),
-            draw(Seed::new(7).child(Purpose::Run, 0), Purpose::Test, 1, 2),
+            draw(Seed::new(8), Purpose::TEST, 1, 2),
+            draw(Seed::new(7), Purpose::PROPOSAL, 1, 2),
+            draw(Seed::new(7), Purpose::TEST, 2, 1),
+            draw(Seed::new(7).child(Purpose::RUN, 0), Purpose::TEST, 1, 2),
         ] {
             assert_ne!(reference, other);
         }
     }
 
-    /// Golden values: a change of the generator or of the label derivation changes every result and
+    /// Golden values. A change of the generator or of the label derivation changes every result and
     /// must fail this test.
     #[test]
     fn the_first_draws_of_a_known_stream_stay_what_they_are() {
-        let mut s = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut s = Seed::new(1).stream(Purpose::TEST, 0, 0);
         let drawn = [s.bits(), s.bits(), s.bits()];
         assert_eq!(drawn, GOLDEN);
     }
     const GOLDEN: [u32; 3] = [1_119_971_926, 4_141_783_521, 3_648_065_233];
 
-    /// Mean and variance of 200,000 normals lie within five standard errors of 0 and 1.
+    /// The mean and variance of 200,000 normals are within five standard errors of 0 and 1.
     #[test]
     fn normals_have_the_right_moments() {
         let n = 200_000;

@@ -1,6 +1,6 @@
 //! Trials for other programs: tables and TensorBoard event files.
 //!
-//! This module decides the output format of a study for programs other than fedbo. It is used by
+//! This module defines the output formats of a study for programs other than fedbo. It is used by
 //! `fedbo export` and by Python's `Study.export`.
 
 mod tensorboard;
@@ -28,7 +28,7 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// Returns the trials as one text; `None` if the format is a folder.
+    /// Returns the trials as a single text; `None` if the format is a folder.
     pub fn text(
         self,
         study: &Study,
@@ -46,12 +46,12 @@ impl ExportFormat {
     }
 }
 
-/// Writes the trials of a study stored at `address` to a file, or for TensorBoard to a folder.
-/// Returns the files.
+/// Writes the trials of a study stored at `address` to a file, or to a folder for TensorBoard.
+/// Returns the paths of the files.
 ///
 /// # Errors
-/// If the study cannot be read, the output cannot be written, or it would overwrite a file of the
-/// study itself.
+/// Fails if the study cannot be read, the output cannot be written, or the output would overwrite a
+/// file of the study itself.
 pub fn export(
     study: &Study,
     address: &Address,
@@ -61,7 +61,7 @@ pub fn export(
     export_beside(study, &address.to_string(), &OwnFiles::of(address), format, out)
 }
 
-/// Exports as [`export`] does, but with an explicit set of files that must not be overwritten.
+/// Same as [`export`], but with an explicit set of files that must not be overwritten.
 pub fn export_beside(
     study: &Study,
     storage: &str,
@@ -80,8 +80,8 @@ pub fn export_beside(
     }
 }
 
-/// Returns the told trials in the order of telling, each with its place from 0. In a study with one
-/// worker, the place equals the trial's number.
+/// Returns the finished trials in completion order, each with its position, counted from 0. In a
+/// study with a single worker, the position equals the trial's number.
 fn in_order_of_telling(trials: &[Trial]) -> Vec<(u64, &Trial)> {
     let place = |trial: &Trial| trial.told_seq.map(|seq| seq.saturating_sub(1));
     let mut told: Vec<_> = trials
@@ -93,7 +93,7 @@ fn in_order_of_telling(trials: &[Trial]) -> Vec<(u64, &Trial)> {
     told
 }
 
-/// Returns the trials with a value, in the order of telling.
+/// Returns the trials with a value, in completion order.
 fn with_best<'a>(study: &'a Study, trials: &[Trial]) -> Vec<Valued<'a>> {
     let (definition, direction) = (study.definition(), study.direction());
     let has_best = definition.outcomes().n_objectives == 1;
@@ -112,7 +112,7 @@ fn with_best<'a>(study: &'a Study, trials: &[Trial]) -> Vec<Valued<'a>> {
     valued.collect()
 }
 
-/// The numbers of a trial by name, without `value`.
+/// Returns a trial's numbers by name, without `value`.
 fn named_numbers<'a>(
     definition: &'a Definition,
     trial: &Trial,
@@ -123,7 +123,7 @@ fn named_numbers<'a>(
 }
 
 impl<'a> Valued<'a> {
-    /// Scalars of the trial: `value`, `best` and its further numbers.
+    /// Returns the scalars of the trial: `value`, `best` and its further numbers.
     fn scalars(&self) -> Vec<(&'a str, f64)> {
         let best = self.best.map(|best| ("best", best));
         [("value", self.value)]
@@ -136,18 +136,19 @@ impl<'a> Valued<'a> {
 
 /// A trial with a value.
 struct Valued<'a> {
-    /// Place in the order of telling, from 0.
+    /// Position in completion order, counted from 0.
     place: u64,
     told_at_ms: i64,
     value: f64,
-    /// Best value of a feasible trial so far, if there is one objective and a feasible trial.
+    /// Best value of a feasible trial so far. `None` with multiple objectives, or while no trial is
+    /// feasible.
     best: Option<f64>,
-    /// Further numbers by name; with several objectives, all numbers.
+    /// Further numbers by name. With multiple objectives, all numbers.
     further: Vec<(&'a str, f64)>,
 }
 
-/// Time of a trial in milliseconds since 1970: when it was told, otherwise started, otherwise
-/// asked.
+/// Returns a trial's time in milliseconds since 1970: the time at which it finished, otherwise
+/// started, otherwise was asked for.
 fn time_of(trial: &Trial) -> i64 {
     trial.told_at_ms.or(trial.started_at_ms).unwrap_or(trial.asked_at_ms)
 }

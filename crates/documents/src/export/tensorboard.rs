@@ -1,10 +1,11 @@
 //! TensorBoard event files.
 //!
-//! An event file is a sequence of records: the length (8 bytes, little endian), its masked CRC-32C,
-//! the event, the event's masked CRC-32C. An event is a Protocol Buffers message. Only four of its
-//! fields are used here: `wall_time` (1, double, in seconds), `step` (2, int64), `file_version` (3,
-//! string) and `summary` (5). A summary holds for each scalar a `value` (1) with a `tag` (1,
-//! string) and a `simple_value` (2, float). The first event holds only the version.
+//! An event file is a sequence of records: the length (8 bytes, little endian), the length's masked
+//! CRC-32C, the event, and the event's masked CRC-32C. An event is a Protocol Buffers message. Only
+//! four of its fields are used here: `wall_time` (1, double, in seconds), `step` (2, int64),
+//! `file_version` (3, string) and `summary` (5). A summary contains one `value` (1) per scalar,
+//! with a `tag` (1, string) and a `simple_value` (2, float). The first event contains only the
+//! version.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +16,14 @@ use fedbo_study::Study;
 use super::{time_of, with_best};
 use crate::study_ref::{OwnFiles, folder_of};
 
-/// TensorBoard reads files with `tfevents` in their names. The name is fixed, so that a repeated
-/// export replaces its file.
+/// TensorBoard reads files with `tfevents` in their names. The name is fixed, so repeated exports
+/// replace the file.
 const EVENT_FILE: &str = "events.out.tfevents.fedbo";
 
-/// Checksum of records (Castagnoli).
+/// Checksum of the records (Castagnoli).
 const CRC_32C: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
-/// Writes a run for the study as `OUT/NAME` (`value` and `best` by place in the order of telling),
+/// Writes one run for the study as `OUT/NAME` (`value` and `best` by position in completion order),
 /// and one for each trial with reports as `OUT/NAME/trial-NUMBER` (`value` by epoch).
 pub(super) fn write(
     study: &Study,
@@ -102,7 +103,7 @@ impl EventFile {
     }
 }
 
-/// Start of an event: its time and step.
+/// Returns the start of an event: its time and step.
 fn head(time_ms: i64, step: u64) -> Vec<u8> {
     let mut event = vec![1 << 3 | 1];
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
@@ -113,14 +114,14 @@ fn head(time_ms: i64, step: u64) -> Vec<u8> {
     event
 }
 
-/// Appends a bytes field: its number with wire type 2, length, content.
+/// Appends a bytes field: its number with wire type 2, its length and its content.
 fn push_bytes(message: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     message.push(field << 3 | 2);
     push_varint(message, bytes.len() as u64);
     message.extend(bytes);
 }
 
-/// Appends a varint: seven bits per byte, lowest first; the highest bit marks a continuation.
+/// Appends a varint: seven bits per byte, lowest first. The highest bit marks a continuation.
 fn push_varint(message: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
         message.push(number.to_le_bytes()[0] | 0x80);
@@ -129,7 +130,7 @@ fn push_varint(message: &mut Vec<u8>, mut number: u64) {
     message.push(number.to_le_bytes()[0]);
 }
 
-/// Checksum as stored in the format: rotated by 15 bits, plus a constant.
+/// Returns the checksum as stored in the format: rotated by 15 bits, plus a constant.
 fn masked_crc(bytes: &[u8]) -> u32 {
     CRC_32C.checksum(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    /// The version and one scalar, byte by byte according to tensorflow/core/util/event.proto.
+    /// The version and one scalar, byte by byte, according to tensorflow/core/util/event.proto.
     #[test]
     fn a_file_is_its_records() {
         let mut file = EventFile::new(1500);

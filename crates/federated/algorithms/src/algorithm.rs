@@ -1,4 +1,4 @@
-//! The contract between a federated algorithm and its callers: files, sessions in one process,
+//! The interface between a federated algorithm and its callers: files, sessions in one process, and
 //! networks.
 
 use std::sync::Arc;
@@ -17,43 +17,44 @@ use fedbo_streams::{Seed, Stream};
 
 use crate::{Alignment, Arm, PublicConfig, Role};
 
-/// The way agents exchange information.
+/// The kind of information exchange between agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// A coordinator passes each message on to all agents.
+    /// A coordinator passes every message on to all agents.
     Relayed,
     /// A coordinator releases sums, with or without noise.
     Released,
-    /// Neighbours on a graph send each other observations.
+    /// Neighbours on a graph send observations to each other.
     Neighbours,
 }
 
-/// Registry entry of an algorithm: its name, and the function that reads its settings from a file.
+/// A registry entry for an algorithm, with its name and the function that reads its settings from a
+/// file.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
     /// The value of `federation.algorithm`.
     pub name: &'static str,
-    /// Its purpose in a few words, shown to help users choose an algorithm.
+    /// A short summary, shown to help users choose an algorithm.
     pub summary: &'static str,
-    /// The way its agents exchange information.
+    /// The kind of information exchange between its agents.
     pub exchange: Exchange,
     /// [`Role::Alone`] if its own arm exchanges nothing, otherwise [`Role::Own`].
     pub role: Role,
     /// The name of its own arm when releases have no noise, if it differs from `name`.
     pub name_without_noise: Option<&'static str>,
-    /// Tables that it reads besides the common ones. `features` is not common if neighbours share
-    /// observations, so an algorithm lists it here to read it.
+    /// The tables that it reads in addition to the common ones. When neighbours share observations,
+    /// `features` is not a common table, so an algorithm that reads it must list it here.
     pub tables: &'static [&'static str],
-    /// The name of the arm to compare with, if its agents work alone.
+    /// The name of the arm to compare with, if the algorithm's agents work alone.
     pub compared_with: Option<&'static str>,
-    /// Its controls, besides agents alone by Thompson sampling and the placebo.
+    /// Its control arms, in addition to standalone Thompson sampling and the placebo.
     pub controls: &'static [Arm],
-    /// Reads its tables.
+    /// Reads the algorithm's tables.
     pub read: fn(&Reading<'_>) -> Result<Read, FileError>,
 }
 
 impl Algorithm {
-    /// Returns true if its agents share features.
+    /// Returns true if the algorithm's agents share features.
     #[must_use]
     pub fn has_features(&self) -> bool {
         self.exchange != Exchange::Neighbours || self.tables.contains(&"features")
@@ -70,11 +71,11 @@ impl Algorithm {
     }
 }
 
-/// Facts about the federation that are known when an algorithm reads its tables.
+/// Information about the federation that is available when an algorithm reads its tables.
 pub struct Reading<'a> {
-    /// The file, and checks of its values.
+    /// The file, with functions that check its values.
     pub check: Check<'a>,
-    /// The algorithm's name, used in errors.
+    /// The algorithm's name, for error messages.
     pub algorithm: &'static str,
     /// The search space.
     pub space: &'a Space,
@@ -82,22 +83,24 @@ pub struct Reading<'a> {
     pub n_agents: usize,
     /// M, the number of features.
     pub n_features: usize,
-    /// The agents' own Thompson sampling, with β = 1.
+    /// Settings for the agents' own Thompson sampling, with β = 1.
     pub own: ThompsonSettings,
-    /// Log expected improvement of one agent: the strategy that a party would use alone, and the
-    /// own query of algorithms that leave it open.
+    /// Settings for log expected improvement, which a party would use without the federation.
+    /// Algorithms that allow a choice also use it for an agent's own queries.
     pub log_ei: LogEiSettings,
-    /// True if the paper's choices are the defaults: in the modes `paper` and `off` of releases.
+    /// True if the paper's choices are the defaults, which is the case in release modes `paper` and
+    /// `off`.
     pub papers: bool,
     /// True if all agents run in one process and share its memory.
     pub in_one_process: bool,
 }
 
 impl Reading<'_> {
-    /// The agents' own model and queries, by the key `own_query` of an algorithm's table.
+    /// Settings for the agents' own model and queries, according to the key `own_query` in an
+    /// algorithm's table.
     ///
-    /// With `ts` (default), queries are posterior samples. With `log-ei`, model and queries are
-    /// those of the arm `log-ei`.
+    /// With `ts` (default), queries are made by Thompson sampling. With `log-ei`, the model and
+    /// queries are those of the arm `log-ei`.
     ///
     /// # Errors
     /// If the key has another value.
@@ -116,14 +119,15 @@ impl Reading<'_> {
     /// Checks that memory suffices for messages of `message_len` numbers.
     ///
     /// In one process, every agent keeps the latest message of every other agent. The error names
-    /// `key`, the key that determines the length.
+    /// `key`, the key that determines the message length.
     ///
     /// # Errors
     /// If the messages would need too much memory.
     pub fn memory_suffices(&self, message_len: usize, key: &str) -> Result<(), FileError> {
         const BYTES_MAX: f64 = 4.0e9;
         let n_agents = self.n_agents;
-        // Measured: while a broadcast is taken in, it adds about half of the memory of the inboxes.
+        // Measured: while a broadcast is processed, it needs about half as much memory as the
+        // inboxes.
         let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * message_len as f64 + 80.0);
         if !self.in_one_process || bytes <= BYTES_MAX {
             return Ok(());
@@ -138,15 +142,15 @@ impl Reading<'_> {
     }
 }
 
-/// Settings of an algorithm, as read from a file.
+/// An algorithm's settings, as read from a file.
 pub struct Read {
     /// The settings.
     pub settings: Settings,
-    /// β_t. It also applies to agents alone unless the file says otherwise.
+    /// β_t. It also applies to standalone agents, unless the file sets another value.
     pub ucb_multiplier: UcbMultiplier,
 }
 
-/// Settings of an algorithm, by the exchange of its agents.
+/// An algorithm's settings, by the kind of exchange.
 #[derive(Clone)]
 pub enum Settings {
     /// See [`Exchange::Relayed`].
@@ -157,77 +161,77 @@ pub enum Settings {
     Neighbours(Arc<dyn Neighbours>),
 }
 
-/// Inputs of an agent, besides its algorithm's settings.
+/// Inputs for creating an agent, in addition to the algorithm's settings.
 pub struct AgentSetup<'a> {
     /// The role in the comparison.
     pub role: Role,
-    /// β_t of agents alone.
+    /// β_t for standalone agents.
     pub alone_ucb_multiplier: UcbMultiplier,
     /// The search space.
     pub space: &'a Space,
     /// The features that all agents share.
     pub map: &'a Arc<FeatureMap>,
-    /// Root of the agent's random draws.
+    /// The seed of the agent's random draws.
     pub seed: Seed,
 }
 
-/// Settings of an algorithm with messages from every agent to all other agents.
+/// Settings of an algorithm in which every agent sends messages to all others.
 pub trait Relayed: Send + Sync {
-    /// The length of a message, given M shared features of `dim` coordinates. By default M, the
-    /// number of weights.
+    /// The length of a message, given M shared features in `dim` dimensions. The default is M, one
+    /// weight per feature.
     fn message_len(&self, n_features: usize, dim: usize) -> usize {
         let _ = dim;
         n_features
     }
 
-    /// The content of a message in words, for a note at the start of a run: everybody can read
-    /// messages.
+    /// A description of the messages' content, for the note at the start of a run that everybody
+    /// can read messages.
     fn messages_are(&self) -> &'static str {
         "weight samples"
     }
 
-    /// The content of an agent's messages in plain words, and the conclusions that it allows.
-    /// Follows the word "get".
+    /// A plain description of an agent's messages and of the conclusions that they allow. It
+    /// follows the word "get".
     fn messages_reveal(&self) -> &'static str {
         "random draws of its model, which reveal some of its results"
     }
 
-    /// Creates an agent without observations. An agent alone uses no messages; the messages of a
-    /// placebo hold no information.
+    /// Creates an agent without observations. A standalone agent uses no messages. A placebo's
+    /// messages contain no information.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     fn agent(
         &self,
         setup: &AgentSetup<'_>,
     ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError>;
 }
 
-/// The shape of releases, on which the mechanism depends.
+/// The shape of releases, which determines the mechanism.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReleaseShape {
     /// P, the number of sums in a release.
     pub n_regions: u32,
-    /// The first release where all agents have equal weight in all regions, so that one sum is
-    /// enough. `None` if there is none.
+    /// The first release in which all agents have equal weight in all regions, so that one sum is
+    /// enough. `None` if there is no such release.
     pub uniform_from: Option<u64>,
-    /// The content of the vectors. The default of their maximum norm depends on it.
+    /// The content of the vectors, which determines the default for their maximum norm.
     pub content: MessageContent,
 }
 
-/// Settings of an algorithm with released sums of the agents' vectors.
+/// Settings of an algorithm that uses released sums of the agents' vectors.
 pub trait Released: Send + Sync {
     /// The shape of releases.
     fn shape(&self) -> ReleaseShape;
 
     /// Creates an agent without observations. Sums are divided by `sampling_rate` (q).
     ///
-    /// An agent alone uses no release and sends zero vectors, so that no information of any party
-    /// is released. The vectors of a placebo hold no information: they are zeros if releases have
-    /// noise, otherwise draws of the prior.
+    /// A standalone agent uses no releases and sends zero vectors, so that no party's information
+    /// is released. A placebo's vectors contain no information. They are zero if releases have
+    /// noise, and draws from the prior otherwise.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     fn agent(
         &self,
         setup: &AgentSetup<'_>,
@@ -235,32 +239,32 @@ pub trait Released: Send + Sync {
         has_noise: bool,
     ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError>;
 
-    /// A random first point for the agent with this index, in unit-cube coordinates. By default
-    /// anywhere in the space; `None` if no point was found.
+    /// Draws a random initial point for the agent with this index, in unit-cube coordinates. By
+    /// default, it can be anywhere in the space. Returns `None` if no point was found.
     fn start(&self, agent: usize, space: &Space, stream: &mut Stream) -> Option<Vec<f64>> {
         let _ = agent;
         Some(Domain::Space(space.clone()).random(stream))
     }
 
-    /// Weights of agents in a round, P rows of N with sum 1. The paper's mechanism applies them
-    /// before it sums.
+    /// The agents' weights in a round: P rows of N weights that sum to 1. The paper's mechanism
+    /// applies them before summing.
     fn agent_weights(&self, round: u64) -> Vec<Vec<f64>>;
 
-    /// Adds the settings to the public configuration. The words never change, because ledgers keep
-    /// them.
+    /// Adds the settings to the public configuration. The wording must never change, because
+    /// ledgers store it.
     ///
     /// The first line is the algorithm's name, so that two algorithms never have the same
-    /// configuration. Only `dp-fts-de` has no such line.
+    /// configuration. Only `dp-fts-de` omits this line.
     fn describe(&self, config: &mut PublicConfig);
 
-    /// One function estimated from all releases, for parties that join after the last round, and
+    /// Estimates one function from all releases, for parties that join after the last round, and
     /// the alignment of the agents' vectors.
     ///
-    /// Returns `None` before the first release. `setup` is the setup of any agent. `rate_and_norm`
-    /// is (q, S): sums are divided by q, and vectors are clipped at S/√P.
+    /// Returns `None` before the first release. `setup` may be any agent's setup. `rate_and_norm`
+    /// is (q, S): sums are divided by q, and vectors are clipped to norm S/√P.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     fn released_function(
         &self,
         releases: &[Aggregate],
@@ -271,22 +275,22 @@ pub trait Released: Send + Sync {
     ) -> Result<Option<(ReleasedFunction, Alignment)>, StrategyError>;
 }
 
-/// Durations of trials and reports in one process, in units of a usual trial's duration.
+/// Virtual durations of trials and reports in one process, in units of the nominal trial duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VirtualNetwork {
-    /// A trial takes from 1 − spread to 1 + spread.
+    /// The duration of a trial ranges from 1 − spread to 1 + spread.
     pub spread: f64,
-    /// A report takes up to twice this value.
+    /// The mean delay of a report. Delays range from 0 to twice this value.
     pub delay: f64,
-    /// Probability that a report is lost. A lost report is sent again after the duration of a
-    /// trial.
+    /// Probability that a report is lost. A lost report is sent again after the nominal duration of
+    /// a trial.
     pub loss: f64,
 }
 
-/// Rules for the exchange of observations between neighbours.
+/// Rules for exchanging observations between neighbours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NeighbourSettings {
-    /// The condition on which rounds begin.
+    /// The condition under which rounds begin.
     pub pace: Pace,
     /// The initial points that are shared.
     pub initial_sharing: InitialSharing,
@@ -294,18 +298,17 @@ pub struct NeighbourSettings {
     pub network: VirtualNetwork,
 }
 
-/// Settings of an algorithm with observations shared between neighbours.
+/// Settings of an algorithm in which neighbours share observations.
 pub trait Neighbours: Send + Sync {
-    /// The rules of the exchange.
+    /// The rules for exchanging observations.
     fn exchange(&self) -> NeighbourSettings;
 
     /// Creates an agent without observations.
     ///
-    /// The driver takes care of the roles: an agent alone has no neighbours, and a placebo's
-    /// reports are replaced. `setup.seed` is the federation's seed, so that fits of equal data are
-    /// equal.
+    /// The driver handles the roles: a standalone agent has no neighbours, and a placebo's reports
+    /// are replaced. `setup.seed` is the federation's seed, so that equal data lead to equal fits.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     fn agent(&self, setup: &AgentSetup<'_>) -> Result<Box<dyn Neighbour>, StrategyError>;
 }

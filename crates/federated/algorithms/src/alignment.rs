@@ -1,7 +1,7 @@
-//! The alignment of agents' vectors, estimated from releases alone, and the share of hostile agents
-//! that a sum withstands.
+//! The alignment of agents' vectors, estimated only from releases, and the fraction of hostile
+//! agents that a sum withstands.
 
-/// The energy of a mean of releases, and the parts of it that do not come from the mean of the
+/// The energy of a mean of releases, and the parts of it that are not due to the mean of the
 /// agents' vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Energy {
@@ -9,22 +9,22 @@ pub(crate) struct Energy {
     pub(crate) total: f64,
     /// Σ_i E‖noise^(i)‖².
     pub(crate) noise: f64,
-    /// Upper bound on the energy added by the random sampling of agents, summed over regions i, in
-    /// units of C², the square of the largest vector.
+    /// Upper bound on the energy that random sampling of agents adds, summed over regions i, in
+    /// units of C², the squared maximum norm of a vector.
     pub(crate) sampling: f64,
     /// P.
     pub(crate) n_regions: u32,
-    /// Coordinates of a region's vector that count.
+    /// Number of coordinates per region that the energies cover.
     pub(crate) n_numbers: usize,
 }
 
 impl Energy {
-    /// 1 − E‖noise‖²/‖ω‖², at least 0: the share that is not noise.
+    /// 1 − E‖noise‖²/‖ω‖², at least 0: the fraction of the energy that is not noise.
     pub(crate) fn signal_share(&self) -> f64 {
         if self.total > 0.0 { (1.0 - self.noise / self.total).max(0.0) } else { 0.0 }
     }
 
-    /// The alignment of vectors that are clipped at S/√P, S = `max_norm`.
+    /// Estimates the alignment of vectors that are clipped to norm S/√P, where S = `max_norm`.
     pub(crate) fn alignment(&self, max_norm: f64) -> Alignment {
         // P C², C = S/√P.
         let largest = max_norm * max_norm;
@@ -41,23 +41,24 @@ impl Energy {
     }
 }
 
-/// An estimate of ρ, the norm of the mean of the agents' vectors over the largest norm C = S/√P of
-/// one vector. ρ is 1 if all agents send the same vector at full length, and about 1/√N if the
-/// vectors have nothing in common.
+/// An estimate of ρ, the norm of the mean of the agents' vectors divided by the maximum norm C =
+/// S/√P of a vector. ρ is 1 if all agents send the same vector with norm C, and about 1/√N if
+/// vectors of norm C are unrelated.
 ///
 /// ρ̂² = (1/P) Σ_i ( (‖ω^(i)‖² − M v_i)/C² − s_i ),   s_i = (1 − q)/q Σ_n (φ_n^(i))²
 ///
 /// clipped to `[0, 1]`. ω^(i) = (1/q) Σ_n φ_n^(i) x_n + noise is a region's mean as agents use it
-/// (M numbers, in units of the vectors x_n; there are P of them). The weights φ^(i) sum to 1 over
-/// all N agents, including those that sent nothing. v_i is the variance of the noise in each
-/// number, after weights and 1/q. If agents have equal weight in all regions, every ω^(i) is
-/// (1/(qN)) Σ_n x_n + noise. s_i (dimensionless) is the energy that sampling agents with
+/// (M numbers, in units of the vectors x_n), and there are P of them. The weights φ^(i) sum to 1
+/// over all N agents, including those that sent nothing. v_i is the variance of the noise in each
+/// number, after applying the weights and 1/q. If agents have equal weight in all regions, every
+/// ω^(i) is (1/(qN)) Σ_n x_n + noise. s_i (dimensionless) is the energy that sampling agents with
 /// probability q adds to the mean. It is exact for vectors of norm C, too large for shorter ones,
 /// and 0 for q = 1. For a mean over releases, ω, v and s refer to the mean.
 ///
-/// ρ̂² is unbiased apart from the clipping; its root ρ̂ is slightly too small if noise is large. It
-/// is computed from released and announced numbers, so it costs no privacy. Hostile agents are
-/// included like all others and can raise or lower it.
+/// Apart from the clipping to `[0, 1]`, ρ̂² is unbiased if all vectors have norm C or q = 1. Its
+/// square root ρ̂ is slightly too small if the noise is large. It is computed from released and
+/// announced numbers, so it has no privacy cost. Hostile agents are included like all others, and
+/// can increase or decrease it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alignment {
     rho: f64,
@@ -67,8 +68,8 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// The same alignment, if a hostile agent's vector may be this many times as long as an honest
-    /// one. Infinite if nothing bounds its length.
+    /// Sets the maximum norm of a hostile agent's vector, relative to an honest one. Infinite if
+    /// nothing bounds it.
     #[must_use]
     pub fn with_hostile_weight(self, hostile_weight: f64) -> Self {
         Self { hostile_weight, ..self }
@@ -80,24 +81,24 @@ impl Alignment {
         self.rho
     }
 
-    /// The ρ̂ that noise alone may produce: the root of two standard deviations of its energy, 2
-    /// √(2/M) M v/C². A lower estimate is not significant.
+    /// The ρ̂ that pure noise may produce: the square root of two standard deviations of its
+    /// energy, 2 √(2/M) M v/C². A lower estimate is not significant.
     #[must_use]
     pub fn noise_alone(&self) -> f64 {
         self.noise_alone
     }
 
-    /// Returns true if the estimate is higher than noise alone may produce.
+    /// Returns true if the estimate is higher than pure noise may produce.
     #[must_use]
     pub fn is_seen(&self) -> bool {
         self.rho > self.noise_alone
     }
 
-    /// ρ̂/(w + ρ̂), where w is the weight of a hostile agent. A smaller share of colluding agents
-    /// cannot reverse the direction of the sum.
+    /// ρ̂/(w + ρ̂), where w is the weight of a hostile agent. A smaller fraction of colluding
+    /// agents cannot reverse the direction of the sum.
     ///
-    /// If m of N agents send −C w along the mean of the others, the sum vanishes at (1 − m/N)
-    /// ρ = (m/N) w.
+    /// If m of N agents send −C w along the mean of the others, the sum vanishes when (1 − m/N) ρ =
+    /// (m/N) w.
     #[must_use]
     pub fn breakdown(&self) -> f64 {
         if self.hostile_weight.is_finite() && self.rho > 0.0 {
@@ -107,8 +108,8 @@ impl Alignment {
         }
     }
 
-    /// The same divided by P: the share of all agents that can reverse one region's sum if they may
-    /// choose their slots.
+    /// [`Alignment::breakdown`] divided by P: the fraction of all agents that can reverse one
+    /// region's sum if they can choose their slots.
     #[must_use]
     pub fn breakdown_of_region(&self) -> f64 {
         self.breakdown() / f64::from(self.n_regions)
@@ -130,7 +131,7 @@ mod tests {
         }
         assert!((alignment.breakdown_of_region() - alignment.breakdown() / 2.0).abs() < 1e-15);
         assert!(alignment.with_hostile_weight(f64::INFINITY).breakdown().abs() < 1e-300);
-        // Nothing is clipped, so there is no bound and no share that the sum withstands.
+        // Nothing is clipped, so vectors have no bound and the sum withstands no hostile agents.
         assert!(energy.alignment(f64::INFINITY).breakdown().abs() < 1e-300);
     }
 }

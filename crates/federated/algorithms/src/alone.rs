@@ -1,4 +1,4 @@
-//! An agent that works alone, as a control for algorithms with another strategy.
+//! Standalone agents, as a control for federated algorithms.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,8 +14,8 @@ use fedbo_streams::Stream;
 
 use crate::AgentSetup;
 
-/// A single-party strategy in a federation. It uses no handouts and no observations of neighbours,
-/// and its messages are zero.
+/// A single-party strategy in a federation. It ignores handouts and neighbours' observations, and
+/// its messages are zero.
 pub struct Alone<S, H> {
     strategy: S,
     domain: Domain,
@@ -23,17 +23,18 @@ pub struct Alone<S, H> {
     message_len: usize,
     /// Queries are random until there are this many trials.
     n_random_first: usize,
-    /// The points of the first trials, at most `n_random_first` of them.
+    /// The points of the first trials, at most `n_random_first`.
     first: Vec<Vec<f64>>,
     handouts: PhantomData<fn(H)>,
 }
 
-/// An agent alone by log expected improvement queries at random until it has this many trials.
+/// A standalone agent with log expected improvement makes random queries until it has this many
+/// trials.
 ///
-/// An agent with a shared prior and without messages does the same: after a single point of a flat
-/// function, the improvement gives little guidance for the next query.
+/// An agent with a shared prior and no messages does the same. With only a few points of a flat
+/// function, the acquisition function gives little guidance for the next query.
 const N_RANDOM_FIRST: usize = 3;
-/// Maximum number of draws to find an untried point.
+/// Maximum number of draws when looking for an untried point.
 const N_TRIES: usize = 100;
 
 impl<S, H> Alone<S, H> {
@@ -57,10 +58,11 @@ impl<S, H> Alone<S, H> {
 }
 
 impl<H> Alone<ThompsonSampling, H> {
-    /// An agent by Thompson sampling alone, for algorithms with another strategy.
+    /// Creates an agent that uses standalone Thompson sampling, for algorithms with another
+    /// strategy.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     pub fn thompson_sampling(
         setup: &AgentSetup<'_>,
         settings: &ThompsonSettings,
@@ -75,14 +77,14 @@ impl<H> Alone<ThompsonSampling, H> {
 }
 
 impl<H> Alone<LogEi, H> {
-    /// Creates an agent by log expected improvement alone, as a party would use it without the
+    /// Creates an agent that uses standalone log expected improvement, as a party would without the
     /// federation.
     ///
-    /// It queries at random until it has three trials, so it is no weaker if the file gives it
-    /// fewer initial points than a study has.
+    /// It makes random queries until it has three trials, so that it is not weaker than a study if
+    /// the file sets fewer initial points.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     pub fn log_ei(
         setup: &AgentSetup<'_>,
         settings: &LogEiSettings,

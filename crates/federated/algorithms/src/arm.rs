@@ -1,4 +1,4 @@
-//! Arms: ways to run the agents of one federation on the same seeds.
+//! Arms: different ways to run a federation's agents with the same seeds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,20 +13,22 @@ use crate::ALGORITHMS;
 pub enum Role {
     /// The algorithm itself.
     Own,
-    /// Each agent by Thompson sampling alone.
+    /// Standalone agents with Thompson sampling.
     Alone,
-    /// Each agent by expected improvement alone.
+    /// Standalone agents with log expected improvement.
     LogEi,
-    /// The others' best points first, then log expected improvement alone.
+    /// Agents that try the others' best points first, and then use standalone log expected
+    /// improvement.
     WarmStart,
-    /// The algorithm with messages that hold no information: draws of the prior (at random points
-    /// if messages contain points), zeros if releases are noisy, values at random points if
-    /// observations are shared.
+    /// The algorithm with messages that contain no information. These are draws from the prior (at
+    /// random points if messages contain points), zeros if releases are noisy, and values at random
+    /// points if observations are shared.
     Placebo,
 }
 
 impl Role {
-    /// A few plain words for tables and pictures, shown before an arm's name: `together (shared-prior)`.
+    /// A short plain label for tables and figures, shown before an arm's name: `together
+    /// (shared-prior)`.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -37,7 +39,7 @@ impl Role {
         }
     }
 
-    /// The error of an algorithm that has no agents for this role.
+    /// The error returned by an algorithm that does not support this role.
     #[must_use]
     pub fn not_of_this_algorithm(self) -> StrategyError {
         StrategyError::setting(
@@ -48,7 +50,7 @@ impl Role {
     }
 }
 
-/// One way to run the agents of a federation, on the same seeds as every other arm.
+/// One way to run a federation's agents, with the same seeds as every other arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arm {
     /// The role in the comparison.
@@ -57,22 +59,22 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// Each agent alone.
+    /// Standalone agents with Thompson sampling.
     pub const ALONE: Self = Self { role: Role::Alone, name: "ts" };
-    /// Each agent alone, by log expected improvement.
+    /// Standalone agents with log expected improvement.
     pub const LOG_EI: Self = Self { role: Role::LogEi, name: "log-ei" };
-    /// The others' best points first.
+    /// Agents that try the others' best points first.
     pub const WARM_START: Self = Self { role: Role::WarmStart, name: "warm-start" };
-    /// The control with messages that hold no information.
+    /// The control with messages that contain no information.
     pub const PLACEBO: Self = Self { role: Role::Placebo, name: "placebo" };
 
-    /// The arm of an algorithm itself, by its name in results.
+    /// The arm of an algorithm itself, with its name in results.
     #[must_use]
     pub const fn own(name: &'static str) -> Self {
         Self { role: Role::Own, name }
     }
 
-    /// Its name in results.
+    /// The arm's name in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.name
@@ -84,14 +86,14 @@ impl Arm {
         !matches!(self.role, Role::Alone | Role::LogEi)
     }
 
-    /// The plain words for every arm of the registry, by arm name.
+    /// The plain labels for all arms in the registry, by arm name.
     #[must_use]
     pub fn labels() -> BTreeMap<String, String> {
         let pair = |arm: Self| (arm.name.to_owned(), arm.role.in_words().to_owned());
         Self::all().into_iter().map(pair).collect()
     }
 
-    /// The arms of all algorithms of the registry.
+    /// The arms of all algorithms in the registry.
     fn all() -> Vec<Self> {
         let own = ALGORITHMS
             .iter()
@@ -119,7 +121,7 @@ impl FromStr for Arm {
     }
 }
 
-/// Names of arms, separated by commas.
+/// The names of arms, separated by commas.
 #[must_use]
 pub fn names(arms: &[Arm]) -> String {
     let names: Vec<&str> = arms.iter().map(|arm| arm.name).collect();
@@ -130,7 +132,7 @@ pub fn names(arms: &[Arm]) -> String {
 mod tests {
     use super::*;
 
-    /// Every arm that a file or `--arms` may name has the plain words of its role.
+    /// Every arm that a file or `--arms` can name has the label of its role.
     #[test]
     fn every_arm_has_plain_words() {
         let labels = Arm::labels();

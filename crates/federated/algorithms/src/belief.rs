@@ -1,33 +1,33 @@
-//! An agent's estimate from the releases so far: one vector of weights per region.
+//! An agent's estimate from the releases so far, with one weight vector per region.
 
 use fedbo_protocol::{Aggregate, AggregateContent};
 
 use crate::alignment::Energy;
 use crate::dp_fts_de::ExplorationWeights;
 
-/// The weighting of past releases. All of this is post-processing: it costs no privacy.
+/// The weighting of past releases. This is post-processing, so it has no privacy cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Memory {
-    /// The latest release alone (DP-FTS-DE Algorithm 2).
+    /// Only the latest release (DP-FTS-DE Algorithm 2).
     Latest,
-    /// A mean over all releases, each weighted by the inverse variance of its noise and by
+    /// A mean over all releases. Each is weighted by the inverse variance of its noise and by
     /// discount^age.
     ///
-    /// With discount 1 and constant vectors of the agents, T releases have as much noise as one
-    /// release with 1/T of the variance.
+    /// With discount 1, and if the agents' vectors do not change, T releases have as much noise as
+    /// one release with 1/T of the variance.
     Mean {
-        /// In `(0, 1]`.
+        /// The discount per round, in `(0, 1]`.
         discount: f64,
     },
 }
 
-/// P weighted averages of M numbers, and the variance of their noise.
+/// P weighted averages of M numbers each, and the variance of their noise.
 #[derive(Clone)]
 pub(crate) struct Belief {
     emphasis: ExplorationWeights,
     memory: Memory,
     sampling_rate: f64,
-    /// Agents assigned to each region (P).
+    /// Number of agents assigned to each region (P entries).
     region_sizes: Vec<usize>,
     /// Σ_k c_k W_k^(i) over releases k, P×M.
     sums: Vec<Vec<f64>>,
@@ -35,14 +35,15 @@ pub(crate) struct Belief {
     mass: Vec<f64>,
     /// Σ_k c_k² v_k, where v_k is the variance of the noise in each number of W_k^(i).
     noise: Vec<f64>,
-    /// Σ_k c_k² s_k, where s_k is the energy that sampling agents adds to W_k^(i), see
+    /// Σ_k c_k² s_k, where s_k is the energy that sampling agents adds to W_k^(i); see
     /// [`Self::sampling`].
     sampling: Vec<f64>,
     round: Option<u64>,
 }
 
 impl Belief {
-    /// The largest accepted number of a release: its square and sums of squares stay finite.
+    /// The largest number that is accepted in a release. Its square, and sums of squares, stay
+    /// finite.
     const LARGEST: f64 = 1e50;
 
     pub(crate) fn new(
@@ -66,13 +67,13 @@ impl Belief {
         }
     }
 
-    /// The newest release that is included.
+    /// The round of the newest release that is included.
     pub(crate) fn round(&self) -> Option<u64> {
         self.round
     }
 
-    /// Takes a release. Returns false if its shape differs, a number is far out of range, or it is
-    /// not newer than the last.
+    /// Adds a release. Returns false if it has the wrong shape, contains a number that is far out
+    /// of range, or is not newer than the last release.
     pub(crate) fn take(&mut self, aggregate: &Aggregate) -> bool {
         let n_features = self.sums[0].len();
         let fits = |row: &Vec<f64>| {
@@ -103,7 +104,8 @@ impl Belief {
         true
     }
 
-    /// ω^(i) of a release and the variance of the noise in each of its numbers (Algorithm 1 line 10, here on sums).
+    /// ω^(i) of a release, and the variance of the noise in each of its numbers (Algorithm 1, line
+    /// 10, applied to sums).
     fn weighted(&self, aggregate: &Aggregate, region: usize) -> (Vec<f64>, f64) {
         let noise = aggregate.noise_std * aggregate.noise_std;
         let all: usize = self.region_sizes.iter().sum();
@@ -129,8 +131,8 @@ impl Belief {
         }
     }
 
-    /// (1 − q)/q Σ_n (φ_n^(i))²: E‖ω^(i)‖² minus the square of its mean if agents take part with
-    /// probability q, in units of the squared norm of their vectors.
+    /// (1 − q)/q Σ_n (φ_n^(i))², which is E‖ω^(i)‖² minus the squared norm of its mean if agents
+    /// take part with probability q, in units of their vectors' squared norm.
     fn sampling(&self, round: u64, region: usize) -> f64 {
         let (own, all) = (self.region_sizes[region], self.region_sizes.iter().sum());
         let (inside, outside) = self.emphasis.weights(round, own, all);
@@ -155,15 +157,15 @@ impl Belief {
             kept * kept * self.sampling[region] + coefficient * (coefficient * sampling);
     }
 
-    /// The weights of each region's function (P×M); `None` before the first release.
+    /// The weights of each region's function (P×M), or `None` before the first release.
     pub(crate) fn weights(&self) -> Option<Vec<Vec<f64>>> {
         self.round?;
         let scaled = self.sums.iter().zip(&self.mass);
         Some(scaled.map(|(sum, mass)| sum.iter().map(|w| w / mass).collect()).collect())
     }
 
-    /// The variance of the noise in each number of each region's function (P); `None` before the
-    /// first release.
+    /// The variance of the noise in each number of each region's function (P entries), or `None`
+    /// before the first release.
     pub(crate) fn noise_variances(&self) -> Option<Vec<f64>> {
         self.round?;
         Some(self.noise.iter().zip(&self.mass).map(|(noise, mass)| noise / (mass * mass)).collect())
@@ -173,7 +175,7 @@ impl Belief {
     /// depends only on released and announced numbers.
     pub(crate) fn energy(&self) -> Energy {
         let n_numbers = self.sums.first().map_or(0, Vec::len);
-        let n_regions = u32::try_from(self.sums.len()).unwrap_or(u32::MAX); // regions are counted in 32 bits
+        let n_regions = u32::try_from(self.sums.len()).unwrap_or(u32::MAX); // fits into a u32
         let mut energy = Energy { n_regions, n_numbers, ..Energy::default() };
         for (region, (sum, mass)) in self.sums.iter().zip(&self.mass).enumerate() {
             if *mass > 0.0 {

@@ -1,12 +1,12 @@
-//! Federated algorithms: how agents use handouts, and what they send.
+//! Federated algorithms, which define how agents use handouts and what they send.
 //!
-//! An algorithm is a folder with its agent, its options (the tables of a `federation.toml` that
-//! only this algorithm reads) and its registry entry. The entry makes an agent for each role of a
-//! comparison, controls included. The contract tests are in `tests/strategies`. A line in
-//! [`ALGORITHMS`] makes an algorithm available to files, the command line, networks and
+//! Each algorithm has a module with its agent, its options (the tables of a `federation.toml` that
+//! only this algorithm reads) and its registry entry. The entry creates an agent for each role in a
+//! comparison, including controls. The contract tests are in `tests/strategies`. A line in
+//! [`ALGORITHMS`] makes an algorithm available in files, on the command line, over networks and in
 //! experiments.
 //!
-//! This crate has no knowledge of sockets, file locations, the cost of releases, or the location of
+//! This crate does not depend on sockets, file locations, the cost of releases, or the location of
 //! a ledger. Start at [`Algorithm`].
 
 mod algorithm;
@@ -34,7 +34,7 @@ pub use arm::{Arm, Role, names};
 pub use message_agent::MessageAgent;
 pub use public_config::PublicConfig;
 
-/// The algorithms that a `federation.toml` may name.
+/// The algorithms that a `federation.toml` can name.
 pub const ALGORITHMS: &[Algorithm] = &[
     shared_prior::ALGORITHM,
     shared_prior::PRIVATE,
@@ -47,8 +47,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
     shared_prior::NEIGHBOURS,
 ];
 
-/// Lists the names of the algorithms with one of these exchanges, as messages show them:
-/// `"a", "b" or "c"`.
+/// Lists the names of the algorithms with one of these exchanges, formatted for messages: `"a", "b"
+/// or "c"`.
 #[must_use]
 pub fn named(exchanges: &[Exchange]) -> String {
     let exchanging = ALGORITHMS

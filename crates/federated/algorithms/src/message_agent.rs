@@ -1,4 +1,4 @@
-//! One agent of a federation that sends statistics of observations.
+//! Agents that send statistics of their observations.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use fedbo_strategies::{
 };
 use fedbo_streams::Stream;
 
-/// One agent of a federation: a party that exchanges messages with the others.
+/// An agent that wraps a strategy and exchanges messages with the other agents.
 ///
-/// The message of an earlier round is kept until its sender sends another one; the message of a
-/// straggler is dropped.
+/// A message from an earlier round is kept until its sender sends another one. A straggler's
+/// message is dropped.
 #[derive(Clone)]
 pub struct MessageAgent<P> {
     party: P,
-    /// True if its messages hold no information about its objective.
+    /// True if its messages contain no information about its objective.
     is_placebo: bool,
 }
 
@@ -38,11 +38,11 @@ impl<P: MessageParty> MessageAgent<P> {
         &self.party
     }
 
-    /// Takes the numbers of a message that was made with this map.
+    /// Receives the numbers of a message that was computed with this agent's map.
     ///
     /// # Errors
-    /// If the numbers are not a valid message about observations. The sender's older message is
-    /// then kept.
+    /// If the numbers are not a valid message about observations. In this case, the sender's older
+    /// message is kept.
     pub fn receive(&mut self, sender: u32, numbers: &[f64]) -> Result<(), MessageRejected> {
         let (rank, dim) = (self.party.basis().rank(), self.map().dim());
         let expected = SharedMessage::n_numbers(rank, dim);

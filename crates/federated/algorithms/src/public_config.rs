@@ -1,28 +1,28 @@
-//! The public configuration of a federation as one text: all agents know it, and nobody may change
-//! it after the first round (INV-11). Equal settings give equal texts, and different settings give
+//! The public configuration of a federation as a text. All agents know it, and it must not change
+//! after the first round (INV-11). Equal settings give equal texts, and different settings give
 //! different texts.
 //!
-//! Its words are fixed because ledgers keep them: another word for the same setting would make a
-//! different study.
+//! The wording is fixed, because ledgers store the text. Different wording for the same setting
+//! would make a different study.
 
 use fedbo_space::{Direction, Kind, Space};
 use fedbo_strategies::{LocalProb, MessageContent, MessageNoise, MessageSettings};
 use serde::Serialize;
 
-/// Lines of `key = value`, in a fixed order. Numbers have the shortest form that parses back to the
-/// same value.
+/// Lines of the form `key = value`, in a fixed order. Numbers have the shortest form that parses
+/// back to the same value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicConfig(String);
 
 impl Default for PublicConfig {
-    /// The version of this format, and nothing else.
+    /// Contains only the version of the format.
     fn default() -> Self {
         Self("fedbo federation, version 1\n".to_owned())
     }
 }
 
 impl PublicConfig {
-    /// Returns the text in bytes.
+    /// Returns the text as bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.0.clone().into_bytes()
@@ -45,11 +45,11 @@ impl PublicConfig {
 
     /// Adds a value as JSON.
     pub fn json(&mut self, key: &str, value: &impl Serialize) {
-        // Texts, numbers and lists of them can always be written as JSON.
+        // Texts, numbers and lists of these can always be serialized as JSON.
         self.line(key, &serde_json::to_string(value).unwrap_or_default());
     }
 
-    /// Adds the federation's name and settings, the roster in its order, and the space.
+    /// Adds the federation's name and settings, the roster in order, and the space.
     pub fn federation(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! An archive of a federation's releases, for parties that join after its last round.
+//! Archives of a federation's releases, for parties that join after the last round.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use fedbo_strategies::{ReleasedFunction, StrategyError};
 use crate::checked::{Collaboration, Federation};
 use crate::releases::ReleasePlan;
 
-/// The reason why an archive cannot be made.
+/// The reason why an archive cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveFailed {
-    /// The federation does not have releases charged to a ledger.
+    /// The federation has no releases that are charged to a ledger.
     #[error(
-        "{federation} has no releases that a ledger charges; only releases of dp-fts-de or dp-shared-prior with a privacy budget can be archived"
+        "{federation} has no releases that are charged to a ledger; only releases of dp-fts-de or dp-shared-prior with a privacy budget can be archived"
     )]
     NotPrivate {
         /// Name of the federation.
@@ -33,7 +33,7 @@ pub enum ArchiveFailed {
         found: String,
     },
     /// There are no releases yet.
-    #[error("{federation}: nothing was released yet")]
+    #[error("{federation}: nothing has been released yet")]
     Empty {
         /// Name of the federation.
         federation: String,
@@ -52,15 +52,15 @@ pub enum ArchiveFailed {
 }
 
 impl Federation {
-    /// Combines the releases of `statement` into one archive, with the file's weights for past
-    /// rounds.
+    /// Combines the releases listed in `statement` into one archive, with the weights that the file
+    /// sets for past rounds.
     ///
-    /// The archive and the alignment of the agents' vectors are computed only from releases, which
-    /// are already charged, and from public settings.
+    /// The archive, including the alignment of the agents' vectors, is computed only from public
+    /// settings and from releases, which are already charged.
     ///
     /// # Errors
-    /// If this is not the federation of the ledger, it is not private, there are no releases, or a
-    /// release cannot be parsed.
+    /// If the ledger belongs to another federation, the federation is not private, there are no
+    /// releases, or a release cannot be parsed.
     pub fn archive(
         &self,
         statement: &Statement,
@@ -102,7 +102,7 @@ impl Federation {
         Ok((archive, alignment))
     }
 
-    /// The function represented by the releases of the algorithm's own arm, and the alignment of
+    /// The function that the releases of the algorithm's own arm represent, and the alignment of
     /// the agents' vectors. `None` before the first release, and for algorithms without releases.
     ///
     /// # Errors
@@ -129,11 +129,11 @@ impl Federation {
         Ok(released.map(|(function, found)| (function, found.with_hostile_weight(weight))))
     }
 
-    /// Loads the federation of a ledger that begins with this configuration, from an operator's
-    /// file or from the public text that a coordinator froze.
+    /// Loads the federation that a ledger with this configuration belongs to. `path` is an
+    /// operator's file, or the public text that a coordinator froze.
     ///
     /// # Errors
-    /// The error of the operator's file, if the file is neither.
+    /// Returns the error from parsing it as an operator's file, if the file is neither.
     pub fn of_ledger(
         path: &Path,
         config_hash: [u8; 32],

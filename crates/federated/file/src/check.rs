@@ -1,5 +1,4 @@
-//! Checks of a `federation.toml`: every value, with errors that name the key, its value and a
-//! remedy.
+//! Validation of a `federation.toml`. Errors name the key, its value and a remedy.
 
 mod objectives;
 
@@ -28,17 +27,17 @@ use crate::topology::Topology;
 
 const N_ROUNDS_MAX: u64 = 1_000_000;
 const N_INITIAL_MAX: usize = 10_000;
-/// Maximum number of characters of `federation.value_name`, shown beside an axis.
+/// Maximum length of `federation.value_name` in characters, because it is an axis label.
 const VALUE_NAME_CHARS_MAX: usize = 60;
 /// Maximum number of features in a file.
 pub const N_FEATURES_MAX: usize = 100_000;
 
 impl FederationFile {
-    /// Checks everything that can be checked before a run. `file` is the source of the data;
+    /// Checks everything that can be checked before a run. `file` is the source of the tables.
     /// `problems` and `algorithms` are those that the file may name.
     ///
     /// # Errors
-    /// The first invalid entry of the file.
+    /// Returns the first invalid entry of the file.
     pub fn validate(
         self,
         file: &TomlFile,
@@ -163,7 +162,7 @@ impl FederationFile {
                     check,
                     name,
                     rounds,
-                    n_agents: u32::try_from(agents.len()).unwrap_or(u32::MAX), // a file of 2^32 agents fits no memory
+                    n_agents: u32::try_from(agents.len()).unwrap_or(u32::MAX), // 2^32 agents do not fit into memory
                     n_features,
                     shape: algorithm.shape(),
                     free: free.as_ref(),
@@ -211,7 +210,7 @@ impl FederationFile {
     }
 }
 
-/// Checks the parts that are specific to federations.
+/// Checks of the parts that are specific to federations.
 struct Parts<'a> {
     file: &'a TomlFile,
     check: Check<'a>,
@@ -235,7 +234,7 @@ impl Parts<'_> {
         })
     }
 
-    /// Checks that the name of the value fits beside an axis.
+    /// Checks that the name of the value can serve as an axis label.
     fn value_name(&self, given: Option<&str>) -> Result<(), FileError> {
         let fits = |name: &str| {
             !name.trim().is_empty()
@@ -249,7 +248,7 @@ impl Parts<'_> {
         Err(self.file.value_error(&["federation", "value_name"], expected))
     }
 
-    /// Refuses tables that no algorithm knows.
+    /// Refuses tables that no algorithm reads.
     fn tables_are_known(&self, file: &FederationFile) -> Result<(), FileError> {
         let tables = self.algorithms.iter().flat_map(|algorithm| algorithm.tables);
         let mut known: Vec<&str> = FederationFile::KEYS.to_vec();
@@ -265,7 +264,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Refuses tables of other algorithms, above all a [privacy] table that protects no one.
+    /// Refuses tables that only other algorithms read. Above all, this catches a [privacy] table
+    /// that would protect nobody.
     fn tables_have_an_effect(
         &self,
         file: &FederationFile,
@@ -281,7 +281,7 @@ impl Parts<'_> {
             tables.push(("secure_sum", exchange(Exchange::Released)));
         }
         for (table, keys) in &file.of_algorithms {
-            // An empty table has no effect: frozen texts may contain it.
+            // An empty table is accepted, because frozen texts may contain one.
             if keys.as_table().is_none_or(|keys| !keys.is_empty()) {
                 tables.push((table, Box::new(|each| each.tables.contains(&table.as_str()))));
             }
@@ -335,7 +335,7 @@ impl Parts<'_> {
                     format!("1 to {NAME_CHARS_MAX} characters without control characters");
                 return Err(self.file.value_error(&path, expected));
             }
-            // Names become folder names and command-line arguments of enrolling agents.
+            // Names become folder names, and command-line arguments when agents enroll.
             if name.starts_with(['-', '.']) || name.contains(['/', '\\']) {
                 let expected = "a name without slashes and without a leading dash or dot";
                 return Err(self.file.value_error(&path, expected));
@@ -359,7 +359,7 @@ impl Parts<'_> {
                 LengthscaleLaw::Fixed(self.check.positive(&path, lengthscale)?)
             }
             Some(LengthscaleEntry::Mixture { median, spread }) => {
-                // A spread of 5 is a factor of e^5 either way.
+                // A spread of 5 is a factor of e^5 in either direction.
                 if !(median.is_normal() && median > 0.0 && (0.0..=5.0).contains(&spread)) {
                     let expected = "a median above 0 and a spread between 0 and 5";
                     return Err(self.file.value_error(&path, expected));

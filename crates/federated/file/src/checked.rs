@@ -1,4 +1,4 @@
-//! A checked federation, with everything that a run needs.
+//! A validated federation, with everything that a run needs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::release_mechanism::ReleaseMechanism;
 use crate::releases::ReleasePlan;
 use crate::topology::Topology;
 
-/// The origin of the agents' objectives.
+/// The source of the agents' objectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objectives {
-    /// The file: each agent has a command or a built-in problem.
+    /// The file. Each agent has a command or a built-in problem.
     Here,
-    /// Functions of this program: the file may omit the objectives.
+    /// Functions in this program. The file may omit the objectives.
     OfProgram,
-    /// Other processes run the agents: the file may omit the objectives.
+    /// Other processes, which run the agents. The file may omit the objectives.
     Elsewhere,
 }
 
@@ -39,13 +39,13 @@ pub enum Objectives {
 pub struct Federation {
     /// Name of the federation.
     pub name: String,
-    /// The seed of all randomness; see [`Federation::root`].
+    /// The seed of all random draws; see [`Federation::root`].
     pub seed: u64,
-    /// The number of this repetition; `None` for a single run.
+    /// The index of this repetition; `None` for a single run.
     pub run: Option<u32>,
-    /// Plain words for the value, for pictures.
+    /// A plain name for the objective value, used in figures.
     pub value_name: Option<String>,
-    /// Direction of optimization.
+    /// The direction of optimization.
     pub direction: Direction,
     /// The algorithm.
     pub algorithm: Algorithm,
@@ -55,15 +55,15 @@ pub struct Federation {
     pub n_initial: usize,
     /// The parameters, in the order of the file.
     pub space: Space,
-    /// The shared features.
+    /// The random features that all agents share.
     pub features: FeatureDescription,
     /// The agents, in the order of the file.
     pub agents: Vec<FederationAgent>,
-    /// The pace of rounds if agents are other processes.
+    /// The timing of rounds when agents run in other processes.
     pub network: Network,
-    /// The plan of a free pace; `None` for rounds.
+    /// The plan for a free pace; `None` if the federation proceeds in rounds.
     pub free: Option<FreePlan>,
-    /// The collaboration of the agents.
+    /// The way the agents collaborate.
     pub collaboration: Collaboration,
     /// β_t of the arm `ts`.
     pub(crate) ts_ucb_multiplier: UcbMultiplier,
@@ -72,10 +72,10 @@ pub struct Federation {
     pub(crate) source: TomlFile,
 }
 
-/// The exchange between agents, with its settings.
+/// The kind of exchange between agents, with its settings.
 #[derive(Clone)]
 pub enum Collaboration {
-    /// Messages that all agents can read, or no exchange at all.
+    /// Messages that all agents can read, or no exchange.
     Relayed(Arc<dyn Relayed>),
     /// Releases of sums.
     Released(Box<ReleasePlan>),
@@ -84,7 +84,7 @@ pub enum Collaboration {
 }
 
 impl Collaboration {
-    /// Returns true if releases are sums of integers that include all agents, so that several
+    /// Returns true if releases are integer sums that include all agents, so that several
     /// collectors can each hold a partial sum.
     #[must_use]
     pub fn has_parts(&self) -> bool {
@@ -95,11 +95,11 @@ impl Collaboration {
     }
 }
 
-/// The name does not belong to any agent of the federation.
+/// No agent of the federation has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no agent is named {name:?}; the federation's are {}", known.join(", "))]
 pub struct UnknownAgent {
-    /// The name.
+    /// The unknown name.
     pub name: String,
     /// The names of all agents.
     pub known: Vec<String>,
@@ -114,23 +114,24 @@ pub struct FederationAgent {
     pub objective: AgentObjective,
 }
 
-/// The objective of an agent.
+/// An agent's objective.
 #[derive(Clone)]
 pub enum AgentObjective {
     /// A command, run once per trial.
     Command(CommandSpec),
     /// A built-in problem.
     Problem(Arc<dyn Problem>),
-    /// A function of this program.
+    /// A function in this program.
     Function(Arc<dyn Objective>),
-    /// None: the agent sends one message based on these earlier trials, and makes no queries.
+    /// No objective. The agent sends one message based on these earlier trials, and makes no
+    /// queries.
     Earlier(Arc<[(Point, f64)]>),
-    /// Known only to the agent, which is another process.
+    /// Known only to the agent, which runs in another process.
     Elsewhere,
 }
 
 impl AgentObjective {
-    /// The best true value, if it is known.
+    /// The optimal noise-free value, if it is known.
     #[must_use]
     pub fn optimum(&self) -> Option<f64> {
         match self {
@@ -139,7 +140,7 @@ impl AgentObjective {
         }
     }
 
-    /// The true value at a point, if it is known.
+    /// The noise-free value at a point, if it is known.
     #[must_use]
     pub fn truth(&self, point: &Point) -> Option<f64> {
         match self {
@@ -150,15 +151,15 @@ impl AgentObjective {
 }
 
 impl Federation {
-    /// Loads and checks a file that gives every agent an objective.
+    /// Loads and validates a file that gives every agent an objective.
     ///
     /// # Errors
-    /// The first invalid entry of the file.
+    /// Returns the first invalid entry of the file.
     pub fn load(path: &Path, problems: &dyn Problems) -> Result<Self, FileError> {
         Self::load_with_seed(path, None, problems)
     }
 
-    /// Same as [`Federation::load`], with `seed` in place of the file's seed if it is given.
+    /// Same as [`Federation::load`], but `seed`, if given, replaces the file's seed.
     ///
     /// # Errors
     /// Same as [`Federation::load`].
@@ -171,8 +172,8 @@ impl Federation {
     }
 
     /// Same as [`Federation::load_with_seed`], for a program that sets objectives with
-    /// [`Federation::with_objective`]. The file may omit objectives; those that it gives apply to
-    /// the other agents.
+    /// [`Federation::with_objective`]. The file may omit objectives. Those in the file apply to the
+    /// remaining agents.
     ///
     /// # Errors
     /// Same as [`Federation::load`].
@@ -198,12 +199,12 @@ impl Federation {
         read.validate(&file, objectives, problems, ALGORITHMS)
     }
 
-    /// Parses and checks the text of a file that gives agents only names;
-    /// [`Federation::with_objective`] sets the objectives. The text may name the given algorithms,
-    /// [`ALGORITHMS`] or those of a program.
+    /// Parses and validates the text of a file that gives agents only names.
+    /// [`Federation::with_objective`] sets the objectives. The text may use any of `algorithms`,
+    /// which are [`ALGORITHMS`] or a program's custom list.
     ///
     /// # Errors
-    /// The first invalid entry of the text.
+    /// Returns the first invalid entry of the text.
     pub fn from_text(text: &str, algorithms: &[Algorithm]) -> Result<Self, FileError> {
         let file = TomlFile::from_text(Path::new("the federation's text"), text);
         let read = file.parse::<FederationFile>()?;
@@ -211,7 +212,7 @@ impl Federation {
         read.validate(&file, Objectives::OfProgram, &NoProblems, algorithms)
     }
 
-    /// Sets an agent's objective to a function of this program.
+    /// Sets an agent's objective to a function in this program.
     ///
     /// # Errors
     /// If no agent has this name.
@@ -233,16 +234,16 @@ impl Federation {
         Ok(self)
     }
 
-    /// The root of all randomness: the root of the seed, or its child for a repetition, as in the
-    /// declared experiments.
+    /// The seed from which all random draws are derived: the federation's seed, or a child of it
+    /// for a repetition. Declared experiments use the same seeds.
     #[must_use]
     pub fn root(&self) -> Seed {
         let seed = Seed::new(self.seed);
-        self.run.map_or(seed, |run| seed.child(Purpose::Run, u64::from(run)))
+        self.run.map_or(seed, |run| seed.child(Purpose::RUN, u64::from(run)))
     }
 
-    /// A repetition with its own draws and noise, which are the same in every arm, on the same
-    /// graph of neighbours.
+    /// Creates a repetition with its own draws and noise, which are the same in every arm. The
+    /// graph of neighbours does not change.
     #[must_use]
     pub fn repetition(&self, run: u32) -> Self {
         let mut repetition = Self { run: Some(run), ..self.clone() };
@@ -263,13 +264,13 @@ impl Federation {
         &self.file
     }
 
-    /// The source text of the federation.
+    /// The source file of the federation.
     #[must_use]
     pub fn source(&self) -> &TomlFile {
         &self.source
     }
 
-    /// The arm that the file describes.
+    /// The arm that the file itself describes.
     #[must_use]
     pub fn own_arm(&self) -> Arm {
         let has_noise = match &self.collaboration {
@@ -290,7 +291,7 @@ impl Federation {
         [own].into_iter().chain(controls).chain([Arm::ALONE, Arm::PLACEBO]).collect()
     }
 
-    /// The guarantee and the budget of the file's own arm; `None` without a guarantee.
+    /// The privacy guarantee and budget of the file's own arm; `None` without a guarantee.
     #[must_use]
     pub fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.collaboration {
@@ -299,7 +300,7 @@ impl Federation {
         }
     }
 
-    /// Returns true if the noise of releases comes from the seed, so that releases are not private.
+    /// Returns true if the noise in releases comes from the seed. Such releases are not private.
     #[must_use]
     pub fn is_simulation(&self) -> bool {
         match &self.collaboration {
@@ -308,10 +309,11 @@ impl Federation {
         }
     }
 
-    /// The strategy of an agent that gets all messages, in an arm. Its draws come from `seed`.
+    /// Creates the strategy of an agent that receives all messages, for an arm. Its draws come from
+    /// `seed`.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     pub fn relayed_agent(
         &self,
         settings: &dyn Relayed,
@@ -322,10 +324,10 @@ impl Federation {
         settings.agent(&self.setup(arm, map, seed))
     }
 
-    /// The strategy of an agent that uses releases, in an arm. Its draws come from `seed`.
+    /// Creates the strategy of an agent that uses releases, for an arm. Its draws come from `seed`.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     pub fn released_agent(
         &self,
         releases: &ReleasePlan,
@@ -351,10 +353,11 @@ impl Federation {
         }
     }
 
-    /// The machine of an agent with neighbours, in an arm. `None` if no initial point was found.
+    /// Creates the state machine of an agent with neighbours, for an arm. Returns `None` if no
+    /// initial point was found.
     ///
     /// # Errors
-    /// If the strategy refuses its settings.
+    /// If the strategy rejects its settings.
     pub fn peer(
         &self,
         neighbours: &NeighbourPlan,
@@ -369,7 +372,7 @@ impl Federation {
         Ok(plan.map(|plan| Peer::new(strategy, plan, seed)))
     }
 
-    /// The graph of neighbours; `None` if agents do not exchange with neighbours.
+    /// The graph of neighbours; `None` if agents do not share observations with neighbours.
     #[must_use]
     pub fn topology(&self) -> Option<&Topology> {
         match &self.collaboration {
@@ -378,14 +381,14 @@ impl Federation {
         }
     }
 
-    /// Initial points of an agent in unit-cube coordinates, uniform in the space or in the agent's
-    /// region. They are the same in every arm, and distinct if there are enough points. `None` if
-    /// no point of the region was found.
+    /// Draws an agent's initial points in unit-cube coordinates, uniformly in the space or in the
+    /// agent's region. They are the same in every arm, and distinct if the space has enough points.
+    /// Returns `None` if no point in the region was found.
     #[must_use]
     pub fn initial_points(&self, agent: u64) -> Option<Vec<Vec<f64>>> {
         const N_TRIES: usize = 100;
         let domain = Domain::Space(self.space.clone());
-        let mut stream = self.root().stream(Purpose::InitialDesign, agent, 0);
+        let mut stream = self.root().stream(Purpose::INITIAL_DESIGN, agent, 0);
         let mut draw = || match &self.collaboration {
             Collaboration::Relayed(_) | Collaboration::Neighbours(_) => {
                 Some(domain.random(&mut stream))
@@ -409,9 +412,9 @@ impl Federation {
         Some(points)
     }
 
-    /// The plan of the agent with this index. An agent with earlier trials has only these as its
-    /// history; any other has initial points and no history. `None` if no initial point of its
-    /// region was found.
+    /// The plan of the agent with this index. An agent with earlier trials has them as its history
+    /// and makes no queries. Any other agent has initial points and no history. `None` if no
+    /// initial point in its region was found.
     #[must_use]
     pub fn agent_plan(&self, id: u32) -> Option<AgentPlan> {
         if let Some(history) = self.history(id) {
@@ -425,7 +428,7 @@ impl Federation {
         })
     }
 
-    /// The pace of an agent; `None` unless it is free.
+    /// The pace of each agent; `None` unless the pace is free.
     #[must_use]
     pub fn free_pace(&self) -> Option<FreePace> {
         let plan = self.free.as_ref()?;
@@ -438,20 +441,20 @@ impl Federation {
         Some(FreePace { every, uploads_max, max_age: plan.max_age })
     }
 
-    /// The last round, or the last window at a free pace. With the next one, a coordinator ends the
-    /// study.
+    /// The last round, or the last window at a free pace. A coordinator ends the study when the
+    /// next one would begin.
     #[must_use]
     pub fn last_round(&self) -> u64 {
         self.free.as_ref().map_or(self.rounds, |free| free.windows - 1)
     }
 
-    /// Number of rounds, or of windows at a free pace.
+    /// The number of rounds, or of windows at a free pace.
     #[must_use]
     pub fn n_rounds(&self) -> u64 {
         self.free.as_ref().map_or(self.rounds, |free| free.windows)
     }
 
-    /// Number of numbers in an agent's message of a round.
+    /// The length of an agent's message in a round.
     #[must_use]
     pub fn message_len(&self) -> usize {
         let (n_features, dim) = (self.features.n_features, self.features.dim);
@@ -461,25 +464,25 @@ impl Federation {
         }
     }
 
-    /// The random features shared by all agents.
+    /// Draws the random features that all agents share.
     ///
     /// # Errors
-    /// If they cannot be drawn.
+    /// If the features cannot be drawn.
     pub fn feature_map(&self) -> Result<Arc<FeatureMap>, GpError> {
-        let mut stream = self.root().stream(Purpose::SharedFeatures, 0, 0);
+        let mut stream = self.root().stream(Purpose::SHARED_FEATURES, 0, 0);
         FeatureMap::draw(&self.features, &mut stream).map(Arc::new)
     }
 
-    /// Root seed of the draws of an agent's strategy.
+    /// The seed for the random draws of an agent's strategy.
     #[must_use]
     pub fn agent_seed(&self, id: u32) -> Seed {
-        self.root().child(Purpose::Agent, u64::from(id))
+        self.root().child(Purpose::AGENT, u64::from(id))
     }
 
-    /// The seed of all noise without privacy, the same in every arm.
+    /// The seed of all non-private noise. It is the same in every arm.
     #[must_use]
     pub fn noise_seed(&self) -> [u8; 32] {
-        let mut stream = self.root().stream(Purpose::SimulatedNoise, 0, 0);
+        let mut stream = self.root().stream(fedbo_protocol::SIMULATED_NOISE, 0, 0);
         let mut bytes = [0; 32];
         for chunk in bytes.chunks_exact_mut(4) {
             chunk.copy_from_slice(&stream.bits().to_le_bytes());
@@ -487,7 +490,8 @@ impl Federation {
         bytes
     }
 
-    /// The objective of an agent, if it is known here. `stop` ends a running command.
+    /// Returns an agent's objective, if it is known to this process. Setting `stop` stops a running
+    /// command.
     ///
     /// # Errors
     /// If the agent's command cannot be used.
@@ -507,14 +511,14 @@ impl Federation {
         })
     }
 
-    /// Returns true if the best true value of every agent that makes queries is known.
+    /// Returns true if the optimal value is known for every agent that makes queries.
     #[must_use]
     pub fn knows_regret(&self) -> bool {
         self.tuning().all(|(_, agent)| agent.objective.optimum().is_some())
     }
 }
 
-/// A problem shared by several arms.
+/// A built-in problem, shared by several arms.
 struct BuiltIn(Arc<dyn Problem>);
 
 impl Objective for BuiltIn {

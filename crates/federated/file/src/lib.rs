@@ -1,9 +1,8 @@
-//! The content of a `federation.toml`: the agents, their exchange, the algorithm and the privacy
-//! budget.
+//! The `federation.toml` file: agents, exchange, algorithm and privacy budget.
 //!
-//! Parses and checks the file and builds mechanisms from it. The tables of an algorithm are parsed
-//! by that algorithm. Independent of results, sockets and the location of a ledger. Start at
-//! [`Federation::load`].
+//! This crate parses and validates the file and builds mechanisms from it. Each algorithm parses
+//! its own tables. The crate does not depend on results, sockets or the location of a ledger. Start
+//! at [`Federation::load`].
 
 mod archive;
 mod check;

@@ -1,4 +1,4 @@
-//! A federation of neighbours on a graph: its algorithm and its graph.
+//! Federations in which neighbours on a graph exchange observations.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use fedbo_protocol::{Neighbourhood, PeerPlan, ReportContent};
 
 use crate::topology::Topology;
 
-/// The collaboration of neighbours.
+/// The graph of neighbours and the algorithm's settings.
 #[derive(Clone)]
 pub struct NeighbourPlan {
     /// The graph of neighbours.
@@ -17,13 +17,13 @@ pub struct NeighbourPlan {
 }
 
 impl NeighbourPlan {
-    /// The rules of the exchange.
+    /// The rules for exchanging observations.
     #[must_use]
     pub fn exchange(&self) -> NeighbourSettings {
         self.algorithm.exchange()
     }
 
-    /// The plan of an agent. An agent that works alone has no neighbours.
+    /// The plan of an agent. A standalone agent has no neighbours.
     pub(crate) fn plan(
         &self,
         role: Role,

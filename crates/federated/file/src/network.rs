@@ -1,4 +1,4 @@
-//! `[network]`: the pace of rounds if agents are other processes.
+//! `[network]`: the timing of rounds when agents run in other processes.
 
 use fedbo_config::{Check, FileError};
 use fedbo_federated::{Algorithm, Exchange, Role};
@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 /// Default duration of a round in seconds.
 pub(crate) const ROUND_S: f64 = 60.0;
-/// Default share of a round for accepting vectors. The rest is for making the release durable.
+/// Default fraction of a round for accepting vectors. The rest is for making the release durable.
 const COLLECT_SHARE: f64 = 0.9;
-/// Maximum duration of a round in seconds: a month.
+/// Maximum duration of a round in seconds (31 days).
 const ROUND_S_MAX: f64 = 2_678_400.0;
 
 /// `[network]`
@@ -18,45 +18,45 @@ const ROUND_S_MAX: f64 = 2_678_400.0;
 pub struct NetworkTable {
     /// Duration of a round in seconds; default 60.
     ///
-    /// For `dp-fts-de`, the time between releases; for `fts`, the time that a round waits for
-    /// stragglers. It should be longer than a trial. Round 0 holds the initial trials and is
-    /// longer, by `round_s` for each of them after the first. With `pace = "free"`, the duration of
-    /// a window, independent of the duration of trials.
+    /// For `dp-fts-de`, this is the time between releases. For `fts`, it is the time that a round
+    /// waits for stragglers. It should be longer than a trial. Round 0 contains the initial trials,
+    /// so it is longer by `round_s` for each initial trial after the first. With `pace = "free"`,
+    /// this is the duration of a window, which does not depend on the duration of trials.
     pub round_s: Option<f64>,
-    /// Seconds of a round for accepting vectors.
+    /// Time in seconds during which a round accepts vectors.
     ///
-    /// The default for `dp-fts-de` is nine tenths of the round. In `fts`, where a round ends as
-    /// soon as all have delivered, it gives uploads a set instant; without it they leave when
-    /// trials end. With `pace = "free"`, the default is nine tenths of the window in all
-    /// algorithms.
+    /// The default for `dp-fts-de` is nine tenths of the round. With `fts`, where a round ends as
+    /// soon as all agents have delivered, this key sets a fixed time for uploads. Without it, they
+    /// are sent when trials end. With `pace = "free"`, the default is nine tenths of the window for
+    /// all algorithms.
     pub collect_s: Option<f64>,
-    /// Number of windows after its own for which a relayed message is used, with `pace = "free"`;
-    /// default 100.
+    /// Number of windows after its own during which a relayed message remains usable, with `pace =
+    /// "free"`; default 100.
     pub max_age: Option<u64>,
-    /// Maximum number of relayed messages handed out in a window, drawn again for each window, with
-    /// `pace = "free"`; default 32.
+    /// Maximum number of relayed messages handed out in a window, with `pace = "free"`; default 32.
+    /// Each window draws a new sample.
     pub sample: Option<usize>,
     /// `"shards"`: each coordinator on a shared PostgreSQL database keeps its vectors in memory and
-    /// adds them up, so that uploads store nothing. Only for released sums that include all agents
-    /// (`sampling_rate = 1`). Without it, each vector is a row of the database.
+    /// adds them up, so that uploads are not stored. Only for released sums that include all agents
+    /// (`sampling_rate = 1`). Without this key, each vector is a row in the database.
     pub intake: Option<String>,
-    /// The coordinator's public key. Written when the study is frozen, so that agents' signatures
-    /// for one coordinator are not valid for another.
+    /// The coordinator's public key. It is written when the study is frozen, so that agents'
+    /// signatures for one coordinator are not valid for another.
     pub coordinator: Option<String>,
 }
 
-/// The pace of rounds.
+/// The timing of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Milliseconds between releases, or of a relayed round's wait for stragglers.
+    /// Time between releases, or maximum wait for stragglers in a relayed round, in milliseconds.
     pub round_ms: u64,
-    /// Milliseconds for accepting vectors; `None` in a relayed study that does not set it, where
-    /// uploads have no set instant.
+    /// Time for accepting vectors, in milliseconds. `None` in a relayed study that does not set it;
+    /// uploads then have no fixed time.
     pub collect_ms: Option<u64>,
-    /// Additional milliseconds of round 0, which holds all initial trials of an agent. Every other
-    /// round holds one trial. 0 at a free pace.
+    /// Additional time for round 0 in milliseconds, because it contains all initial trials of an
+    /// agent. Every other round contains one trial. 0 at a free pace.
     pub extra_ms: u64,
-    /// True if replicas of the coordinator add up the vectors that they accept.
+    /// True if each replica of the coordinator adds up the vectors that it accepts.
     pub is_sharded: bool,
 }
 
@@ -109,13 +109,14 @@ impl Network {
 }
 
 impl Network {
-    /// Milliseconds of a round, or of a relayed round's wait for stragglers.
+    /// Duration of a round, or maximum wait for stragglers in a relayed round, in milliseconds.
     #[must_use]
     pub fn round_ms_of(&self, round: u64) -> u64 {
         self.round_ms.saturating_add(self.extra_ms_of(round))
     }
 
-    /// Milliseconds of a round for accepting vectors; `None` if uploads have no set instant.
+    /// Time during which a round accepts vectors, in milliseconds; `None` if uploads have no fixed
+    /// time.
     #[must_use]
     pub fn collect_ms_of(&self, round: u64) -> Option<u64> {
         Some(self.collect_ms?.saturating_add(self.extra_ms_of(round)))

@@ -1,4 +1,4 @@
-//! Agents with earlier trials: they send one message before the first round, and make no queries
+//! Agents with earlier trials, which send one message before the first round and make no queries
 //! (FTS, Algorithm 1).
 
 use fedbo_federated::{Exchange, Role};
@@ -14,12 +14,12 @@ pub enum ObservationsRefused {
     /// No agent has this name.
     #[error(transparent)]
     UnknownAgent(#[from] UnknownAgent),
-    /// No agent would get the message.
-    #[error("agent {agent:?} cannot have observations from before: {message}")]
+    /// No agent would receive the message.
+    #[error("agent {agent:?} cannot have earlier observations: {message}")]
     NoEffect {
         /// The agent's name.
         agent: String,
-        /// The reason and a remedy.
+        /// The reason, with a remedy.
         message: &'static str,
     },
     /// A trial cannot be used.
@@ -36,12 +36,12 @@ pub enum ObservationsRefused {
 
 impl Federation {
     /// Gives an agent earlier trials, as points with their values. The agent sends one message
-    /// based on them before the first round, and makes no queries. In a file, this is the key
-    /// `observations` of an agent.
+    /// based on them before the first round, and makes no queries. This corresponds to an agent's
+    /// `observations` key in a file.
     ///
     /// # Errors
     /// If no agent has this name, a trial is not valid in the space, there are no trials, or no
-    /// agent would get the message.
+    /// agent would receive the message.
     pub fn with_observations(
         mut self,
         agent: &str,
@@ -87,15 +87,15 @@ impl Federation {
         agents.filter(|(_, agent)| !matches!(agent.objective, AgentObjective::Earlier(_)))
     }
 
-    /// The earlier observations of an agent, in unit-cube coordinates and to be maximized; `None`
-    /// for agents that make queries.
+    /// An agent's earlier observations, in unit-cube coordinates and with values to be maximized.
+    /// `None` for agents that make queries.
     #[must_use]
     pub fn history(&self, id: u32) -> Option<Vec<Observation>> {
         let AgentObjective::Earlier(trials) = &self.agents.get(id as usize)?.objective else {
             return None;
         };
         let observation = |(point, value): &(Point, f64)| {
-            let unit = self.space.encode(point).ok()?; // checked: all are points of the space
+            let unit = self.space.encode(point).ok()?; // all points were checked to be in the space
             let value = Some(self.direction.to_maximize(*value));
             Some(Observation::new(unit, value, Source::Initial))
         };

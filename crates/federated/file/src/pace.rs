@@ -1,4 +1,4 @@
-//! `pace = "free"`: windows that close by the clock, and agents that never wait.
+//! `pace = "free"`: windows that close at fixed times, and agents that never wait.
 
 use fedbo_config::{Check, FileError};
 use fedbo_federated::{Algorithm, Exchange, Role};
@@ -7,28 +7,30 @@ use crate::file::FederationFile;
 
 /// Maximum number of windows.
 const WINDOWS_MAX: u64 = 1_000_000;
-/// Default number of windows after its own for which a message is used.
+/// Default number of windows after its own during which a message remains usable.
 const MAX_AGE: u64 = 100;
 /// Default number of messages handed out in a window.
 const SAMPLE: usize = 32;
 /// Maximum duration of a trial in virtual time, in seconds.
 const TRIAL_S_MAX: f64 = 1e9;
 
-/// The plan of a federation at a free pace.
+/// The plan for a federation at a free pace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreePlan {
-    /// T: number of windows. After the last one, agents continue with their current knowledge.
+    /// T, the number of windows. After the last window, agents continue with the information that
+    /// they have.
     pub windows: u64,
-    /// Number of windows after its own for which a relayed message is used.
+    /// Number of windows after its own during which a relayed message remains usable.
     pub max_age: u64,
     /// Maximum number of relayed messages handed out in a window.
     pub sample: usize,
-    /// By agent: milliseconds of a trial in virtual time, if all agents run in one process.
+    /// Duration of each agent's trials in milliseconds of virtual time, if all agents run in one
+    /// process.
     pub trial_ms: Vec<u64>,
 }
 
 impl FreePlan {
-    /// Parses the keys of the pace; `None` for rounds.
+    /// Parses the keys for a free pace. Returns `None` if the federation proceeds in rounds.
     pub(crate) fn of(
         given: &FederationFile,
         check: Check<'_>,
@@ -90,7 +92,7 @@ impl FreePlan {
         Ok(Some(Self { windows, max_age, sample, trial_ms }))
     }
 
-    /// Refuses keys that have no effect in rounds.
+    /// Refuses keys that have no effect with rounds.
     fn refuse_keys(given: &FederationFile, check: Check<'_>) -> Result<(), FileError> {
         let head = given.federation.clone().unwrap_or_default();
         let privacy = given.privacy.clone().unwrap_or_default();
@@ -135,8 +137,7 @@ mod tests {
         Federation::from_text(&text, ALGORITHMS).map_err(|error| error.to_string())
     }
 
-    /// The noise multiplier for which all releases keep epsilon 4 at delta 1e-5, rounded up to four
-    /// digits.
+    /// Compares the noise multiplier for ε = 4 at δ = 1e-5, rounded up to four digits.
     #[test]
     fn an_agent_in_five_of_fifty_windows_pays_for_five_releases() {
         let z = |head: &str, keys: &str| {
@@ -237,7 +238,7 @@ mod tests {
         }
     }
 
-    /// The public text contains the chosen values, but not the speed of agents.
+    /// The public text contains the chosen values, but not the agents' speeds.
     #[test]
     fn a_study_over_a_network_has_its_windows_written_down() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The protection of a study in one sentence for laypeople, with the same words in all descriptions
-//! of a study.
+//! One-sentence descriptions of a study's protection for laypeople. All descriptions of a study use
+//! the same wording.
 
 use fedbo_privacy::accounting::{Claim, Mode};
 
@@ -7,18 +7,18 @@ use crate::checked::{Collaboration, Federation};
 use crate::privacy::Protection;
 use crate::release_scale::LINES;
 
-/// The largest ε shown as a bound. Above it the bound is more than twenty thousand, which is hardly
-/// any protection.
+/// The largest ε for which the bound is shown. Above it, the bound exceeds twenty thousand, which
+/// is hardly any protection.
 const EPSILON_SHOWN_MAX: f64 = 10.0;
 
-/// The computers that see agents' vectors.
+/// The computers that process agents' vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Servers {
     /// One process runs all agents.
     OneProcess,
-    /// A coordinator sums.
+    /// A coordinator computes the sums.
     Coordinator,
-    /// A coordinator and the helper of another party sum shares.
+    /// A coordinator and another party's helper add up shares.
     Two,
     /// A configuration that this program cannot read.
     Unknown,
@@ -41,8 +41,8 @@ impl Servers {
         }
     }
 
-    /// The beginning of the sentence: the parties that can read an agent's vectors, and the place
-    /// of the results.
+    /// The beginning of the sentence. It names the parties that can read an agent's vectors, and
+    /// the location of the results.
     fn see(self) -> &'static str {
         match self {
             Self::OneProcess => {
@@ -62,8 +62,8 @@ impl Servers {
 }
 
 impl Federation {
-    /// Describes the protection of an agent's messages in this study of a coordinator, in one
-    /// sentence without technical terms.
+    /// Describes, in one sentence without technical terms, how an agent's messages are protected in
+    /// this study, which a coordinator runs.
     #[must_use]
     pub fn in_plain_words(&self) -> String {
         let unprotected = |what: &str| format!("in plain words: {what}");
@@ -91,14 +91,14 @@ impl Federation {
     }
 }
 
-/// Describes the protection according to a ledger. `config` is the configuration in its charter;
-/// the claim covers all releases so far.
+/// Describes the protection according to a ledger. `config` is the configuration in its charter.
+/// The claim covers all releases so far.
 #[must_use]
 pub fn ledger_in_plain_words(config: &[u8], claim: &Claim) -> String {
     charged(Servers::of_config(config), (claim.n_releases > 0).then_some(claim))
 }
 
-/// The sentence for releases covered by this claim; without a claim there are no releases.
+/// The sentence for releases covered by this claim. Without a claim, there are no releases.
 fn charged(servers: Servers, claim: Option<&Claim>) -> String {
     let see = servers.see();
     let Some(claim) = claim else {
@@ -125,22 +125,22 @@ fn charged(servers: Servers, claim: Option<&Claim>) -> String {
     )
 }
 
-/// The smallest number of two digits that is not below `value` ≥ 1, so that a bound is never
-/// understated.
+/// Rounds `value` ≥ 1 up to two significant digits, so that a bound is never understated.
 fn rounded_up(value: f64) -> f64 {
     let scale = 10.0_f64.powf(1.0 - value.log10().floor());
     // Rounding errors of a logarithm or a quotient must not raise the result.
     ((value * scale) * (1.0 - 1e-12)).ceil() / scale
 }
 
-/// The largest number n of two digits, at least 1, with 1/n ≥ δ.
+/// The largest n ≥ 1 with two significant digits and 1/n ≥ δ.
 fn one_in(delta: f64) -> f64 {
     let n = 1.0 / delta;
     let scale = 10.0_f64.powf(1.0 - n.log10().floor()).min(1.0);
     (((n * scale) * (1.0 + 1e-12)).floor() / scale).max(1.0)
 }
 
-/// Formats a positive number with commas between thousands, and one decimal below ten.
+/// Formats a positive number with commas as thousands separators. Below ten, numbers that are not
+/// whole have one decimal place.
 fn thousands(value: f64) -> String {
     if value < 10.0 && value.fract() != 0.0 {
         return format!("{value:.1}");
@@ -188,8 +188,8 @@ mod tests {
             .unwrap()
     }
 
-    /// Every mode has one sentence, which names the parties that see a party's messages. No mode
-    /// without protection is called private.
+    /// Every mode has one sentence, which names the parties that see a party's messages. No
+    /// sentence calls an unprotected mode private.
     #[test]
     fn every_mode_has_its_own_sentence() {
         let budget = "[privacy]\nepsilon = 4.0\n";
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// The sentence of a ledger equals that of its study's file, with the ledger's spending so far.
+    /// A ledger's sentence equals that of its study's file, but with the ledger's spending so far.
     #[test]
     fn a_ledger_has_the_sentence_of_its_study() {
         let claim = |epsilon: f64, n_releases| Claim {

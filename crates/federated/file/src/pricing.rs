@@ -1,23 +1,23 @@
-//! The cost of releases, and the number of releases that a budget pays for.
+//! The cost of releases, and the number of releases that a budget covers.
 
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, CalibrationError, Claim, Delta, Mode, PrivacyEvent, Sampling,
     SamplingRate, Unproved, UnsupportedEvent, largest_rounds, smallest_multiplier,
 };
 
-/// The accountant and δ for pricing releases, and their budget.
+/// The accountant, δ and budget for pricing releases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pricing {
     pub(crate) kind: AccountantKind,
     pub(crate) mode: Mode,
     pub(crate) delta: Delta,
-    /// The budget, if spending is limited.
+    /// The budget; `None` if spending is not limited.
     pub(crate) budget: Option<Budget>,
 }
 
-/// Minimum noise multiplier of a study that sets only a budget, for any ε: with sampling, there is
-/// no proof below it. If a study has more noise than its budget requires, it costs less than the
-/// budget, and its claim states the cost.
+/// Minimum noise multiplier, for any ε, in a study that sets only a budget. With sampling, no bound
+/// is proved below it. A study with more noise than its budget requires costs less than the budget,
+/// and its claim states the actual cost.
 const LEAST_NOISE: f64 = 0.05;
 
 /// The reason why releases cannot be priced.
@@ -29,7 +29,7 @@ pub(crate) enum PricingError {
     /// The accountant proves no bound for the event.
     #[error(transparent)]
     Epsilon(#[from] Unproved),
-    /// No noise, or no number of releases, fits the budget.
+    /// No noise multiplier, or no number of releases, fits the budget.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
 }
@@ -42,8 +42,8 @@ impl Pricing {
         Ok(Claim::of(accountant.as_ref(), self.delta, self.mode)?)
     }
 
-    /// Returns the largest number of releases with this event that the budget pays for, at most
-    /// `wanted`. Returns `wanted` without a budget.
+    /// Returns the number of releases with this event that the budget covers, up to `wanted`.
+    /// Returns `wanted` if there is no budget.
     pub(crate) fn most_releases(
         &self,
         event: &PrivacyEvent,
@@ -65,8 +65,8 @@ impl Pricing {
     }
 
     /// The smallest noise multiplier, rounded up to four digits, for which `count` releases of the
-    /// Gaussian mechanism fit a budget; at least [`LEAST_NOISE`]. The multiplier of the lattice
-    /// mechanism is larger by less than a millionth of it.
+    /// Gaussian mechanism fit a budget. It is at least [`LEAST_NOISE`]. The multiplier for the
+    /// lattice mechanism is larger by less than one part in a million.
     pub(crate) fn least_noise(
         &self,
         rate: SamplingRate,
@@ -79,14 +79,14 @@ impl Pricing {
     }
 }
 
-/// The smallest number of four digits that is not below a positive number. The result is readable,
-/// and machines that differ in the last bits of a calibration still agree on it.
+/// Rounds a positive number up to four significant digits. The result is readable, and machines
+/// still agree on it if their calibrations differ in the last bits.
 pub(crate) fn rounded_up(number: f64) -> f64 {
     let shown: f64 = format!("{number:.3e}").parse().unwrap_or(number);
     if shown >= number {
         return shown;
     }
-    // Half a unit of the last digit more than the rounding removed.
+    // Adds one unit of the last digit, because the rounding above went down.
     let unit = 10_f64.powf(number.log10().floor() - 3.0);
     format!("{:.3e}", shown + unit).parse().unwrap_or(number)
 }

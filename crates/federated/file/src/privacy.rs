@@ -1,4 +1,4 @@
-//! `[privacy]`: the mechanism, the guarantee and the budget of releases.
+//! `[privacy]`: the mechanism, guarantee and budget of releases.
 
 use fedbo_config::{Check, FileError};
 use fedbo_federated::dp_fts_de::clipping::default_max_norm;
@@ -21,27 +21,29 @@ use crate::pricing::{Pricing, PricingError, rounded_up};
 use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
 use crate::secure_sum::SecureSum;
 
-/// Default number of witnesses: noise below about half its strength is then detected in a single
-/// release.
+/// Default number of witnesses. With this many, noise below about half of its nominal level is
+/// detected in a single release.
 const N_WITNESSES: u32 = 64;
 /// Maximum number of witnesses.
 const N_WITNESSES_MAX: u32 = 100_000;
 
-/// Default number of charged releases: a few informative ones are worth more than many noisy ones.
+/// Default number of charged releases. A few informative releases are worth more than many noisy
+/// ones.
 const N_RELEASES: u64 = 5;
 
-/// The mechanism, the schedule and the protection of releases.
+/// The mechanism, schedule and protection of releases.
 #[derive(Clone, Debug)]
 pub struct Releases {
     pub(crate) mechanism: ReleaseMechanism,
     pub(crate) schedule: ReleaseSchedule,
     /// Number of releases that the file requests.
     pub(crate) n_planned: u64,
-    /// Number of mechanism coordinates after the features that are zero in all vectors.
+    /// Number of witnesses, which are coordinates after the features that are zero in all vectors.
     pub n_witnesses: u32,
-    /// k: the number of releases that each agent may be in, if limited (at a free pace).
+    /// k, the maximum number of releases in which each agent takes part, if it is limited (at a
+    /// free pace).
     pub participations: Option<u64>,
-    /// An agent's own queries between uploads, at a free pace.
+    /// Number of an agent's own queries from one upload to the next, at a free pace.
     pub(crate) own_every: u64,
     /// The protection of the releases.
     pub protection: Protection,
@@ -50,29 +52,29 @@ pub struct Releases {
 /// The protection of releases.
 #[derive(Clone, Debug)]
 pub enum Protection {
-    /// None: releases have no noise.
+    /// No protection: releases have no noise.
     Off,
-    /// None: the noise comes from a seed.
+    /// No protection: the noise comes from a seed.
     Simulated,
     /// Differential privacy, charged to a ledger.
     Charged(Box<PrivacyPlan>),
 }
 
-/// The guarantee and the budget of a run, fixed before its first round (INV-11).
+/// The guarantee and budget of a run, which are fixed before its first round (INV-11).
 #[derive(Clone, Debug)]
 pub struct PrivacyPlan {
-    /// The charter at the beginning of the study's ledger.
+    /// The charter with which the study's ledger begins.
     pub charter: Charter,
     /// The cost of each release.
     pub event: PrivacyEvent,
-    /// The cost of all releases that the budget pays for; an error if it pays for none.
+    /// The total cost of the releases that the budget covers, or an error if it covers none.
     pub claim: Result<Claim, FileError>,
     n_planned: u64,
     parameters: [(&'static str, f64); 3],
 }
 
 impl PrivacyPlan {
-    /// Returns the total cost of all releases that the budget pays for; `None` if it pays for none.
+    /// Returns the total cost of the releases that the budget covers, or `None` if it covers none.
     pub fn paid_claim(&self) -> Option<&Claim> {
         self.claim.as_ref().ok()
     }
@@ -82,7 +84,7 @@ impl PrivacyPlan {
         self.n_planned
     }
 
-    /// Number of releases that the budget pays for, at most the planned number.
+    /// Number of releases that the budget covers, up to the planned number.
     pub fn n_paid(&self) -> u64 {
         self.claim.as_ref().map_or(0, |claim| claim.n_releases)
     }
@@ -92,13 +94,13 @@ impl PrivacyPlan {
         self.charter.budget
     }
 
-    /// q, z and S with the names of their keys.
+    /// q, z and S, with the names of their keys.
     pub fn parameters(&self) -> [(&'static str, f64); 3] {
         self.parameters
     }
 }
 
-/// The settings of the federation that the check of the table needs.
+/// The settings of the federation that are needed to check the table.
 pub(crate) struct Setting<'a> {
     pub(crate) check: Check<'a>,
     pub(crate) name: &'a str,
@@ -110,7 +112,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) secure_sum: Option<SecureSum>,
 }
 
-/// The mode of a table.
+/// The privacy mode of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrivacyMode {
     /// With noise, in one of two modes.
@@ -130,14 +132,15 @@ impl PrivacyMode {
         Ok(mode.unwrap_or(Self::On(Mode::Default)))
     }
 
-    /// Returns true if the paper's choices are the defaults: in the modes `paper` and `off`.
+    /// Returns true if the paper's choices are the defaults, which is the case in modes `paper` and
+    /// `off`.
     pub(crate) fn is_papers(self) -> bool {
         self != Self::On(Mode::Default)
     }
 }
 
 impl Releases {
-    /// The expected share of agents in a release: k of T windows, or all.
+    /// The expected fraction of agents in a release: k/T with T windows, or 1.
     pub(crate) fn expected_share(&self) -> f64 {
         let windows = self.schedule.n_releases();
         match self.participations {
@@ -147,8 +150,8 @@ impl Releases {
         }
     }
 
-    /// Checks the table. `config` is the rest of the study's public configuration; this function
-    /// adds its own lines.
+    /// Checks the table. `config` is the rest of the study's public configuration, to which this
+    /// function adds its own lines.
     pub(crate) fn of(
         given: &PrivacyTable,
         setting: &Setting<'_>,
@@ -158,8 +161,7 @@ impl Releases {
         let PrivacyMode::On(mode) = PrivacyMode::of(given, check)? else {
             return Self::without_noise(given, setting);
         };
-        // The number of releases that an agent pays for: all, or at a free pace those that it is
-        // in.
+        // An agent pays for all releases. At a free pace, it pays only for those that include it.
         let n_planned = match setting.free {
             None => setting.n_releases(given, mode == Mode::Default)?,
             Some(free) => setting.n_participations(given, mode, free)?,
@@ -245,7 +247,7 @@ impl Releases {
         })
     }
 
-    /// FTS-DE: exact averages of all agents' vectors.
+    /// FTS-DE: exact averages over all agents' vectors.
     fn without_noise(given: &PrivacyTable, setting: &Setting<'_>) -> Result<Self, FileError> {
         let unused = [
             ("epsilon", given.epsilon.is_some()),
@@ -283,8 +285,8 @@ impl Releases {
 }
 
 impl Setting<'_> {
-    /// Number of releases that the file requests. No agent could use a release of the last round or
-    /// later.
+    /// Number of releases that the file requests. No agent could use a release from the last round
+    /// or later.
     fn n_releases(&self, given: &PrivacyTable, few: bool) -> Result<u64, FileError> {
         let every = given.every.unwrap_or(1);
         if every == 0 {
@@ -304,7 +306,8 @@ impl Setting<'_> {
         Err(self.check.file.value_error(&["privacy", "releases"], expected))
     }
 
-    /// Checks the keys at a free pace, where every window releases and `releases` is not a key.
+    /// Checks the keys for a free pace, where every window has a release and the key `releases` is
+    /// not allowed.
     fn windows_release(&self, given: &PrivacyTable) -> Result<(), FileError> {
         let file = self.check.file;
         if given.releases.is_some() {
@@ -319,7 +322,7 @@ impl Setting<'_> {
         Ok(())
     }
 
-    /// k: the number of windows at a free pace that include each agent in their release.
+    /// k, the maximum number of releases in which each agent takes part at a free pace.
     fn n_participations(
         &self,
         given: &PrivacyTable,
@@ -406,8 +409,8 @@ impl Setting<'_> {
         Ok(Pricing { kind: kind.unwrap_or(standard), mode, delta, budget: budget.transpose()? })
     }
 
-    /// The mechanism with the smallest noise multiplier, to four digits, for which all planned
-    /// releases fit the budget.
+    /// Builds the mechanism with the smallest noise multiplier, to four digits, for which all
+    /// planned releases fit the budget.
     fn least_noise_mechanism(
         &self,
         pricing: &Pricing,
@@ -420,7 +423,7 @@ impl Setting<'_> {
         let mut z =
             pricing.least_noise(rate, n_planned, budget).map_err(|error| self.unpriced(&error))?;
         for _ in 0..N_TRIES {
-            // If the budget requires too much noise, the error is in the budget.
+            // If the budget requires too much noise, the error refers to the budget.
             let mechanism = of_noise(z).map_err(|error| match error.path() {
                 [_, "noise_multiplier"] => {
                     let expected = format!(
@@ -490,7 +493,7 @@ impl Setting<'_> {
         let multiplier = NoiseMultiplier::new(noise_multiplier)?;
         let n_regions = self.shape.n_regions;
         let standard = match self.shape.content {
-            // Shorter than nearly all vectors: only the direction of a mean matters, and the noise
+            // Shorter than nearly all vectors. Only the direction of a mean matters, and the noise
             // scales with S.
             MessageContent::Mean => 1.0,
             _ => default_max_norm(n_regions, self.n_features),
@@ -527,7 +530,7 @@ impl Setting<'_> {
         })
     }
 
-    /// Averages over all agents, without clipping or noise.
+    /// The mechanism that averages over all agents, without clipping or noise.
     pub(crate) fn exact(&self) -> Result<PaperMechanism, FileError> {
         PaperMechanism::new(PaperSettings {
             n_slots: self.n_agents,

@@ -1,15 +1,15 @@
-//! The frozen text of a federation that becomes a coordinator's study: TOML that every agent reads
-//! (INV-11).
+//! The frozen text of a coordinator's study, which is TOML that every agent reads (INV-11).
 //!
-//! It is the operator's file without private settings of agents (commands, data), plus the values
-//! that the program chose. Another version or another machine must not choose different values.
+//! It is the operator's file without the agents' private settings (commands, data), plus the values
+//! that the program chose. They are written down so that another version or machine cannot choose
+//! different values.
 
 use std::path::Path;
 
 use fedbo_config::{Check, FileError, TomlFile};
 use fedbo_federated::ALGORITHMS;
 use fedbo_objective::{NoProblems, Problems};
-use fedbo_space::{Kind, Parameter, Space};
+use fedbo_space::{Parameter, Space};
 use toml::{Table, Value};
 
 use crate::checked::{Collaboration, Federation, Objectives};
@@ -18,15 +18,15 @@ use crate::privacy::Protection;
 use crate::release_mechanism::ReleaseMechanism;
 use crate::secure_sum::SecureSumTable;
 
-/// Name of the text in error messages.
+/// The name of the text in error messages.
 const NAME: &str = "the study's public configuration";
 
-/// The coordinator of a frozen study.
+/// The coordinator for which a study is frozen.
 #[derive(Clone, Copy, Debug)]
 pub struct FrozenFor<'a> {
-    /// Its public key, in hexadecimal.
+    /// Its public key in hexadecimal.
     pub key: &'a str,
-    /// Its card as a server of a secure sum; not part of other studies.
+    /// Its card as a server in a secure sum. Other studies do not contain it.
     pub card: &'a str,
 }
 
@@ -43,11 +43,12 @@ impl<'a> From<&'a String> for FrozenFor<'a> {
 }
 
 impl Federation {
-    /// Loads and checks an operator's file and freezes it for this coordinator. The file may omit
-    /// the agents' objectives. Returns the federation that the public text describes, and the text.
+    /// Loads and validates an operator's file and freezes it for this coordinator. The file may
+    /// omit the agents' objectives. Returns the federation that the public text describes, and the
+    /// text.
     ///
     /// # Errors
-    /// The first invalid entry of the file.
+    /// Returns the first invalid entry of the file.
     pub fn freeze<'a>(
         path: &Path,
         coordinator: impl Into<FrozenFor<'a>>,
@@ -77,11 +78,11 @@ impl Federation {
         Ok((Self::thaw(&text)?, text))
     }
 
-    /// Parses and checks a public text. The text becomes the configuration in the study's charter,
-    /// so that programs in other languages can compute the beginning of its ledger.
+    /// Parses and validates a public text. The text becomes the configuration in the study's
+    /// charter, so that programs in other languages can compute the start of its ledger.
     ///
     /// # Errors
-    /// The first invalid entry of the text.
+    /// Returns the first invalid entry of the text.
     pub fn thaw(text: &str) -> Result<Self, FileError> {
         let mut federation = Self::read_back(text)?;
         if let Collaboration::Released(made) = &mut federation.collaboration
@@ -93,11 +94,11 @@ impl Federation {
     }
 
     /// Same as [`Federation::thaw`], for a text from a possibly hostile author: refuses everything
-    /// except data (INV-24). Choices are checked when they are passed to a command, because the
-    /// owner of the command may allow more.
+    /// except data (INV-24). Choices are checked only when they are passed to a command, because
+    /// the command's owner may allow more.
     ///
     /// # Errors
-    /// The first invalid entry of the text.
+    /// Returns the first invalid entry of the text.
     pub fn received(text: &str) -> Result<Self, FileError> {
         let federation = Self::thaw(text)?;
         let file = TomlFile::from_text(Path::new(NAME), text);
@@ -112,8 +113,8 @@ impl Federation {
         read.validate(&file, Objectives::Elsewhere, &NoProblems, ALGORITHMS)
     }
 
-    /// The text that peers without a coordinator must agree on: that of the federation's file,
-    /// without the private settings of each peer.
+    /// The text that peers without a coordinator must agree on: the federation's file without the
+    /// peers' private settings.
     ///
     /// # Errors
     /// If the text cannot be written.
@@ -181,7 +182,7 @@ impl Federation {
         written(&root, file)
     }
 
-    /// Inserts the space and the roster, and removes the private settings of agents.
+    /// Inserts the space and the roster, and removes the agents' private settings.
     fn describe(&self, root: &mut Table) {
         let space = root.entry("space").or_insert_with(table);
         *space = space_table(&self.space);
@@ -194,7 +195,7 @@ impl Federation {
     }
 }
 
-/// Inserts keys into a table of the text.
+/// Inserts keys into one of the text's tables.
 fn insert(root: &mut Table, name: &str, keys: impl IntoIterator<Item = (&'static str, Value)>) {
     if let Value::Table(found) = root.entry(name).or_insert_with(table) {
         found.extend(keys.into_iter().map(|(key, value)| (key.to_owned(), value)));
@@ -208,9 +209,9 @@ fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
     })
 }
 
-/// Checks that the text holds only agents' names and the virtual times of their trials. Objectives
-/// are known only to the agents. The author of a configuration for others must not be able to make
-/// them build problems, read files or look for programs.
+/// Checks that the text contains only the agents' names and the virtual durations of their trials.
+/// Only the agents themselves know their objectives. The author of a configuration must not be able
+/// to make other parties build problems, read files or look for programs.
 pub(crate) fn check_only_agent_names(
     read: &FederationFile,
     file: &TomlFile,
@@ -235,7 +236,7 @@ fn whole(count: u64) -> Value {
     Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// A value of an `int` parameter.
+/// Converts a value of an `int` parameter.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "bounds and steps of integers are whole and within ±2^53"
@@ -244,7 +245,7 @@ fn whole_number(number: f64) -> Value {
     Value::Integer(number as i64)
 }
 
-/// `[space.NAME]` tables, in the space's order.
+/// The `[space.NAME]` tables, in the space's order.
 fn space_table(space: &Space) -> Value {
     let parameters = space.parameters().iter();
     let described = parameters.map(|parameter| (parameter.name().to_owned(), described(parameter)));
@@ -252,47 +253,32 @@ fn space_table(space: &Space) -> Value {
 }
 
 fn described(parameter: &Parameter) -> Value {
-    let entries = match parameter.kind() {
-        Kind::Float { low, high, log } => vec![
-            ("type", Value::String("float".to_owned())),
-            ("low", Value::Float(*low)),
-            ("high", Value::Float(*high)),
-            ("log", Value::Boolean(*log)),
-        ],
-        Kind::Int { low, high, log } => vec![
-            ("type", Value::String("int".to_owned())),
-            ("low", Value::Integer(*low)),
-            ("high", Value::Integer(*high)),
-            ("log", Value::Boolean(*log)),
-        ],
-        Kind::Stepped(stepped) => {
-            let (low, high, step) = (stepped.low(), stepped.high(), stepped.step());
-            let (name, numbers) = match stepped.is_whole() {
-                true => ("int", [low, high, step].map(whole_number)),
-                false => ("float", [low, high, step].map(Value::Float)),
-            };
-            let [low, high, step] = numbers;
-            vec![
-                ("type", Value::String(name.to_owned())),
-                ("low", low),
-                ("high", high),
-                ("step", step),
-            ]
-        }
-        Kind::Categorical { choices } => {
-            let choices = choices.iter().map(|choice| match choice {
-                fedbo_space::Value::Int(number) => Value::Integer(*number),
-                fedbo_space::Value::Float(number) => Value::Float(*number),
-                fedbo_space::Value::Bool(flag) => Value::Boolean(*flag),
-                fedbo_space::Value::Choice(text) => Value::String(text.clone()),
-            });
-            vec![
-                ("type", Value::String("categorical".to_owned())),
-                ("choices", Value::Array(choices.collect())),
-            ]
-        }
+    let spec = parameter.to_spec();
+    let number = |number: f64| match parameter.kind().numbers() {
+        Some(numbers) if numbers.is_whole => whole_number(number),
+        _ => Value::Float(number),
     };
-    let named = entries.into_iter().map(|(key, value)| (key.to_owned(), value));
+    // Frozen: a range without steps states its scale, also a linear one.
+    let has_scale = parameter.kind().numbers().is_some() && spec.step.is_none();
+    let log = has_scale.then(|| Value::Boolean(spec.log.unwrap_or(false)));
+    let choices = spec.choices.map(|choices| {
+        let choices = choices.into_iter().map(|choice| match choice {
+            fedbo_space::Value::Int(number) => Value::Integer(number),
+            fedbo_space::Value::Float(number) => Value::Float(number),
+            fedbo_space::Value::Bool(flag) => Value::Boolean(flag),
+            fedbo_space::Value::Choice(text) => Value::String(text),
+        });
+        Value::Array(choices.collect())
+    });
+    let entries = [
+        ("type", Some(Value::String(spec.kind))),
+        ("low", spec.low.map(number)),
+        ("high", spec.high.map(number)),
+        ("log", log),
+        ("step", spec.step.map(number)),
+        ("choices", choices),
+    ];
+    let named = entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     Value::Table(named.collect())
 }
 
@@ -337,7 +323,7 @@ mod tests {
         assert_eq!(charter(&again).config, text.as_bytes());
     }
 
-    /// Older frozen texts contain all tables of the operator's file.
+    /// Frozen texts from older versions contain all tables of the operator's file.
     #[test]
     fn an_empty_table_of_another_algorithm_says_nothing_and_one_with_keys_is_refused() {
         let space = "[space.z]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n";

@@ -1,17 +1,17 @@
-//! The mechanism that turns vectors into a release, and its errors.
+//! Mechanisms that turn vectors into releases.
 
 use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
 use fedbo_privacy::mechanism::{Mechanism, MechanismError, PaperError, PaperMechanism};
 use fedbo_secure_sum::{NoProof, Proof, Sharing};
 
-/// The mechanism that turns vectors into a release.
+/// A mechanism that turns vectors into releases.
 #[derive(Clone, Debug)]
 pub enum ReleaseMechanism {
     /// Region sums on the lattice.
     Lattice(Mechanism),
-    /// The paper's weighted averages, in floats; without noise also FTS-DE's.
+    /// The paper's weighted averages in floats. Without noise, this is FTS-DE.
     Paper(PaperMechanism),
-    /// Region sums by two servers; neither sees a vector.
+    /// Region sums computed by two servers. Neither server sees a vector.
     SecureSum(Sharing),
 }
 
@@ -37,7 +37,7 @@ impl ReleaseMechanism {
         own.unwrap_or_else(|paper| paper.settings().n_regions)
     }
 
-    /// q, a factor of the divisor of sums.
+    /// q. Sums are divided by a multiple of it.
     pub(crate) fn sampling_rate(&self) -> f64 {
         let own = self.lattice().map(Mechanism::sampling_rate);
         own.unwrap_or_else(|paper| paper.settings().sampling.rate().get())
@@ -63,9 +63,9 @@ impl ReleaseMechanism {
         }
     }
 
-    /// Upper bound on the norm of a hostile agent's vector relative to the largest honest norm. The
-    /// mechanism's clipping determines it, or the proofs if no server sees the vectors. Infinite
-    /// without a bound.
+    /// Upper bound on the norm of a hostile agent's vector, relative to the largest honest norm. It
+    /// follows from the mechanism's clipping, or from the proofs if no server sees the vectors.
+    /// Infinite without a bound.
     pub(crate) fn hostile_weight(&self) -> f64 {
         match self {
             Self::Lattice(_) | Self::Paper(_) => 1.0,
@@ -79,8 +79,8 @@ impl ReleaseMechanism {
         }
     }
 
-    /// Number of full noise draws in a release. A secure sum has two, one per server, but the
-    /// accounting counts one.
+    /// Number of independent noise terms in a release. A secure sum has two, one per server, but
+    /// the accounting counts only one.
     pub(crate) fn n_noises(&self) -> u32 {
         match self {
             Self::Lattice(_) | Self::Paper(_) => 1,
@@ -89,7 +89,7 @@ impl ReleaseMechanism {
     }
 }
 
-/// The reason why a mechanism cannot be made.
+/// The reason why a mechanism cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MechanismRefused {
     #[error(transparent)]

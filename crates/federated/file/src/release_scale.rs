@@ -1,40 +1,41 @@
-//! The scale of releases according to a ledger's charter: the number of vectors in a sum, their
-//! norm, and the level of the noise.
+//! The scale of releases, according to a ledger's charter: the number of vectors in a sum, their
+//! norm, and the noise level.
 
 use fedbo_gp::FeatureDescription;
 
 use crate::checked::{Collaboration, Federation};
 
-/// The first words of the configuration of a federation in one process.
+/// The first line of the configuration of a federation in one process.
 pub(crate) const LINES: &str = "fedbo federation, version 1\n";
 
 /// The public parameters of a study's releases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReleaseScale {
-    /// N: number of agents on the roster.
+    /// N, the number of agents on the roster.
     pub n_agents: u64,
-    /// P: number of regions, each with a separate sum.
+    /// P, the number of regions, each with a separate sum.
     pub n_regions: u64,
-    /// M: number of features of a vector, without witnesses.
+    /// M, the number of features in a vector, without witnesses.
     pub n_features: u64,
-    /// S: norm bound on all region vectors of an agent together.
+    /// S, the bound on the norm of all of an agent's region vectors together.
     pub max_norm: f64,
-    /// q: probability that an agent's vector enters a release.
+    /// q, the probability that an agent's vector enters a release.
     pub sampling_rate: f64,
-    /// z: standard deviation of the noise over S / √P.
+    /// z, the standard deviation of the noise divided by S / √P.
     pub noise_multiplier: f64,
-    /// Number of full noise draws in a release. A secure sum has two, but the accounting counts
-    /// one.
+    /// Number of independent noise terms in a release. A secure sum has two, but the accounting
+    /// counts only one.
     pub n_noises: u32,
     /// Number of planned releases.
     pub n_planned: u64,
-    /// True if agents are separate processes and a coordinator sums their vectors.
+    /// True if agents run in separate processes and a coordinator sums their vectors.
     pub is_over_network: bool,
 }
 
 impl ReleaseScale {
-    /// Parses the scale from the configuration in a charter: the lines of `fedbo run`, or the text
-    /// of a coordinator's study. `None` if it is neither, or has no releases.
+    /// Parses the scale from the configuration in a charter, which is either the lines written by
+    /// `fedbo run` or the text of a coordinator's study. Returns `None` if it is neither, or if the
+    /// study has no releases.
     #[must_use]
     pub fn of_config(config: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(config).ok()?;
@@ -44,7 +45,7 @@ impl ReleaseScale {
         }
     }
 
-    /// C = S / √P: norm bound on an agent's vector in a sum.
+    /// C = S / √P, the bound on the norm of an agent's vector in a sum.
     #[must_use]
     pub fn vector_norm(&self) -> f64 {
         self.max_norm / (self.n_regions as f64).sqrt()
@@ -58,7 +59,7 @@ impl ReleaseScale {
 
     fn of_lines(lines: &str) -> Option<Self> {
         let pairs = || lines.lines().filter_map(|line| line.split_once(" = "));
-        // The last match is the program's own line: names come before it.
+        // Agent names come first, so the last match is the program's own line.
         let value = |wanted: &str| pairs().rfind(|(key, _)| *key == wanted).map(|(_, value)| value);
         let features: FeatureDescription = serde_json::from_str(value("features")?).ok()?;
         let cuts: Vec<u64> = match value("cuts") {
@@ -108,7 +109,7 @@ mod tests {
     use crate::checked::Objectives;
     use crate::file::FederationFile;
 
-    /// Both texts of one study give the same scale, even if a name looks like a setting.
+    /// Both texts for a study give the same scale, even if a name looks like a setting.
     #[test]
     fn both_forms_of_a_configuration_are_read() {
         let agents: String =

@@ -1,4 +1,4 @@
-//! A federation with agents that learn from released sums: its algorithm and its releases.
+//! Federations in which agents learn from released sums.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use fedbo_strategies::{MessageContent, StrategyError};
 use crate::privacy::{PrivacyPlan, Protection, Releases};
 use crate::release_mechanism::ReleaseMechanism;
 
-/// The collaboration of agents by releases of sums.
+/// The algorithm's settings and its releases of sums.
 #[derive(Clone)]
 pub struct ReleasePlan {
     /// The algorithm's settings.
     pub algorithm: Arc<dyn Released>,
-    /// The mechanism, the schedule and the protection of releases.
+    /// The mechanism, schedule and protection of releases.
     pub releases: Releases,
-    /// Exact averages of all agents' vectors, for arms without noise.
+    /// Exact averages over all agents' vectors, for arms without noise.
     pub(crate) exact: PaperMechanism,
 }
 
 impl ReleasePlan {
-    /// The guarantee and the budget of the algorithm's own arm; `None` without a guarantee.
+    /// The privacy guarantee and budget of the algorithm's own arm; `None` without a guarantee.
     pub(crate) fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.releases.protection {
             Protection::Charged(plan) => Some(plan),
@@ -39,7 +39,7 @@ impl ReleasePlan {
         !matches!(self.releases.protection, Protection::Off)
     }
 
-    /// The mechanism for the releases of an arm. If agents work alone, nothing is collected.
+    /// The mechanism for an arm's releases. If agents work alone, nothing is collected.
     #[must_use]
     pub fn mechanism(&self, arm: Arm) -> ReleaseMechanism {
         match arm.role {
@@ -48,8 +48,8 @@ impl ReleasePlan {
         }
     }
 
-    /// S and P for vectors that are posterior draws. `None` if nothing is clipped, or if vectors
-    /// are not draws, because their norm is then known.
+    /// S and P, if vectors are posterior draws. `None` if nothing is clipped, or if vectors are not
+    /// draws, because then their norm is known.
     #[must_use]
     pub fn norm_of_draws(&self) -> Option<(f64, u32)> {
         let shape = self.algorithm.shape();
@@ -64,14 +64,14 @@ impl ReleasePlan {
         self.releases.schedule
     }
 
-    /// Weights of agents in a round, for the paper's mechanism.
+    /// The agents' weights in each round, for the paper's mechanism.
     pub(crate) fn agent_weights(&self) -> Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send + Sync> {
         let algorithm = Arc::clone(&self.algorithm);
         Box::new(move |round| algorithm.agent_weights(round))
     }
 
-    /// The expected share of agents in a release, which is the divisor of sums; never the actual
-    /// share.
+    /// The expected fraction of agents in a release, which determines the divisor of sums. The
+    /// actual fraction is never used.
     pub(crate) fn expected_rate(&self, arm: Arm) -> f64 {
         self.mechanism(arm).sampling_rate() * self.releases.expected_share()
     }

@@ -1,4 +1,4 @@
-//! The rounds of a federation's mechanism, independent of its kind.
+//! Rounds of a federation's mechanism, for any kind of mechanism.
 
 use fedbo_privacy::mechanism::{Collecting, NoiseSource, PaperCollecting, VectorRefused};
 use fedbo_protocol::{
@@ -10,7 +10,7 @@ use crate::release_mechanism::ReleaseMechanism;
 use crate::releases::ReleasePlan;
 use fedbo_federated::Arm;
 
-/// Weights of agents in a round, for the paper's mechanism.
+/// The agents' weights in each round, for the paper's mechanism.
 type Weights = Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send + Sync>;
 
 /// Rounds of a federation's mechanism, with noise from `S`.
@@ -22,12 +22,12 @@ enum Kind<S> {
     SecureSum(SecureSumRounds<S>),
 }
 
-/// A round that accepts vectors.
+/// An open round, which accepts vectors.
 #[derive(Debug)]
 pub enum OpenRound {
-    /// A round of sums on the lattice.
+    /// A round of the lattice mechanism.
     Lattice(Collecting),
-    /// A round of the paper's weighted averages.
+    /// A round of the paper's mechanism.
     Paper(PaperCollecting),
     /// A round of a secure sum.
     SecureSum(SecureSumRound),

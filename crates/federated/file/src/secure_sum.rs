@@ -1,4 +1,4 @@
-//! `[secure_sum]`: sums by two servers of two parties; neither server sees a vector.
+//! `[secure_sum]`: sums computed by two servers of different parties. Neither server sees a vector.
 
 use fedbo_config::{Check, FileError};
 use fedbo_secure_sum::Proof;
@@ -11,16 +11,17 @@ use crate::privacy::PrivacyMode;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecureSumTable {
-    /// The bound that each agent proves for its vector: `l2` (default), for the norm; `linf`, for
-    /// each number; `none`.
+    /// The bound that each agent proves for its vector: `l2` (default), on the norm; `linf`, on
+    /// each number; or `none`.
     pub proof: Option<String>,
-    /// Bits of a number of a vector, from 8 to 20; default 12, or 14 with 1,000 features or more.
+    /// Bits per number in a vector, from 8 to 20; default 12, or 14 with 1,000 features or more.
     pub bits: Option<u32>,
-    /// The card of the other party's server (`fedbo helper card`); required over a network.
+    /// The card of the other party's server, as printed by `fedbo helper card`; required over a
+    /// network.
     pub helper: Option<String>,
-    /// The address of that server for the coordinator; required over a network.
+    /// The address at which the coordinator reaches that server; required over a network.
     pub helper_url: Option<String>,
-    /// The coordinator's own card. Written when the study is frozen.
+    /// The coordinator's own card. It is written when the study is frozen.
     pub leader: Option<String>,
 }
 
@@ -160,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Without the other party, a study cannot be frozen.
+    /// A study cannot be frozen without the other party's server.
     #[test]
     fn a_study_over_a_network_needs_the_other_party() {
         let folder = tempfile::tempdir().unwrap();

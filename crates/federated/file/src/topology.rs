@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fedbo_config::{Check, FileError, nearest};
 use fedbo_protocol::Neighbourhood;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 use fedbo_topology::{Edge, EdgeList, Graph, GraphError, GraphSpec};
 use serde::Deserialize;
 
@@ -15,37 +15,37 @@ use crate::topology_changes::{Change, ChangeTable};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TopologyTable {
-    /// `complete` (default), `star` (the first agent in the centre), `ring`, `edgeless`, `grid`, `erdos-renyi`, `small-world` or
-    /// `edges`.
+    /// `complete` (default), `star` (with the first agent in the centre), `ring`, `edgeless`,
+    /// `grid`, `erdos-renyi`, `small-world` or `edges`.
     pub graph: Option<String>,
-    /// Number of agents per row, for `grid`; default as square as possible.
+    /// Number of agents per row, for `grid`. By default, the grid is as square as possible.
     pub columns: Option<u32>,
-    /// p: probability of an edge, above 0 and at most 1, for `erdos-renyi`; required.
+    /// p, the probability of an edge, above 0 and at most 1, for `erdos-renyi`; required.
     pub edge_prob: Option<f64>,
-    /// Number of neighbours of each agent before edges are moved: even and below the number of
-    /// agents, for `small-world`; required.
+    /// Number of neighbours of each agent before rewiring, for `small-world`: even and below the
+    /// number of agents; required.
     pub degree: Option<u32>,
-    /// Probability that an edge is moved, from 0 to 1, for `small-world`; required.
+    /// Probability that an edge is rewired, from 0 to 1, for `small-world`; required.
     pub rewiring: Option<f64>,
-    /// Pairs of agents' names, for `edges`.
+    /// Pairs of agent names, for `edges`.
     pub edges: Option<Vec<Vec<String>>>,
-    /// Alternative to `edges`: a file with the header `from,to` and one edge per line, relative to
-    /// this file's folder.
+    /// An alternative to `edges`: a file with the header `from,to` and one edge per line. The path
+    /// is relative to this file's folder.
     pub file: Option<PathBuf>,
-    /// Seed for `erdos-renyi` and `small-world`; default the federation's.
+    /// Seed for `erdos-renyi` and `small-world`; defaults to the federation's seed.
     pub seed: Option<u64>,
-    /// `[[topology.changes]]`: edges that are added or removed, in the order of rounds.
+    /// `[[topology.changes]]`: edges that are added or removed, ordered by round.
     pub changes: Vec<ChangeTable>,
 }
 
-/// A graph of the agents, numbered in the file's order.
+/// The graph of the agents, which are numbered in the file's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// The graph until the first change.
     pub graph: Graph,
-    /// Description of the graph for people.
+    /// A human-readable description of the graph.
     pub words: String,
-    /// Later graphs, each with its first round.
+    /// The later graphs, each with its first round.
     pub changes: Vec<Change>,
 }
 
@@ -73,12 +73,12 @@ const KINDS: [(&str, Kind); 8] = [
 ];
 
 impl Topology {
-    /// Checks `[topology]` and builds its graph of the agents with these unique names. `seed` is
-    /// the federation's.
+    /// Checks `[topology]` and builds the graph of the agents with these names, which must be
+    /// unique. `seed` is the federation's seed.
     ///
     /// # Errors
-    /// If a value is not valid, a key has no effect on this graph, or the file of edges cannot be
-    /// read.
+    /// If a value is not valid, a key has no effect for this kind of graph, or the edge file cannot
+    /// be read.
     pub fn of(
         table: &TopologyTable,
         check: Check<'_>,
@@ -118,7 +118,8 @@ impl Topology {
             (None, true) => format!("{spec}, seed {}", table.seed.unwrap_or(seed)),
             (None, false) => spec.to_string(),
         };
-        let mut stream = Seed::new(table.seed.unwrap_or(seed)).stream(Purpose::Topology, 0, 0);
+        let mut stream =
+            Seed::new(table.seed.unwrap_or(seed)).stream(fedbo_topology::TOPOLOGY, 0, 0);
         let graph = u32::try_from(names.len())
             .map_err(|_| GraphError::Agents { n_agents: names.len() as u64 })
             .and_then(|n_agents| spec.build(n_agents, &mut stream))
@@ -127,7 +128,7 @@ impl Topology {
         Ok(Self { graph, words, changes })
     }
 
-    /// The neighbours of an agent, by agent number.
+    /// The agent numbers of an agent's neighbours, in every round.
     ///
     /// # Panics
     /// If the agent does not exist.
@@ -144,7 +145,7 @@ fn at(key: &str) -> [&str; 2] {
     ["topology", key]
 }
 
-/// Refuses keys that only apply to another graph.
+/// Refuses keys that apply only to other kinds of graphs.
 fn idle_keys(table: &TopologyTable, check: Check<'_>, kind: Kind) -> Result<(), FileError> {
     let random = [Kind::ErdosRenyi, Kind::SmallWorld].contains(&kind);
     let keys = [
@@ -174,7 +175,7 @@ fn needed<T>(given: Option<T>, check: Check<'_>, key: &str, what: &str) -> Resul
     })
 }
 
-/// Attributes a graph's error to its key.
+/// Attributes a graph error to the key that caused it.
 fn refused(error: &GraphError, check: Check<'_>) -> FileError {
     let key = match error {
         GraphError::Columns { .. } => "columns",
@@ -219,7 +220,7 @@ fn edges_of_file(file: &Path, check: Check<'_>, names: &[&str]) -> Result<Vec<Ed
     Ok(list.edges)
 }
 
-/// Parses edges given as pairs of names at `path` in the file.
+/// Parses edges that are given as pairs of names at `path` in the file.
 pub(crate) fn listed_edges(
     pairs: &[Vec<String>],
     check: Check<'_>,

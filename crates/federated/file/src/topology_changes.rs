@@ -1,4 +1,4 @@
-//! `[[topology.changes]]`: changes of neighbours over time.
+//! `[[topology.changes]]`: changes to the graph over time.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use serde::Deserialize;
 
 use crate::topology::listed_edges;
 
-/// One `[[topology.changes]]` table.
+/// A `[[topology.changes]]` table.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChangeTable {
-    /// First round of the change; at least 1, ascending from table to table.
+    /// First round of the change. At least 1, and higher than in the preceding table.
     pub round: Option<u64>,
-    /// Edges to add, as pairs of names. A new neighbour gets all earlier observations.
+    /// Edges to add, as pairs of names. A new neighbour receives all earlier observations.
     pub add: Vec<Vec<String>>,
-    /// Edges to remove, as pairs of names. Shared observations stay known.
+    /// Edges to remove, as pairs of names. Observations that were already shared are kept.
     pub remove: Vec<Vec<String>>,
 }
 
-/// A graph that applies from a round on.
+/// A graph that applies from a given round on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The first round of the graph.
@@ -30,7 +30,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// The graphs that follow `first`, in the order of rounds.
+    /// Builds the graphs that follow `first`, ordered by round.
     pub(crate) fn all_of(
         tables: &[ChangeTable],
         check: Check<'_>,

@@ -1,4 +1,5 @@
-//! An agent of a federation: evaluates its initial points, then alternates queries and messages.
+//! The state machine of an agent, which evaluates its initial points and then alternates queries
+//! and messages.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::{AgentUpdate, Handout, KnownMessages, UpdateRejected, UsesHandouts};
 
-/// An agent's earlier observations, and its plan for the session.
+/// An agent's plan for a session, with its earlier observations.
 #[derive(Clone, Debug)]
 pub struct AgentPlan {
     /// Its index in the federation.
@@ -16,34 +17,35 @@ pub struct AgentPlan {
     pub history: Vec<Observation>,
     /// Initial points in unit-cube coordinates, evaluated before the first message.
     pub initial: Vec<Vec<f64>>,
-    /// Rounds, each with one query by Thompson sampling; 0 for a contributor, which only sends one
-    /// message. A missed round is not made up for.
+    /// Number of rounds, each with one query by Thompson sampling. 0 for a contributor, which only
+    /// sends one message. Missed rounds are not made up.
     pub n_rounds: u64,
 }
 
-/// The plan of an agent at a free pace. The agent never waits; the driver requests its messages
-/// with [`Agent::upload`].
+/// The upload settings of an agent at a free pace. The agent never waits. The driver requests its
+/// messages with [`Agent::upload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreePace {
-    /// Own queries between uploads, at least 1. There is no upload without a new observation.
+    /// Number of the agent's own queries from one upload to the next, at least 1. There is no
+    /// upload without a new observation.
     pub every: u64,
-    /// Maximum number of uploads; `None` for one per window.
+    /// Maximum number of uploads, or `None` for one per window.
     pub uploads_max: Option<u64>,
-    /// Number of windows after its own for which a message is used. Only for handouts that hold
-    /// messages.
+    /// Number of windows after its own during which a message remains usable. Only applies to
+    /// handouts that contain messages.
     pub max_age: u64,
 }
 
-/// The progress of an agent at a free pace, and its record of received messages.
+/// The progress of an agent at a free pace, and the messages that it has received.
 #[derive(Clone, Debug)]
 struct FreeState {
     pace: FreePace,
-    /// Own queries that have ended; `None` while initial points remain.
+    /// Number of completed queries; `None` while initial points remain.
     n_steps: Option<u64>,
     n_uploads: u64,
-    /// Own queries that had ended at the last upload.
+    /// Number of completed queries at the last upload.
     uploaded_at: Option<u64>,
-    /// The newest window with a received handout.
+    /// The newest window for which a handout was received.
     window: u64,
     known: KnownMessages,
 }
@@ -51,9 +53,9 @@ struct FreeState {
 /// A query to evaluate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Index among the agent's trials from 0, initial points included.
+    /// Index among the agent's trials, counted from 0 and including initial points.
     pub index: u64,
-    /// Round of the query; 0 for initial points. At a free pace, the number of the agent's own
+    /// Round of the query; 0 for initial points. At a free pace, the index of the agent's own
     /// query.
     pub round: u64,
     /// Coordinates in `[0,1]^d`.
@@ -65,15 +67,16 @@ pub struct Trial {
 /// An event for an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent<H> {
-    /// A round begins, or a window at a free pace.
+    /// A round begins (at a free pace, a window).
     Broadcast(H),
-    /// At a free pace: the agent is between two trials and continues with its current knowledge.
+    /// At a free pace: the agent is between two trials and continues with the information that it
+    /// has.
     Proceed,
-    /// A trial has ended; `None` means that it failed.
+    /// A trial has ended.
     Evaluated {
         /// Index of the trial.
         trial: u64,
-        /// The value, to be maximized.
+        /// The value, to be maximized; `None` if the trial failed.
         value: Option<f64>,
     },
 }
@@ -81,11 +84,11 @@ pub enum AgentEvent<H> {
 /// An instruction to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEffect {
-    /// Evaluate a trial and report with [`AgentEvent::Evaluated`].
+    /// Evaluate this trial and report its result with [`AgentEvent::Evaluated`].
     Evaluate(Trial),
-    /// Send this to the coordinator.
+    /// Send this message to the coordinator.
     Upload(AgentUpdate),
-    /// A part of a handout was defective and is not used.
+    /// Part of a handout was invalid and is not used.
     Refused(UpdateRejected),
     /// The plan is complete; the agent requests nothing more.
     Finished,
@@ -102,7 +105,7 @@ pub enum AgentError {
         /// The reason.
         source: StrategyError,
     },
-    /// The event is not allowed in the current state.
+    /// The event is not valid in the current state.
     #[error("agent {agent}: {event} while {state}")]
     Unexpected {
         /// The agent.
@@ -119,13 +122,13 @@ enum State {
     Idle,
     Evaluating {
         trial: Trial,
-        /// True if the round of the trial collects vectors.
+        /// True if the trial's round collects vectors.
         uploads: bool,
     },
     Waiting {
         for_round: u64,
     },
-    /// Between two trials at a free pace.
+    /// Between two trials, at a free pace.
     Ready {
         next: u64,
     },
@@ -134,14 +137,13 @@ enum State {
 
 /// The agent's state machine. Equal seeds and events give equal effects.
 ///
-/// In a round without collection the agent uploads nothing, and the end of its trial has no effect.
-/// The coordinator ends such a round at its set instant, or when its driver finds that no agent is
-/// working.
+/// In a round that collects nothing, the agent does not upload after its trial. The coordinator
+/// ends such a round at its scheduled time, or when its driver determines that no agent is working.
 ///
-/// At a free pace ([`Agent::at_free_pace`]) the agent never waits. Between two trials the driver
+/// At a free pace ([`Agent::at_free_pace`]), the agent never waits. Between two trials, the driver
 /// passes handouts on, and [`AgentEvent::Proceed`] begins the next trial. A handout that arrives
-/// during a trial is used after it. While a window is open, the driver can request the agent's
-/// message at any moment with [`Agent::upload`]; the message covers all observations so far.
+/// during a trial is used after the trial. While a window is open, the driver can request the
+/// agent's message at any time with [`Agent::upload`]. The message covers all observations so far.
 #[derive(Clone, Debug)]
 pub struct Agent<S: UsesHandouts> {
     id: u32,
@@ -151,14 +153,15 @@ pub struct Agent<S: UsesHandouts> {
     n_trials: u64,
     seed: Seed,
     state: State,
-    /// Handout that arrived during a trial that outlasted its round.
+    /// A handout that arrived during a trial.
     pending: Option<S::Handout>,
-    /// Present at a free pace.
+    /// Present only at a free pace.
     free: Option<FreeState>,
 }
 
 impl<S: UsesHandouts> Agent<S> {
-    /// An agent before its start. Its draws come from `seed`, labelled by its index and the round.
+    /// Creates an agent that has not started. Its draws come from `seed` and are labelled by its
+    /// index and the round.
     ///
     /// # Errors
     /// If the history cannot be modelled.
@@ -178,7 +181,7 @@ impl<S: UsesHandouts> Agent<S> {
         })
     }
 
-    /// Sets a free pace. Must be called before the start.
+    /// Sets a free pace. Must be called before [`Agent::start`].
     #[must_use]
     pub fn at_free_pace(mut self, pace: FreePace) -> Self {
         self.free = Some(FreeState {
@@ -192,8 +195,9 @@ impl<S: UsesHandouts> Agent<S> {
         self
     }
 
-    /// Restores the uploads of an earlier process, for an agent at a free pace: their number, and
-    /// the number of trials that had ended at the last one. Must be called before the start.
+    /// Restores the uploads of an earlier process, for an agent at a free pace. `n_uploads` is
+    /// their number, and `n_told` is the number of trials that had ended at the time of the last
+    /// one. Must be called before [`Agent::start`].
     #[must_use]
     pub fn with_uploads(mut self, n_uploads: u64, n_told: Option<u64>) -> Self {
         let n_initial = self.initial.len() as u64;
@@ -204,23 +208,23 @@ impl<S: UsesHandouts> Agent<S> {
         self
     }
 
-    /// Its index.
+    /// The agent's index.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Its strategy.
+    /// The agent's strategy.
     pub fn strategy(&self) -> &S {
         &self.strategy
     }
 
-    /// Its surrogate.
+    /// The agent's surrogate.
     pub fn surrogate(&self) -> &Surrogate {
         self.strategy.own()
     }
 
-    /// Starts with the first initial point, or with the first message if there is none. Round 0
-    /// always collects.
+    /// Starts the agent with its first initial point, or with its first message if it has no
+    /// initial points. Round 0 always collects.
     ///
     /// # Errors
     /// If the agent has already started, or its message cannot be drawn.
@@ -234,7 +238,7 @@ impl<S: UsesHandouts> Agent<S> {
     /// Handles one event.
     ///
     /// # Errors
-    /// If the event does not fit the state, or the strategy fails.
+    /// If the event is not valid in the current state, or the strategy fails.
     pub fn handle(
         &mut self,
         event: AgentEvent<S::Handout>,
@@ -247,7 +251,7 @@ impl<S: UsesHandouts> Agent<S> {
             {
                 self.begin_round(handout)
             }
-            // A broadcast that was already handled, delivered again.
+            // A broadcast that was already handled is delivered again.
             (AgentEvent::Broadcast(handout), _) if handout.round() < self.next_round() => {
                 Ok(Vec::new())
             }
@@ -275,13 +279,14 @@ impl<S: UsesHandouts> Agent<S> {
         }
     }
 
-    /// Takes a handout at a free pace: at once between two trials, otherwise after the trial.
+    /// Takes a handout at a free pace: immediately between two trials, otherwise after the current
+    /// trial.
     fn receive(&mut self, handout: S::Handout) -> Result<Vec<AgentEffect>, AgentError> {
         let Some(free) = &mut self.free else {
             return Err(self.unexpected("a broadcast"));
         };
         if handout.round() <= free.window {
-            return Ok(Vec::new()); // already known
+            return Ok(Vec::new()); // already received
         }
         free.window = handout.round();
         match (&self.state, &mut self.pending) {
@@ -298,7 +303,7 @@ impl<S: UsesHandouts> Agent<S> {
         }
     }
 
-    /// Passes a handout to the strategy, without the messages that it already had.
+    /// Passes a handout to the strategy, without the messages that the strategy already has.
     fn take(&mut self, mut handout: S::Handout) -> Vec<AgentEffect> {
         if let Some(free) = &mut self.free {
             handout.settle(&mut free.known);
@@ -307,7 +312,7 @@ impl<S: UsesHandouts> Agent<S> {
         refused.into_iter().map(AgentEffect::Refused).collect()
     }
 
-    /// Makes the query of a step at a free pace, with the current knowledge.
+    /// Makes the query of a step at a free pace, with the information received so far.
     fn begin_query(&mut self, step: u64) -> Result<Vec<AgentEffect>, AgentError> {
         let pending = self.pending.take();
         let mut effects = pending.map_or_else(Vec::new, |handout| self.take(handout));
@@ -315,9 +320,9 @@ impl<S: UsesHandouts> Agent<S> {
         Ok(effects)
     }
 
-    /// Makes the query of a round or step.
+    /// Makes the query of a round, or of a step at a free pace.
     fn query(&mut self, round: u64, uploads: bool) -> Result<AgentEffect, AgentError> {
-        let mut stream = self.seed.stream(Purpose::Proposal, u64::from(self.id), round);
+        let mut stream = self.seed.stream(Purpose::PROPOSAL, u64::from(self.id), round);
         let proposal = self
             .strategy
             .ask(&Points::new(self.strategy.domain().dim()), &mut stream)
@@ -325,9 +330,9 @@ impl<S: UsesHandouts> Agent<S> {
         Ok(self.evaluate(round, proposal.unit, proposal.source, uploads))
     }
 
-    /// Returns true if an agent at a free pace has a message to send: its initial points are
-    /// evaluated, it has made enough new queries since the last upload, and its uploads are not
-    /// used up.
+    /// Returns true if an agent at a free pace has a message to send. Its initial points must be
+    /// evaluated, it must have made enough new queries since the last upload, and it must have
+    /// uploads left.
     pub fn has_upload(&self) -> bool {
         let Some(FreeState { pace, n_steps: Some(n_steps), n_uploads, uploaded_at, .. }) =
             &self.free
@@ -338,8 +343,8 @@ impl<S: UsesHandouts> Agent<S> {
         is_due && pace.uploads_max.is_none_or(|most| *n_uploads < most)
     }
 
-    /// The message for an open window, from all observations so far. `None` if there is nothing to
-    /// send ([`Agent::has_upload`]). It counts as sent from now on.
+    /// Returns the message for an open window, which covers all observations so far, or `None` if
+    /// there is nothing to send ([`Agent::has_upload`]). The message counts as sent from now on.
     ///
     /// # Errors
     /// If the message cannot be drawn.
@@ -347,7 +352,8 @@ impl<S: UsesHandouts> Agent<S> {
         if !self.has_upload() {
             return Ok(None);
         }
-        // Labelled by the agent's own queries: at equal speeds the draws equal those of rounds.
+        // The draw is labelled by the number of completed queries, so at equal speeds the draws are
+        // the same as in rounds.
         let n_steps = self.free.as_ref().and_then(|free| free.n_steps).unwrap_or(0);
         let mut update = self.update(n_steps)?;
         update.round = window;
@@ -382,8 +388,8 @@ impl<S: UsesHandouts> Agent<S> {
         AgentEffect::Evaluate(trial)
     }
 
-    /// Returns the next initial point. If none is left, returns this round's message if it has one,
-    /// then the next round if its handout has arrived.
+    /// Begins the next initial point. If none is left, returns this round's message if the round
+    /// collects, and begins the next round if its handout has arrived.
     fn after_trial(&mut self, round: u64, uploads: bool) -> Result<Vec<AgentEffect>, AgentError> {
         if let Some(unit) = self.initial.pop_front() {
             return Ok(vec![self.evaluate(0, unit, Source::Initial, uploads)]);
@@ -413,9 +419,9 @@ impl<S: UsesHandouts> Agent<S> {
         Ok(effects)
     }
 
-    /// The message for a round.
+    /// Creates the message for a round.
     fn update(&self, round: u64) -> Result<AgentUpdate, AgentError> {
-        let mut stream = self.seed.stream(Purpose::WeightSample, u64::from(self.id), round);
+        let mut stream = self.seed.stream(crate::WEIGHT_SAMPLE, u64::from(self.id), round);
         let weights =
             self.strategy.weight_sample(&mut stream).map_err(|source| self.failed(source))?;
         let map = self.strategy.map().hash();

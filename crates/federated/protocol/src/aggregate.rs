@@ -2,17 +2,18 @@
 
 use std::fmt;
 
-/// The content of one release, before any weighting. Everything in it is public once it has been released.
+/// The content of a release, before agents apply any weighting. It is public once it has been
+/// released.
 #[derive(Clone, PartialEq)]
 pub struct Aggregate {
-    /// Server iteration t = 0, 1, … of the release.
+    /// The server iteration t = 0, 1, … of the release.
     pub round: u64,
     /// The numbers.
     pub content: AggregateContent,
-    /// Standard deviation of the noise in each number of the content; 0 without privacy.
+    /// Standard deviation of the noise in each number of the content. 0 without privacy.
     pub noise_std: f64,
-    /// The released values of coordinates in which all vectors are zero. They consist of noise
-    /// only, with the distribution of the other noise, so an agent can verify the noise. Empty if
+    /// The released values of coordinates in which all vectors are zero. They consist only of noise
+    /// with the same distribution as the rest, so that an agent can verify the noise. Empty if
     /// there are no such coordinates.
     pub witnesses: Vec<f64>,
 }
@@ -20,17 +21,17 @@ pub struct Aggregate {
 /// The numbers of an [`Aggregate`].
 #[derive(Clone, PartialEq)]
 pub enum AggregateContent {
-    /// For each of P regions, the sum of the clipped vectors of its sampled agents, M numbers.
+    /// For each of P regions, the sum of its sampled agents' clipped vectors (M numbers).
     RegionSums(Vec<Vec<f64>>),
-    /// The sum over all sampled agents, M numbers.
+    /// The sum over all sampled agents (M numbers).
     Total(Vec<f64>),
-    /// For each of P regions, the weighted average ω^(i) of DP-FTS-DE Algorithm 1 lines 7-11, M
-    /// numbers.
+    /// For each of P regions, the weighted average ω^(i) of DP-FTS-DE Algorithm 1, lines 7–11 (M
+    /// numbers).
     Weighted(Vec<Vec<f64>>),
 }
 
 impl AggregateContent {
-    /// Number of rows, and of numbers per row.
+    /// The number of rows, and the length of each row.
     fn shape(&self) -> (usize, usize) {
         let rows = match self {
             Self::RegionSums(rows) | Self::Weighted(rows) => rows.as_slice(),
@@ -41,7 +42,7 @@ impl AggregateContent {
 }
 
 impl fmt::Debug for AggregateContent {
-    /// Prints shapes only: weights stay out of logs.
+    /// Prints only shapes, so that weights stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
             Self::RegionSums(_) => "RegionSums",

@@ -1,4 +1,4 @@
-//! The coordinator of DP-FTS-DE: collects one vector per slot and round, and hands out the
+//! The coordinator of DP-FTS-DE, which collects one vector per slot and round and hands out the
 //! mechanism's releases.
 
 use std::fmt;
@@ -12,29 +12,30 @@ use crate::{
     PendingRelease, Release, ReleaseSchedule, RoundError, RoundMechanism, Tick, UpdateRejected,
 };
 
-/// Plays the rounds of DP-FTS-DE, Algorithm 1: collects vectors (lines 3-4), lets the mechanism
-/// sample, clip, sum and add noise (lines 5-11), and releases (line 12).
+/// Runs the rounds of DP-FTS-DE, Algorithm 1: collects vectors (lines 3–4), has the mechanism
+/// sample, clip, sum and add noise (lines 5–11), and releases the result (line 12).
 ///
 /// ```text
-/// Recall ──stored──▶ counting ──(all came, or deadline)────────────────────────────┐
+/// Recall ──stored──▶ counting ──(all arrived, or deadline)─────────────────────────┐
 ///    │                                                                             ▼
-///    └──none──▶ collecting ──(same)──▶ Commit ──committed──▶ durable ──(set instant)──▶ Broadcast ──▶ next round
+///    └──none──▶ collecting ──(same)──▶ Commit ──committed──▶ durable ──(on schedule)──▶ Broadcast ──▶ next round
 /// ```
 ///
-/// - Slots are the agents' indices, 0 to N − 1. All of them upload in every releasing round
-///   (INV-4). A vector that is missing, late or not finite counts as zero, and a round without any
-///   vector releases like any other (INV-3).
-/// - A slot's first valid vector counts. A repeat gets the same answer as the first, none, and
-///   nothing carries over to other rounds (INV-6).
-/// - Vectors stay unread until the round closes; only then is its randomness drawn. A copy of the
-///   machine that runs in parallel therefore draws different randomness (INV-8). Without randomness
-///   there is no release: the machine returns [`Effect::Fail`] and stops.
-/// - A release leaves once it is durable (INV-1) and not before its set instant (INV-9). A release
-///   that is already stored is handed out unchanged, and no vector of its round is read (INV-2).
-/// - No effect depends on the sample or on values, except the numbers of the release itself (INV-4,
-///   INV-5).
+/// - Slots are the agents' indices, 0 to N − 1. All agents upload in every releasing round (INV-4).
+///   A vector that is missing, late or not finite counts as zero. A round without any vectors has a
+///   release like any other (INV-3).
+/// - The first valid vector of a slot counts. A repeated vector gets the same response as the
+///   first, which is none. Nothing carries over to other rounds (INV-6).
+/// - Vectors stay unread until the round closes, and the round's randomness is drawn only then. A
+///   copy of the machine that runs in parallel therefore draws different randomness (INV-8). If no
+///   randomness is available, there is no release: the machine returns [`Effect::Fail`] and stops.
+/// - A release leaves only once it is durable (INV-1), and not before its scheduled time (INV-9). A
+///   release that is already stored is handed out unchanged, and no vector of its round is read
+///   (INV-2).
+/// - Effects do not depend on the sample or on values, except for the numbers in the release itself
+///   (INV-4, INV-5).
 ///
-/// Without [`Instants`] a round ends when all slots have delivered, or when the driver calls
+/// Without [`Instants`], a round ends when all slots have delivered, or when the driver calls
 /// [`Coordinator::idle`].
 pub struct Aggregator<M: RoundMechanism> {
     mechanism: M,
@@ -42,33 +43,33 @@ pub struct Aggregator<M: RoundMechanism> {
     map: MapHash,
     instants: Option<Instants>,
     round: u64,
-    /// The instant at which the round began.
+    /// The time at which the round began.
     began: Tick,
     stage: Stage<M::Round>,
-    /// By slot, the newest round with an accepted vector.
+    /// For each slot, the newest round with an accepted vector.
     newest: Vec<Option<u64>>,
-    /// Number of slots with an accepted vector of this round.
+    /// Number of slots with an accepted vector for this round.
     n_arrived: usize,
-    /// The releases that each slot is in; `None` if they are not limited.
+    /// Counts of the releases that include each slot; `None` if they are not limited.
     participations: Option<Participations>,
 }
 
 enum Stage<R> {
-    /// Not begun.
+    /// Not yet started.
     Idle,
-    /// Waiting for the driver's answer whether the round's release is stored.
+    /// Waiting for the driver to report whether the round's release is stored.
     Recalling,
     /// Accepting vectors.
     Collecting(R),
-    /// The release was already stored: vectors are counted, not read.
+    /// The release was already stored. Vectors are counted but not read.
     Counting(Arc<Release>),
-    /// The release is not known to be durable yet.
+    /// The release is not yet known to be durable.
     Committing(Arc<[u8]>),
-    /// The release is durable and waits for the set instant.
+    /// The release is durable and waits for its scheduled time.
     Durable(Arc<Release>),
     /// A round without a release.
     Silent,
-    /// The mechanism could not make the round's release.
+    /// The mechanism could not create the round's release.
     Failed,
 }
 
@@ -88,7 +89,7 @@ impl<R> Stage<R> {
 }
 
 impl<M: RoundMechanism> fmt::Debug for Aggregator<M> {
-    /// Omits vectors and sample (INV-4).
+    /// Omits the vectors and the sample (INV-4).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (round, stage) = (self.round, self.stage.name());
         write!(f, "Aggregator {{ round: {round}, {stage} }}")
@@ -96,7 +97,7 @@ impl<M: RoundMechanism> fmt::Debug for Aggregator<M> {
 }
 
 impl<M: RoundMechanism> Aggregator<M> {
-    /// A coordinator before round 0, for agents that share the feature map with this hash.
+    /// Creates a coordinator before round 0, for agents that share the feature map with this hash.
     pub fn new(
         mechanism: M,
         schedule: ReleaseSchedule,
@@ -117,34 +118,33 @@ impl<M: RoundMechanism> Aggregator<M> {
         }
     }
 
-    /// Limits the releases of each slot, starting from the given counts. Vectors beyond the limit
-    /// are refused.
+    /// Limits the number of releases per slot, starting from the given counts. Vectors beyond the
+    /// limit are refused.
     #[must_use]
     pub fn with_participations(mut self, participations: Participations) -> Self {
         self.participations = Some(participations);
         self
     }
 
-    /// Starts with a later round instead of round 0: the last one with a stored release, after a
-    /// crash of the coordinator that its agents survived. Agents then deliver the round's vectors
-    /// again.
+    /// Starts in a later round instead of round 0. After a crash of only the coordinator, this is
+    /// the last round with a stored release. The agents then deliver that round's vectors again.
     #[must_use]
     pub fn from_round(mut self, round: u64) -> Self {
         self.round = round;
         self
     }
 
-    /// The mechanism that makes the releases.
+    /// The mechanism that creates the releases.
     pub fn mechanism(&self) -> &M {
         &self.mechanism
     }
 
-    /// The schedule of the rounds that release.
+    /// The schedule of releases.
     pub fn schedule(&self) -> &ReleaseSchedule {
         &self.schedule
     }
 
-    /// Begins the round. In a releasing round, the driver first looks for a stored release.
+    /// Begins the round. In a releasing round, the driver must first look for a stored release.
     fn begin(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         self.began = now;
         self.n_arrived = 0;
@@ -156,7 +156,7 @@ impl<M: RoundMechanism> Aggregator<M> {
         vec![Effect::Recall { round: self.round }]
     }
 
-    /// Accepts one update, or refuses it for public reasons only (INV-4, INV-5).
+    /// Accepts an update, or refuses it for a public reason (INV-4, INV-5).
     fn accept(&mut self, update: &AgentUpdate) -> Result<(), UpdateRejected> {
         let AgentUpdate { sender, round, .. } = *update;
         let n_features = self.mechanism.n_features();
@@ -183,7 +183,7 @@ impl<M: RoundMechanism> Aggregator<M> {
             return Err(UpdateRejected::Early { sender, round, current: self.round });
         }
         if newest.is_some_and(|newest| round <= newest) {
-            return Ok(()); // INV-6: a repeat, or older than what was accepted: already answered.
+            return Ok(()); // INV-6: a repeat, or an older vector
         }
         if round < self.round {
             return Err(UpdateRejected::Late { sender, round }); // INV-6: it counts in no other round.
@@ -213,7 +213,7 @@ impl<M: RoundMechanism> Aggregator<M> {
         Ok(())
     }
 
-    /// Stops accepting vectors: missing vectors count as zero (INV-3).
+    /// Stops accepting vectors. Missing vectors count as zero (INV-3).
     fn close(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Collecting(collecting) => {
@@ -242,7 +242,8 @@ impl<M: RoundMechanism> Aggregator<M> {
         }
     }
 
-    /// Returns the slots with a vector in the round's release, and counts them if they are limited.
+    /// Returns the slots with a vector in the round's release, and counts them if releases per slot
+    /// are limited.
     fn count_participants(&mut self) -> Vec<u32> {
         let round = self.round;
         let slots = (0_u32..).zip(&self.newest);
@@ -254,8 +255,8 @@ impl<M: RoundMechanism> Aggregator<M> {
         participants
     }
 
-    /// Ends a round that has a durable release or releases nothing, unless its set instant is still
-    /// ahead (INV-9).
+    /// Ends a round that has a durable release or no release, unless its scheduled time has not
+    /// come yet (INV-9).
     fn hand_out(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         if Coordinator::ends_at(self).is_some_and(|instant| now < instant) {
             return Vec::new();
@@ -281,7 +282,7 @@ impl<M: RoundMechanism> Aggregator<M> {
         Some(self.began.saturating_add(instants.collect(self.round)))
     }
 
-    /// The release parsed from its bytes, the same way for a new and a stored release.
+    /// Parses the release from its bytes, in the same way for new and stored releases.
     fn release(&self, bytes: Arc<[u8]>) -> Result<Arc<Release>, RoundError> {
         let aggregate = self
             .mechanism
@@ -291,8 +292,8 @@ impl<M: RoundMechanism> Aggregator<M> {
     }
 }
 
-/// The answer to the sender of a refused vector. A repeat is not refused: it gets no answer, like
-/// the first vector (INV-6).
+/// The response to the sender of a refused vector. A repeat is not refused. It gets no response,
+/// like the first vector (INV-6).
 fn refusal(refused: VectorRefused) -> Result<(), UpdateRejected> {
     match refused {
         VectorRefused::Repeated { .. } => Ok(()),
@@ -387,7 +388,7 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
         }
     }
 
-    /// Ends a round without set instants; missing vectors count as zero.
+    /// Ends a round without scheduled times. Missing vectors count as zero.
     fn idle(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         if self.instants.is_some() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The interface between a coordinator and its driver, independent of the messages and handouts.
+//! The interface between a coordinator and its driver, independent of messages and handouts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,39 +10,40 @@ use crate::{AgentUpdate, Handout, MechanismFailed, MessageRejected, Tick};
 /// A state machine that collects updates and sends handouts, round by round.
 ///
 /// The driver carries out effects in order. It calls [`Coordinator::tick`] no later than
-/// [`Coordinator::deadline`], and [`Coordinator::idle`] when it knows that no agent is working.
+/// [`Coordinator::deadline`], and [`Coordinator::idle`] when it has determined that no agent is
+/// working.
 pub trait Coordinator {
-    /// The handout that every agent gets when a round begins.
+    /// The handout that every agent receives when a round begins.
     type Handout: Handout;
 
     /// The current round.
     fn round(&self) -> u64;
 
-    /// Returns true if a message of this sender for this round has not arrived and would still
-    /// count. A driver that lost messages then requests them again.
+    /// Returns true if this sender's message for this round has not arrived and would still count.
+    /// A driver that has lost messages uses this to request them again.
     fn awaits(&self, sender: u32, round: u64) -> bool;
 
-    /// The next instant at which [`Coordinator::tick`] has something to do.
+    /// The next time at which [`Coordinator::tick`] has something to do.
     fn deadline(&self) -> Option<Tick>;
 
-    /// The instant at which the round ends; `None` for rounds without set instants.
+    /// The time at which the round ends; `None` for rounds without scheduled times.
     fn ends_at(&self) -> Option<Tick> {
         None
     }
 
-    /// The slots that have used up their releases and are refused in this round.
+    /// The slots that have reached their limit of releases and are refused in this round.
     fn spent(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Abandons the current collecting round: it ends at its instant without a release. Only used
-    /// if a release needs another party's part.
+    /// Abandons the current collecting round, which then ends at its scheduled time without a
+    /// release. Only used if a release depends on another party.
     fn abandon(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
         let _ = now;
         Vec::new()
     }
 
-    /// Restarts the round's clock, after another party had to confirm the round first. Only valid
+    /// Restarts the round's clock, for rounds that another party must confirm first. Only valid
     /// before any vector of the round has arrived.
     fn postpone(&mut self, now: Tick) {
         let _ = now;
@@ -54,26 +55,26 @@ pub trait Coordinator {
         Vec::new()
     }
 
-    /// Accepts one update.
+    /// Handles an update.
     fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Effect<Self::Handout>>;
 
     /// Advances the time to `now`.
     fn tick(&mut self, now: Tick) -> Vec<Effect<Self::Handout>>;
 
-    /// Tells the coordinator that no agent is working and no message is under way.
+    /// Informs the coordinator that no agent is working and no message is in transit.
     ///
-    /// A round without set instants then ends, unless the coordinator waits for all agents, as a
-    /// relay does. Only a driver of all agents can know this.
+    /// This ends a round without scheduled times, unless the coordinator waits for all agents, as a
+    /// relay does. Only a driver that runs all agents can determine this.
     fn idle(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
         let _ = now;
         Vec::new()
     }
 
-    /// Answers [`Effect::Recall`] with the stored release of the round, if there is one.
+    /// Responds to [`Effect::Recall`] with the round's stored release, if there is one.
     ///
     /// # Errors
     /// If there was no such request, the stored bytes are not a release of this round, or the round
-    /// cannot be opened. The session cannot continue then.
+    /// cannot be opened. The session cannot continue after an error.
     fn recalled(
         &mut self,
         round: u64,
@@ -84,10 +85,10 @@ pub trait Coordinator {
         Err(RoundError::Unasked { round, answer: "the stored release" })
     }
 
-    /// Answers [`Effect::Commit`]: the charge and the bytes are durable.
+    /// Responds to [`Effect::Commit`]: the charge and the bytes are durable.
     ///
     /// # Errors
-    /// If there was no such request. The session cannot continue then.
+    /// If there was no such request. The session cannot continue after an error.
     fn committed(
         &mut self,
         round: u64,
@@ -103,36 +104,36 @@ pub trait Coordinator {
 pub enum Effect<H> {
     /// Send this to every agent.
     Broadcast(H),
-    /// Tell the sender that its update was refused; the round continues.
+    /// Notify the sender that its update was refused. The round continues.
     Refuse(UpdateRejected),
-    /// Look up whether a release of this round is stored, and answer with [`Coordinator::recalled`]
-    /// before anything else.
+    /// Look up whether a release of this round is stored, and call [`Coordinator::recalled`] before
+    /// anything else.
     Recall {
         /// The round that begins.
         round: u64,
     },
-    /// Make the charge and the bytes durable in one transaction, then answer with
-    /// [`Coordinator::committed`]. Nothing of the release may leave before (INV-1).
+    /// Make the charge and the bytes durable in one transaction, then call
+    /// [`Coordinator::committed`]. No part of the release may leave before that (INV-1).
     Commit {
         /// The round that was closed.
         round: u64,
-        /// The bytes of the release, which are kept forever.
+        /// The bytes of the release, which are stored permanently.
         bytes: Arc<[u8]>,
         /// The cost of the release; `None` if it carries no privacy guarantee.
         event: Option<PrivacyEvent>,
-        /// The slots with a vector in the release, ascending. This list must be durable before the
-        /// release if these slots pay for it or their releases are limited
-        /// ([`crate::Participations`]).
+        /// The slots with a vector in the release, in ascending order. If these slots pay for the
+        /// release, or if releases per slot are limited ([`crate::Participations`]), this list must
+        /// become durable before the release does.
         participants: Vec<u32>,
     },
-    /// The session cannot continue, and nothing may leave: the round could not be closed, for
-    /// example for lack of randomness for its noise. The collected vectors have been cleared
-    /// unread.
+    /// The session cannot continue, and nothing may leave. The round could not be closed, for
+    /// example because there was no randomness for its noise. The collected vectors have been
+    /// cleared unread.
     Fail(RoundError),
 }
 
 impl<H: fmt::Debug> fmt::Debug for Effect<H> {
-    /// Prints lengths only: data that is not durable yet stays out of logs.
+    /// Prints only lengths, so that data that is not durable yet stays out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Broadcast(handout) => f.debug_tuple("Broadcast").field(handout).finish(),
@@ -148,20 +149,20 @@ impl<H: fmt::Debug> fmt::Debug for Effect<H> {
 
 /// The reason why an update or a release is not used.
 ///
-/// An aggregator refuses an update only for reasons that do not depend on its values. Messages of a
-/// relay are visible to all, so it also refuses numbers that are not finite.
+/// An aggregator refuses updates only for reasons that do not depend on their values. A relay's
+/// messages are visible to everyone, so a relay also refuses numbers that are not finite.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UpdateRejected {
-    /// The message itself is defective.
+    /// The message itself is invalid.
     #[error(transparent)]
     Message(#[from] MessageRejected),
     /// The sender is not on the roster.
     #[error("agent {sender} is not on the roster")]
     UnknownSender {
-        /// The agent that the sender claims to be.
+        /// The index that the sender claims.
         sender: u32,
     },
-    /// The sender has already delivered another message for this round.
+    /// The sender has already delivered a different message for this round.
     #[error("agent {sender}: a different message for round {round} has already arrived")]
     Conflict {
         /// The sender.
@@ -169,7 +170,7 @@ pub enum UpdateRejected {
         /// The round.
         round: u64,
     },
-    /// The round has not begun, so the message cannot belong to it.
+    /// The round has not begun yet.
     #[error("agent {sender}: the message is for round {round}, the session is in round {current}")]
     Early {
         /// The sender.
@@ -179,7 +180,7 @@ pub enum UpdateRejected {
         /// The current round.
         current: u64,
     },
-    /// The round was closed without the message, which does not count in any other round.
+    /// The round closed before the message arrived. The message does not count in any other round.
     #[error("agent {sender}: round {round} was closed before its message arrived")]
     Late {
         /// The sender.
@@ -187,7 +188,7 @@ pub enum UpdateRejected {
         /// The message's round.
         round: u64,
     },
-    /// A release does not fit the settings of an agent, which continues without it.
+    /// A release does not match an agent's settings. The agent continues without it.
     #[error(
         "agent {agent}: the release of round {round} does not fit its numbers of regions and features, and is not used"
     )]
@@ -197,14 +198,14 @@ pub enum UpdateRejected {
         /// Round of the release.
         round: u64,
     },
-    /// The sender is already in as many releases as it may be.
+    /// The sender has reached its limit of releases.
     #[error(
         "agent {sender}: it is already in {most} releases, as many as privacy.participations allows"
     )]
     Spent {
         /// The sender.
         sender: u32,
-        /// The number of releases that each agent may be in.
+        /// The maximum number of releases per agent.
         most: u64,
     },
     /// The round collects no messages.
@@ -220,12 +221,12 @@ pub enum UpdateRejected {
 /// The reason why a coordinator cannot continue.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RoundError {
-    /// The driver answered a request that was not made.
+    /// The driver responded to a request that was not made.
     #[error("round {round}: the coordinator was told {answer} without having asked")]
     Unasked {
-        /// The round of the answer.
+        /// The round of the response.
         round: u64,
-        /// The driver's answer.
+        /// The driver's response.
         answer: &'static str,
     },
     /// The mechanism failed.

@@ -1,4 +1,4 @@
-//! Handouts of a coordinator at the beginning of rounds, and the strategies that use them.
+//! Handouts that a coordinator sends when a round begins, and the strategies that use them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,45 +8,45 @@ use fedbo_strategies::Collaborator;
 
 use crate::{Aggregate, UpdateRejected};
 
-/// A handout that every agent gets when a round begins.
+/// A handout that every agent receives when a round begins.
 pub trait Handout: Clone + Send + Sync {
-    /// The round that this handout starts: 1 is the first with a query by the algorithm, 0 the
-    /// exchange before it.
+    /// The round that this handout starts. Round 1 is the first with a query by the algorithm, and
+    /// round 0 is the exchange before it.
     fn round(&self) -> u64;
 
     /// Returns true if the coordinator collects vectors in the round that this handout starts.
-    /// Otherwise an agent draws no vector; after its trial it waits for the next handout.
+    /// Otherwise, agents draw no vectors and wait for the next handout after their trials.
     fn wants_upload(&self) -> bool;
 
     /// Merges another handout into this one, for an agent that acts on both at once. Handouts may
-    /// arrive in any order; merging one again has no effect.
+    /// arrive in any order, and merging the same handout again has no effect.
     fn join(&mut self, other: Self);
 
-    /// Removes messages that the agent already has, and names the senders of expired messages.
-    /// Handouts at a free pace need this, because they repeat earlier messages.
+    /// Removes messages that the agent already has, and marks the senders of expired messages as
+    /// stragglers. Handouts at a free pace need this, because they repeat earlier messages.
     fn settle(&mut self, known: &mut KnownMessages) {
         let _ = known;
     }
 }
 
-/// The newest message of each sender that an agent has received.
+/// The newest messages that an agent has received, by sender.
 #[derive(Clone, Debug, Default)]
 pub struct KnownMessages {
-    /// Number of windows after its own for which a message is used.
+    /// Number of windows after its own during which a message remains usable.
     max_age: u64,
-    /// By sender, the window of its newest message, and whether the agent may still hold that
+    /// For each sender, the window of its newest message, and whether the agent may still hold that
     /// message.
     newest: BTreeMap<u32, (u64, bool)>,
 }
 
 impl KnownMessages {
-    /// An empty record; messages expire `max_age` windows after their own.
+    /// Creates an empty record. A message remains usable for `max_age` windows after its own.
     pub fn new(max_age: u64) -> Self {
         Self { max_age, newest: BTreeMap::new() }
     }
 
-    /// Records a message of window `of`. Returns true if it is newer than the last one of its
-    /// sender and has not expired in window `now`.
+    /// Records a message from window `of`. Returns true if it is newer than its sender's last
+    /// message and has not expired in window `now`.
     pub(crate) fn takes(&mut self, sender: u32, of: u64, now: u64) -> bool {
         let is_old = is_old(of, self.max_age, now);
         let is_new = self.newest.get(&sender).is_none_or(|(known, _)| *known < of);
@@ -56,7 +56,8 @@ impl KnownMessages {
         is_new && !is_old
     }
 
-    /// Returns the senders of messages that have expired by window `now`, each once.
+    /// Returns the senders of messages that have expired by window `now`. Each expiry is returned
+    /// once.
     pub(crate) fn expired(&mut self, now: u64) -> Vec<u32> {
         let max_age = self.max_age;
         let held = self.newest.iter_mut().filter(|(_, (_, held))| *held);
@@ -69,17 +70,18 @@ impl KnownMessages {
     }
 }
 
-/// Returns true if a message of window `of` has expired in window `now`.
+/// Returns true if a message from window `of` has expired in window `now`.
 pub(crate) fn is_old(of: u64, max_age: u64, now: u64) -> bool {
     of.saturating_add(max_age) < now
 }
 
-/// A strategy that uses the handouts of a coordinator.
+/// A strategy that uses a coordinator's handouts.
 pub trait UsesHandouts: Collaborator {
     /// The handouts that the strategy uses.
     type Handout: Handout;
 
-    /// Takes a handout as the agent with index `own_id`. Skips defective parts and returns them.
+    /// Takes a handout as the agent with index `own_id`. Skips invalid parts and returns the
+    /// reasons.
     fn take(&mut self, handout: Self::Handout, own_id: u32) -> Vec<UpdateRejected>;
 }
 
@@ -91,13 +93,13 @@ impl<S: UsesHandouts + ?Sized> UsesHandouts for Box<S> {
     }
 }
 
-/// The release of one round. It exists only once it is durable, and its bytes never change (INV-1,
+/// The release of a round. It exists only once it is durable, and its bytes never change (INV-1,
 /// INV-2).
 #[derive(Clone, PartialEq)]
 pub struct Release {
-    /// Its content, parsed from the bytes.
+    /// The content, parsed from the bytes.
     pub aggregate: Aggregate,
-    /// The durable bytes. Exactly these are sent, the same in every copy.
+    /// The durable bytes. Exactly these bytes are sent to every agent.
     pub bytes: Arc<[u8]>,
 }
 
@@ -107,16 +109,16 @@ impl fmt::Debug for Release {
     }
 }
 
-/// A handout of an [`crate::Aggregator`]. Copies share the releases.
+/// A handout from an [`crate::Aggregator`]. Clones share the releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregateHandout {
     /// The round that this handout starts.
     pub round: u64,
-    /// Releases made since the previous handout, in the order of rounds. Empty after a round
-    /// without a release; several if handouts were joined.
+    /// Releases since the previous handout, ordered by round. Empty after a round without a
+    /// release. There are several if handouts were joined.
     ///
-    /// An agent's belief depends on every release. A driver that lost a handout can join a copy of
-    /// it to the next one.
+    /// An agent's belief depends on every release. If a handout was lost, the driver can join a
+    /// copy of it to the next one.
     pub releases: Vec<Arc<Release>>,
     /// True if the round that this handout starts collects vectors.
     pub collects: bool,

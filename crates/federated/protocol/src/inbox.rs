@@ -1,4 +1,4 @@
-//! The latest unused message of every other agent.
+//! An agent's inbox, with the latest unused message of every other agent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use fedbo_gp::MapHash;
 
 use crate::Weights;
 
-/// The reason why a message was refused. Errors name the sender that the caller passed.
+/// The reason why a message was refused. `sender` is the index that the caller passed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageRejected {
-    /// The message has an unexpected length.
+    /// The message has the wrong length.
     #[error(
         "agent {sender}: the message has {found} numbers, those of the session have {expected}"
     )]
@@ -22,19 +22,19 @@ pub enum MessageRejected {
         /// Length of the session's messages.
         expected: usize,
     },
-    /// The message was made with another feature map.
+    /// The message was computed with a different feature map.
     #[error(
         "agent {sender}: the message was made with feature map {found}, the session uses {expected}"
     )]
     WrongMap {
         /// Index of the sender.
         sender: u32,
-        /// Hash of the message's map.
+        /// Hash of the message's feature map.
         found: MapHash,
-        /// Hash of the session's map.
+        /// Hash of the session's feature map.
         expected: MapHash,
     },
-    /// The numbers cannot come from any observations.
+    /// The numbers cannot result from any observations.
     #[error("agent {sender}: the message is not used: {reason}")]
     Implausible {
         /// Index of the sender.
@@ -47,12 +47,12 @@ pub enum MessageRejected {
     NotFinite {
         /// Index of the sender.
         sender: u32,
-        /// Index of the first such weight.
+        /// Index of the first weight that is not finite.
         index: usize,
     },
 }
 
-/// Messages by sender, ordered by sender.
+/// The latest unused messages, ordered by sender.
 #[derive(Clone)]
 pub struct Inbox {
     message_len: usize,
@@ -61,7 +61,7 @@ pub struct Inbox {
 }
 
 impl fmt::Debug for Inbox {
-    /// Prints senders and lengths only: weights stay out of logs.
+    /// Prints only senders and lengths, so that weights stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let senders: Vec<u32> = self.messages.keys().copied().collect();
         write!(f, "Inbox {{ senders: {senders:?}, {} numbers each }}", self.message_len)
@@ -69,15 +69,16 @@ impl fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// An empty inbox for messages of `message_len` numbers made with one feature map.
+    /// Creates an empty inbox for messages of `message_len` numbers that are computed with this
+    /// feature map.
     pub fn new(message_len: usize, map: MapHash) -> Self {
         Self { message_len, map, messages: BTreeMap::new() }
     }
 
-    /// Checks a message without keeping it.
+    /// Checks a message without storing it.
     ///
     /// # Errors
-    /// Returns the first defect.
+    /// Returns the first problem found.
     pub fn check(&self, sender: u32, map: MapHash, weights: &[f64]) -> Result<(), MessageRejected> {
         if weights.len() != self.message_len {
             return Err(MessageRejected::WrongLength {
@@ -98,7 +99,7 @@ impl Inbox {
     /// Stores a message, replacing the sender's older one.
     ///
     /// # Errors
-    /// Same as [`Inbox::check`]. The inbox is unchanged then.
+    /// Same as [`Inbox::check`]. On an error, the inbox is unchanged.
     pub fn receive(
         &mut self,
         sender: u32,
@@ -111,17 +112,17 @@ impl Inbox {
         Ok(())
     }
 
-    /// Drops the sender's message.
+    /// Drops a sender's message.
     pub fn remove(&mut self, sender: u32) {
         self.messages.remove(&sender);
     }
 
-    /// The sender's message.
+    /// Returns a sender's message.
     pub fn get(&self, sender: u32) -> Option<&[f64]> {
         self.messages.get(&sender).map(|weights| weights.as_slice())
     }
 
-    /// Senders and messages, ordered by sender.
+    /// Iterates over senders and messages, ordered by sender.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[f64])> {
         self.messages.iter().map(|(sender, weights)| (*sender, weights.as_slice()))
     }

@@ -1,9 +1,10 @@
-//! Federated rounds as state machines for coordinators and agents.
+//! State machines of coordinators and agents for federated rounds.
 //!
-//! The machines perform no I/O, read no clock and own no random generator. Events come in and
-//! effects go out. Time is a [`Tick`], and randomness is a seed or a source that the driver
-//! provides. The same machines run in one process and behind sockets. How an agent uses a handout
-//! or a neighbour's report is up to its algorithm: [`UsesHandouts`] and [`Neighbour`].
+//! The machines perform no I/O, read no clock and own no random number generator. They take events
+//! and return effects. Time is a [`Tick`], and randomness comes from a seed or a source that the
+//! driver provides. The same machines run in a single process and over a network. An agent's
+//! algorithm determines how it uses handouts ([`UsesHandouts`]) and neighbours' reports
+//! ([`Neighbour`]).
 //!
 //! Start at [`Coordinator`], then read [`Relay`] (passes messages on), [`Aggregator`] (releases
 //! sums) and [`Agent`]. For federations without a coordinator, start at [`Peer`].
@@ -22,6 +23,8 @@ mod relay;
 mod schedule;
 mod weights;
 
+use fedbo_streams::Purpose;
+
 pub use agent::{Agent, AgentEffect, AgentError, AgentEvent, AgentPlan, FreePace, Trial};
 pub use aggregate::{Aggregate, AggregateContent};
 pub use aggregator::Aggregator;
@@ -39,5 +42,15 @@ pub use relay::{Mailbox, Relay};
 pub use schedule::{Instants, ReleaseSchedule};
 pub use weights::Weights;
 
-/// An instant, in milliseconds since an origin that the driver chooses.
+/// Streams of the weight samples that agents send.
+pub const WEIGHT_SAMPLE: Purpose = Purpose::new("weight-sample");
+/// Streams of the messages that replace real ones in a placebo arm.
+pub const PLACEBO: Purpose = Purpose::new("placebo");
+/// Streams of a mechanism's coin flips and noise in a simulation. These protect no data.
+pub const SIMULATED_NOISE: Purpose = Purpose::new("simulated-noise");
+/// Streams of the order of messages at a free pace, and of durations and losses in a simulated
+/// network.
+pub const NETWORK: Purpose = Purpose::new("network");
+
+/// A point in time, in milliseconds since an origin that the driver chooses.
 pub type Tick = u64;

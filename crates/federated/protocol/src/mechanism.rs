@@ -1,5 +1,5 @@
-//! Mechanisms that turn the vectors of a round into a release: the interface that an aggregator
-//! uses, the lattice mechanism, and the paper's mechanism.
+//! Mechanisms that turn a round's vectors into a release: the interface for aggregators, the
+//! lattice mechanism, and the paper's mechanism.
 
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_privacy::mechanism::{
@@ -11,17 +11,17 @@ use zeroize::Zeroizing;
 
 use crate::{Aggregate, AggregateContent, ReleaseSchedule};
 
-/// Makes the release of a round.
+/// Creates the releases of rounds.
 ///
-/// Randomness comes from a source that the driver gives to the mechanism.
+/// Randomness comes from a source that the driver provides.
 pub trait RoundMechanism {
-    /// The state of a round that accepts vectors.
+    /// The state of an open round.
     type Round;
 
     /// Number of slots N, numbered from 0.
     fn n_slots(&self) -> u32;
 
-    /// Numbers in a vector, M.
+    /// M, the length of a vector.
     fn n_features(&self) -> usize;
 
     /// Begins a round.
@@ -30,10 +30,10 @@ pub trait RoundMechanism {
     /// If the mechanism cannot open the round.
     fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed>;
 
-    /// Stores the vector of a slot without reading it.
+    /// Stores a slot's vector without reading it.
     ///
     /// # Errors
-    /// For public reasons only. The round is then as if the vector had not arrived.
+    /// Only for public reasons. After an error, the round is as if the vector had not arrived.
     fn receive(
         &self,
         collecting: &mut Self::Round,
@@ -41,11 +41,11 @@ pub trait RoundMechanism {
         vector: &[f64],
     ) -> Result<(), VectorRefused>;
 
-    /// Ends a round: draws its randomness, then reads its vectors. Always makes a release, even
-    /// without any vector (INV-3).
+    /// Closes a round: draws its randomness, then reads its vectors. Always creates a release, even
+    /// without any vectors (INV-3).
     ///
     /// # Errors
-    /// If the round's randomness cannot be drawn. No vector has been read then.
+    /// If the round's randomness cannot be drawn. In this case, no vector has been read.
     fn close(&mut self, collecting: Self::Round) -> Result<PendingRelease, MechanismFailed>;
 
     /// Parses the bytes of a round's release. Equal bytes give equal numbers.
@@ -55,11 +55,12 @@ pub trait RoundMechanism {
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed>;
 }
 
-/// A release that is not durable yet, together with its cost (INV-1).
+/// A release that is not durable yet, with its cost (INV-1).
 pub struct PendingRelease {
-    /// Bytes in a fixed layout. Their number depends on public parameters alone.
+    /// Bytes in a fixed layout. Their length depends only on public parameters.
     pub bytes: Vec<u8>,
-    /// `None` if the release carries no privacy guarantee: noise from a seed, or no noise.
+    /// The cost. `None` if the release has no privacy guarantee, because its noise comes from a
+    /// seed or it has no noise.
     pub event: Option<PrivacyEvent>,
 }
 
@@ -72,15 +73,15 @@ pub enum MechanismFailed {
     /// The bytes are not a release of this mechanism.
     #[error("the stored release cannot be used: {0}")]
     Release(#[from] ReleaseRefused),
-    /// The paper's mechanism refused the weights of the round.
+    /// The paper's mechanism refused the round's weights.
     #[error(transparent)]
     Paper(#[from] PaperError),
     /// A secure sum failed.
     #[error("the secure sum failed: {0}")]
     SecureSum(String),
-    /// The stored release has another shape.
+    /// The stored release has the wrong shape.
     #[error(
-        "the stored release holds {found:?}, this round releases {expected:?}; use the settings it was made with"
+        "the stored release holds {found:?}, this round releases {expected:?}; use the settings that it was created with"
     )]
     OtherShape {
         /// The shape that the schedule requires.
@@ -93,27 +94,29 @@ pub enum MechanismFailed {
 /// Rounds of the lattice mechanism, with noise from `S`.
 ///
 /// Releases are private with [`SecureNoise`](fedbo_privacy::mechanism::SecureNoise). A simulation
-/// uses noise from a seed; its releases have no event (INV-10).
+/// draws its noise from a seed, and its releases have no event (INV-10).
 #[derive(Debug)]
 pub struct LatticeRounds<S> {
     mechanism: Mechanism,
     schedule: ReleaseSchedule,
     source: S,
-    /// Number of trailing mechanism coordinates that are not features.
+    /// Number of trailing coordinates that are not features.
     n_witnesses: usize,
 }
 
 impl<S: NoiseSource> LatticeRounds<S> {
-    /// Rounds with the shapes of `schedule`, which must be the aggregator's schedule.
+    /// Creates rounds with the release shapes in `schedule`, which must be the aggregator's
+    /// schedule.
     pub fn new(mechanism: Mechanism, schedule: ReleaseSchedule, source: S) -> Self {
         Self { mechanism, schedule, source, n_witnesses: 0 }
     }
 
-    /// Reserves the last `n_witnesses` coordinates of the mechanism (at most all of them) as
-    /// witnesses instead of features.
+    /// Uses the mechanism's last `n_witnesses` coordinates (at most all of them) as witnesses
+    /// instead of features.
     ///
-    /// Every vector is zero in them, so a release shows only noise there. They cost no privacy:
-    /// neither the norm of a vector nor the noise of the other coordinates depends on them.
+    /// Every vector is zero there, so a release contains only noise in these coordinates. They have
+    /// no privacy cost, because neither the norm of a vector nor the noise in the other coordinates
+    /// depends on them.
     #[must_use]
     pub fn with_witnesses(mut self, n_witnesses: u32) -> Self {
         let n_coordinates = self.mechanism.settings().n_features;
@@ -126,8 +129,9 @@ impl<S: NoiseSource> LatticeRounds<S> {
         &self.mechanism
     }
 
-    /// Ends a round with partial sums from several collectors ([`Mechanism::begin_part`]): draws
-    /// its noise, then adds the sums. Always makes a release, even without any part (INV-3).
+    /// Closes a round with partial sums from several collectors ([`Mechanism::begin_part`]): draws
+    /// its noise, then adds the sums. Always creates a release, even without any partial sums
+    /// (INV-3).
     ///
     /// # Errors
     /// If the round's randomness cannot be drawn.
@@ -142,7 +146,7 @@ impl<S: NoiseSource> LatticeRounds<S> {
     }
 }
 
-/// Converts a closed lattice round to the form that is made durable.
+/// Converts a closed lattice round to the form that is stored.
 fn pending<K: Kind>(closed: &Closed<K>) -> PendingRelease {
     PendingRelease {
         bytes: closed.release.to_bytes(),
@@ -213,7 +217,7 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
     }
 }
 
-/// Rounds of the paper's mechanism in floats, with noise from `S` and the weights of a round from `W`.
+/// Rounds of the paper's mechanism in floats, with noise from `S` and weights from `W`.
 #[derive(Debug)]
 pub struct PaperRounds<S, W> {
     mechanism: PaperMechanism,
@@ -222,8 +226,8 @@ pub struct PaperRounds<S, W> {
 }
 
 impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> PaperRounds<S, W> {
-    /// Rounds with the weights φ that `weights` returns for a round (P rows of N, each with sum 1).
-    /// `weights` must be a public function of the round's number alone (INV-11).
+    /// Creates rounds with the weights φ that `weights` returns for a round (P rows of N, each with
+    /// sum 1). `weights` must be a public function that depends only on the round number (INV-11).
     pub fn new(mechanism: PaperMechanism, weights: W, source: S) -> Self {
         Self { mechanism, weights, source }
     }
@@ -267,8 +271,8 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds
         })
     }
 
-    /// Parses a stored release. If the noise differs between regions, `noise_std` is the root of
-    /// the mean variance.
+    /// Parses a stored release. If the noise differs between regions, `noise_std` is the square
+    /// root of the mean variance.
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         let release = PaperRelease::<S::Kind>::from_bytes(bytes)?;
         let settings = self.mechanism.settings();

@@ -13,30 +13,31 @@ use crate::{Handout, KnownMessages, Weights};
 pub struct AgentUpdate {
     /// Index of the sender.
     pub sender: u32,
-    /// Round of the message; 0 is the exchange before the first query.
+    /// Round of the message. Round 0 is the exchange before the first query.
     pub round: u64,
-    /// Feature map that the weights refer to.
+    /// Hash of the feature map that the weights refer to.
     pub map: MapHash,
-    /// The numbers: M feature weights, unless the algorithm sends something else.
+    /// The numbers. These are M feature weights, unless the algorithm sends something else.
     pub weights: Weights,
 }
 
 impl fmt::Debug for AgentUpdate {
-    /// Prints the number of weights only: the values stay out of logs.
+    /// Prints only the number of weights, so that the values stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sender, round, weights, .. } = self;
         write!(f, "AgentUpdate {{ sender: {sender}, round: {round}, {weights:?} }}")
     }
 }
 
-/// A handout of the relay, sent when a round closes.
+/// A handout from the relay, sent when a round closes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broadcast {
-    /// The round that this handout starts; 1 is the first with a query by Thompson sampling.
+    /// The round that this handout starts. Round 1 is the first with a query by Thompson sampling.
     pub round: u64,
-    /// Messages that arrived since the last broadcast, by sender. An agent skips its own message.
+    /// Messages that arrived since the last broadcast, ordered by sender. An agent skips its own
+    /// message.
     pub messages: Vec<AgentUpdate>,
-    /// Participants without a message in time; their older messages must not be used.
+    /// Participants that did not deliver a message in time. Their older messages must not be used.
     pub stragglers: Vec<u32>,
 }
 
@@ -45,12 +46,12 @@ impl Handout for Broadcast {
         self.round
     }
 
-    /// Always true: every round collects messages.
+    /// Always true, because every round collects messages.
     fn wants_upload(&self) -> bool {
         true
     }
 
-    /// Keeps the newest message of each sender, unless the sender has become a straggler since.
+    /// Keeps the newest message of each sender, unless the sender has since become a straggler.
     fn join(&mut self, newer: Self) {
         if newer.round <= self.round {
             return; // delivered again, or out of order

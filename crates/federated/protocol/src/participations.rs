@@ -1,19 +1,19 @@
-//! Counts of the releases that each agent is in, for sessions that limit them.
+//! Counts of the releases that include each agent, for sessions that limit them.
 
-/// Counts the releases that contain each slot's vectors, and enforces a limit per slot: k of T.
+/// Counts the releases that include each slot, and enforces a limit per slot (k of T).
 ///
-/// A release costs only the agents whose vectors are in it; an absent vector changes nothing. So T
-/// releases cost an agent as much as k (`fedbo-privacy`, ACCOUNTING.md, "k of T"). The participants
-/// of each release are public.
+/// A release costs only the agents that it includes, because an absent vector changes nothing. For
+/// an agent, T releases therefore cost as much as k (`fedbo-privacy`, ACCOUNTING.md, "k of T"). The
+/// participants of each release are public.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participations {
     most: u64,
-    /// By slot: number of releases so far, and the round of the last one.
+    /// For each slot, the number of releases so far and the round of the last one.
     slots: Vec<(u64, Option<u64>)>,
 }
 
 impl Participations {
-    /// A limit of `most` releases for each of `n_slots` slots, all counts zero.
+    /// Creates zero counts for `n_slots` slots, with a limit of `most` releases per slot.
     pub fn new(n_slots: u32, most: u64) -> Self {
         Self { most, slots: vec![(0, None); n_slots as usize] }
     }
@@ -23,14 +23,15 @@ impl Participations {
         self.most
     }
 
-    /// Returns true if a slot may be in the release of a round: it is already counted in it, or is
-    /// below the limit.
+    /// Returns true if a slot may be included in a round's release, because it is already counted
+    /// for that round or is below the limit.
     pub fn allows(&self, slot: u32, round: u64) -> bool {
         let found = self.slots.get(slot as usize);
         found.is_some_and(|(count, last)| *last == Some(round) || *count < self.most)
     }
 
-    /// Counts a slot in the release of a round, once. Rounds must be passed in order.
+    /// Counts a slot as included in a round's release. Repeated calls have no effect. Rounds must
+    /// be passed in order.
     pub fn count(&mut self, slot: u32, round: u64) {
         if let Some((count, last)) = self.slots.get_mut(slot as usize)
             && *last != Some(round)
@@ -40,7 +41,7 @@ impl Participations {
         }
     }
 
-    /// Number of releases that a slot is in.
+    /// Number of releases that include a slot.
     pub fn of(&self, slot: u32) -> u64 {
         self.slots.get(slot as usize).map_or(0, |(count, _)| *count)
     }

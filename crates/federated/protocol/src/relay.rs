@@ -1,14 +1,14 @@
-//! The relay: collects one message per agent and round, and passes the messages on.
+//! The relay, which collects one message per agent and round and passes the messages on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fedbo_gp::MapHash;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use crate::handout::is_old;
 use crate::{AgentUpdate, Broadcast, Coordinator, Effect, Inbox, Tick, UpdateRejected};
 
-/// The messages that a relay keeps and hands out repeatedly at a free pace.
+/// The messages that a relay stores and hands out repeatedly at a free pace.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     max_age: u64,
@@ -18,22 +18,23 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// An empty mailbox. A message expires `max_age` windows after its own.
+    /// Creates an empty mailbox. A message remains usable for `max_age` windows after its own.
     ///
-    /// Each window hands out at most `sample` of the stored messages, the same for every agent, so
-    /// that N agents cost N · `sample` messages. They are drawn from `seed`, which is public.
+    /// Each window hands out at most `sample` of the stored messages, the same ones to every agent,
+    /// so that N agents cost N · `sample` messages. The sample is drawn with `seed`, which is
+    /// public.
     pub fn new(max_age: u64, sample: usize, seed: Seed) -> Self {
         Self { max_age, sample, seed, messages: BTreeMap::new() }
     }
 
-    /// Adds messages that were handed out before a crash of the coordinator.
+    /// Adds messages that were handed out before the coordinator crashed.
     #[must_use]
     pub fn with_messages(mut self, messages: impl IntoIterator<Item = AgentUpdate>) -> Self {
         self.messages.extend(messages.into_iter().map(|update| (update.sender, update)));
         self
     }
 
-    /// Stores new messages, drops those that have expired in this window, and draws the handout.
+    /// Stores new messages, drops those that have expired in this window, and samples the handout.
     fn hand_out(
         &mut self,
         arrived: impl IntoIterator<Item = AgentUpdate>,
@@ -46,23 +47,23 @@ impl Mailbox {
             return self.messages.values().cloned().collect();
         }
         let mut senders: Vec<u32> = self.messages.keys().copied().collect();
-        self.seed.stream(Purpose::Network, 0, window).shuffle(&mut senders);
+        self.seed.stream(crate::NETWORK, 0, window).shuffle(&mut senders);
         senders.truncate(self.sample);
         senders.sort_unstable();
         senders.iter().filter_map(|sender| self.messages.get(sender).cloned()).collect()
     }
 }
 
-/// Collects updates and closes rounds, either when every participant has delivered or at the
-/// deadline.
+/// A coordinator that collects updates and broadcasts them. A round closes when all expected
+/// updates have arrived, or at its deadline.
 ///
 /// Participants optimize and deliver in every round. Contributors deliver once, before round 1 (the
-/// setting of FTS Algorithm 1). A late message counts for the round in which it arrives; a repeated
+/// setting of FTS Algorithm 1). A late message counts in the round in which it arrives. A repeated
 /// message is ignored.
 ///
-/// With a [`Mailbox`] the rounds are windows: each closes at its deadline without waiting for
-/// agents. Every window hands out the newest message of every sender again, or a sample of them,
-/// and there are no stragglers.
+/// With a [`Mailbox`], rounds are windows. Each window closes at its deadline without waiting for
+/// agents, and hands out the newest message of every sender again, or a sample of these messages.
+/// There are no stragglers.
 #[derive(Clone, Debug)]
 pub struct Relay {
     participants: BTreeSet<u32>,
@@ -72,17 +73,17 @@ pub struct Relay {
     round: u64,
     deadline: Option<Tick>,
     arrived: BTreeMap<u32, AgentUpdate>,
-    /// Number of expected senders that have delivered a message of this round.
+    /// Number of expected senders that have delivered a message for this round.
     n_delivered: usize,
     /// Round of the newest accepted message of each sender.
     newest: BTreeMap<u32, u64>,
-    /// Present at a free pace.
+    /// Present only at a free pace.
     mailbox: Option<Mailbox>,
 }
 
 impl Relay {
-    /// A relay for the given agent indices. It collects messages of `message_len` numbers for round
-    /// 0 from `now` on. Rounds last at most `timeout`, if one is given.
+    /// Creates a relay for these agent indices, which collects messages of `message_len` numbers
+    /// for round 0 from `now` on. Rounds last at most `timeout`, if it is given.
     pub fn new(
         participants: Vec<u32>,
         contributors: Vec<u32>,
@@ -107,9 +108,9 @@ impl Relay {
         }
     }
 
-    /// Extends round 0 by `extra` if rounds have a timeout, because it holds all initial trials of
-    /// an agent. Every other round holds one trial. No effect on a relay that resumes in a later
-    /// round.
+    /// Extends round 0 by `extra` if rounds have a timeout, because it contains all initial trials
+    /// of an agent. Every other round contains one trial. This has no effect on a relay that
+    /// resumes in a later round.
     #[must_use]
     pub fn with_longer_first(mut self, extra: Tick) -> Self {
         if self.round == 0 {
@@ -118,16 +119,15 @@ impl Relay {
         self
     }
 
-    /// Sets a free pace: windows that last `timeout`, regardless of deliveries.
+    /// Sets a free pace, with windows that last `timeout` regardless of deliveries.
     #[must_use]
     pub fn with_mailbox(mut self, mailbox: Mailbox) -> Self {
         self.mailbox = Some(mailbox);
         self
     }
 
-    /// Resumes in a later round, after a crash of the coordinator that its agents survived.
-    /// `newest` is the round of the newest broadcast message of each sender. Agents send later
-    /// messages again.
+    /// Resumes in a later round after a crash of only the coordinator. `newest` gives the round of
+    /// each sender's newest broadcast message. Agents send later messages again.
     #[must_use]
     pub fn from_round(mut self, round: u64, newest: impl IntoIterator<Item = (u32, u64)>) -> Self {
         self.round = round;
@@ -148,7 +148,7 @@ impl Relay {
             (Some(newest), Some(known)) if round == *newest && *known != update => {
                 return Err(UpdateRejected::Conflict { sender, round });
             }
-            // A repeat, or older than the newest: already answered.
+            // A repeated message, or one that is older than the newest.
             (Some(newest), _) if round <= *newest => return Ok(()),
             _ => {}
         }
@@ -159,7 +159,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Returns true if every agent expected in this round has delivered a message of this round.
+    /// Returns true if every agent that is expected in this round has delivered a message for it.
     fn is_complete(&self) -> bool {
         if self.mailbox.is_some() {
             return false;
@@ -211,7 +211,7 @@ impl Coordinator for Relay {
         }
     }
 
-    /// Closes the round if its deadline has come.
+    /// Closes the round if its deadline has passed.
     fn tick(&mut self, now: Tick) -> Vec<Effect<Broadcast>> {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             vec![self.close(now)]
@@ -249,7 +249,7 @@ mod tests {
         assert!(relay.receive(update(1, 0, 2.0), 100).is_empty());
         let first = broadcast(relay.receive(update(2, 0, 3.0), 100));
         assert_eq!((first.round, first.messages.len(), first.stragglers.len()), (1, 3, 0));
-        // Contributors deliver once: round 1 needs the participants only.
+        // Contributors deliver once, so round 1 needs only the participants.
         assert!(relay.receive(update(1, 1, 4.0), 100).is_empty());
         let second = broadcast(relay.receive(update(0, 1, 5.0), 100));
         assert_eq!(second.messages.iter().map(|m| m.sender).collect::<Vec<_>>(), [0, 1]);
@@ -263,7 +263,7 @@ mod tests {
         assert!(relay.tick(149).is_empty());
         let first = broadcast(relay.tick(150));
         assert_eq!(first.stragglers, [1]);
-        assert!(relay.receive(update(1, 0, 9.0), 160).is_empty()); // late: counts for round 1
+        assert!(relay.receive(update(1, 0, 9.0), 160).is_empty()); // late, so it counts in round 1
         relay.receive(update(0, 1, 2.0), 170);
         let second = broadcast(relay.tick(200));
         assert!(
@@ -309,7 +309,7 @@ mod tests {
         assert!(relay.receive(update(1, 0, 1.0), 0).is_empty()); // and the round continues
     }
 
-    /// A relay at a free pace with windows of 50 and five agents.
+    /// A relay at a free pace, with five agents and windows that last 50 ms.
     fn mailbox(max_age: u64, sample: usize) -> Relay {
         let mailbox = Mailbox::new(max_age, sample, Seed::new(1));
         Relay::new((0..5).collect(), vec![], 2, MAP, Some(50), 0).with_mailbox(mailbox)
@@ -331,8 +331,8 @@ mod tests {
         let second = broadcast(relay.tick(100));
         assert_eq!(senders(&second), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 0)]);
         assert!(second.stragglers.is_empty());
-        // A message of window 0 has expired when window 3 begins; a late message of window 1 still
-        // counts.
+        // A message from window 0 has expired when window 3 begins. A late message from window 1
+        // still counts.
         relay.receive(update(4, 1, 3.0), 110);
         let third = broadcast(relay.tick(150));
         assert_eq!(senders(&third), [(3, 1), (4, 1)]);

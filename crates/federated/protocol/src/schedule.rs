@@ -1,18 +1,18 @@
-//! The schedule of collecting and releasing rounds, and the instants within a round. Both are
-//! public and fixed before round 0 (INV-11).
+//! The schedule of releasing rounds, and the times within a round. Both are public and fixed before
+//! round 0 (INV-11).
 
 use fedbo_privacy::accounting::InvalidParameter;
 use fedbo_privacy::mechanism::ReleaseShape;
 
 use crate::Tick;
 
-/// The rounds that release, and the shape of their releases.
+/// The rounds with releases, and the shapes of the releases.
 ///
-/// There are n releases, in rounds 0, k, 2k, …. Releases before round `regions_until` hold one sum
-/// per region, later ones one total.
+/// There are n releases, in rounds 0, k, 2k, …. Releases before round `regions_until` contain one
+/// sum per region. Later releases contain one total.
 ///
-/// A round without a release collects nothing. Agents then continue with their own Thompson
-/// sampling and with earlier releases.
+/// A round without a release collects nothing. In such a round, agents continue with their own
+/// Thompson sampling and with earlier releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseSchedule {
     n_releases: u64,
@@ -21,7 +21,8 @@ pub struct ReleaseSchedule {
 }
 
 impl ReleaseSchedule {
-    /// A schedule of `n_releases` releases, one every `every` rounds, the first in round 0.
+    /// Creates a schedule with `n_releases` releases, one every `every` rounds, starting in round
+    /// 0.
     ///
     /// # Errors
     /// If `n_releases` or `every` is 0, or the last round does not fit into a `u64`.
@@ -44,28 +45,29 @@ impl ReleaseSchedule {
         Ok(Self { n_releases, every, regions_until })
     }
 
-    /// Number of rounds that release. A session costs this many privacy events.
+    /// Number of rounds with a release. A session costs this many privacy events.
     pub fn n_releases(&self) -> u64 {
         self.n_releases
     }
 
-    /// Rounds from release to release.
+    /// Number of rounds from one release to the next.
     pub fn every(&self) -> u64 {
         self.every
     }
 
-    /// First round that releases one total.
+    /// The first round in which a release would contain one total.
     pub fn regions_until(&self) -> u64 {
         self.regions_until
     }
 
-    /// The last round with a release. An agent that makes `n_rounds` queries can use releases of
+    /// The last round with a release. An agent that makes `n_rounds` queries can use releases from
     /// rounds before `n_rounds`.
     pub fn last(&self) -> u64 {
         (self.n_releases - 1) * self.every
     }
 
-    /// Returns true if a round collects vectors and releases. It depends on the round's number alone (INV-3).
+    /// Returns true if a round collects vectors and has a release. This depends only on the round
+    /// number (INV-3).
     pub fn releases(&self, round: u64) -> bool {
         round.is_multiple_of(self.every) && round <= self.last()
     }
@@ -76,21 +78,20 @@ impl ReleaseSchedule {
     }
 }
 
-/// The instants of a round, counted from its beginning, the preceding broadcast.
+/// The times within a round, measured from its beginning, which is the preceding broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instants {
     collect: Tick,
     period: Tick,
-    /// Additional time of round 0.
+    /// Additional time for round 0.
     extra: Tick,
 }
 
 impl Instants {
-    /// Instants of rounds that accept vectors for `collect` and last for `period`.
+    /// Creates the times of rounds that accept vectors for `collect` and last for `period`.
     ///
-    /// After `period`, the release leaves and the next round begins, even if the release was ready
-    /// earlier (INV-9). The time between `collect` and `period` is for making the release
-    /// durable.
+    /// The release leaves and the next round begins after `period`, even if the release was ready
+    /// earlier (INV-9). The time between `collect` and `period` is for making the release durable.
     ///
     /// # Errors
     /// If `collect` is 0 or above `period`.
@@ -105,8 +106,8 @@ impl Instants {
         Ok(Self { collect, period, extra: 0 })
     }
 
-    /// Extends round 0 by `extra`, both its time to collect and its period, because it holds all
-    /// initial trials of an agent. Every other round holds one trial.
+    /// Extends both the collection time and the period of round 0 by `extra`, because it contains
+    /// all initial trials of an agent. Every other round contains one trial.
     #[must_use]
     pub fn with_longer_first(self, extra: Tick) -> Self {
         Self { extra, ..self }

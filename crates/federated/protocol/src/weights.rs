@@ -1,4 +1,4 @@
-//! The numbers of a message, shared by all its holders.
+//! The numbers of a message, shared between clones.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// Numbers that all clones share (copy-on-write). If all agents run in one process, each holds the
-/// message of every other without a copy. The memory is overwritten when the last clone is dropped
-/// (INV-16).
+/// Numbers that all clones share (copy-on-write). When all agents run in one process, each can hold
+/// every other agent's message without a copy. The memory is overwritten when the last clone is
+/// dropped (INV-16).
 #[derive(Clone, Default, PartialEq)]
 pub struct Weights(Arc<Zeroizing<Vec<f64>>>);
 
 impl Weights {
-    /// The numbers as an owned vector. The caller is then responsible for clearing it.
+    /// Returns the numbers as an owned vector, which the caller is responsible for clearing.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<f64> {
         std::mem::take(&mut *self)
@@ -21,7 +21,7 @@ impl Weights {
 }
 
 impl fmt::Debug for Weights {
-    /// Prints their number only: weights stay out of logs.
+    /// Prints only the number of weights, so that weights stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} weights", self.len())
     }

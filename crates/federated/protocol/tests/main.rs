@@ -1,4 +1,4 @@
-//! Integration tests of round machines.
+//! Integration tests of the protocol's state machines.
 
 mod aggregator;
 mod federation;

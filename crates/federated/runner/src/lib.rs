@@ -1,8 +1,8 @@
-//! Whole federations in one process: sessions of agents and peers, and the runs of a `federation.toml`.
+//! Federations in one process: sessions of agents and peers, and runs of a `federation.toml`.
 //!
-//! Drives the machines of `fedbo-protocol` wave by wave, so that results do not depend on the
-//! number of threads. `fedbo-report` writes the results. Start at [`run_session`], then
-//! [`federation::run_federation`].
+//! This crate drives the state machines of `fedbo-protocol` wave by wave, so that results do not
+//! depend on the number of threads. `fedbo-report` writes the results. Start at [`run_session`],
+//! then read [`federation::run_federation`].
 
 pub mod federation;
 mod peer_session;

@@ -1,6 +1,6 @@
-//! Peers of distributed Thompson sampling in one process, in virtual time.
+//! Sessions of peers in one process, in virtual time.
 //!
-//! A simulated network determines the durations of trials and messages; real durations have no
+//! A simulated network determines the durations of trials and messages. Real durations have no
 //! influence. Equal seeds and values give equal results for any number of threads.
 
 use std::collections::BTreeMap;
@@ -11,36 +11,37 @@ use fedbo_protocol::{
     AgentError, MessageRejected, Peer, PeerEffect, PeerEvent, Report, ReportRejected, Tick,
     UpdateRejected,
 };
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 use rayon::prelude::*;
 
 use crate::session::{Ended, Evaluation, Observer, Running, SessionError, TrialRecord};
 
-/// Ticks per trial of usual duration.
+/// Number of ticks in a trial of nominal duration.
 const TRIAL: f64 = 1000.0;
 
-/// The durations of trials and messages in virtual time, in units of a usual trial's duration.
+/// The durations of trials and messages in virtual time, in units of the nominal trial duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SimulatedNetwork {
-    /// A trial takes from 1 − spread to 1 + spread, uniformly distributed; in `[0, 1)`.
+    /// The duration of a trial is uniformly distributed from 1 − spread to 1 + spread. In `[0, 1)`.
     pub spread: f64,
-    /// A report takes up to twice this value, uniformly distributed; at least 0.
+    /// The mean delay of a report. Delays are uniformly distributed from 0 to twice this value. At
+    /// least 0.
     pub delay: f64,
     /// Probability that a report is lost, in `[0, 1)`. A lost report is sent again after the
-    /// duration of a trial.
+    /// nominal duration of a trial.
     pub loss: f64,
 }
 
 impl SimulatedNetwork {
     fn trial(&self, seed: Seed, agent: u32, trial: u64) -> Tick {
-        let mut stream = seed.stream(Purpose::Network, u64::from(agent), 2 * trial);
+        let mut stream = seed.stream(fedbo_protocol::NETWORK, u64::from(agent), 2 * trial);
         ticks(1.0 + self.spread * (2.0 * stream.uniform() - 1.0)).max(1)
     }
 
-    /// Time from the first transmission of a report to its arrival.
+    /// The time from the first transmission of a report to its arrival.
     fn report(&self, seed: Seed, report: &Report, to: u32) -> Tick {
         let link = (u64::from(report.sender) << 32) | u64::from(to);
-        let mut stream = seed.stream(Purpose::Network, link, 2 * report.round + 1);
+        let mut stream = seed.stream(fedbo_protocol::NETWORK, link, 2 * report.round + 1);
         let mut lost = 0.0;
         while stream.uniform() < self.loss {
             lost += 1.0;
@@ -62,26 +63,26 @@ fn ticks(trials: f64) -> Tick {
 pub struct PeerMember {
     /// The state machine.
     pub peer: Peer,
-    /// The objective that it tunes.
+    /// The evaluation of its points.
     pub evaluation: Evaluation,
 }
 
-/// An event at an instant.
+/// A scheduled event.
 enum Due {
     TrialEnds { of: u32 },
     Arrives { at: u32, report: Report },
 }
 
-/// A member with its running trial and sent reports.
+/// A member, with its running trial and the reports that it has sent.
 struct MemberState<'a> {
     member: &'a mut PeerMember,
     running: Option<Running>,
-    /// Number of reports sent, by receiver.
+    /// Number of reports sent to each receiver.
     sent: BTreeMap<u32, usize>,
 }
 
 impl MemberState<'_> {
-    /// Evaluates the running trial unless that is already done. Returns false if it was
+    /// Evaluates the running trial, unless it is already evaluated. Returns false if it was
     /// interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
         let PeerMember { peer, evaluation } = &*self.member;
@@ -90,8 +91,8 @@ impl MemberState<'_> {
             .is_none_or(|running| running.evaluate(peer.id(), evaluation, observer))
     }
 
-    /// Passes due events to the peer. Returns its effects with the seconds that each took, and the
-    /// trial that ended.
+    /// Passes due events to the peer. Returns the peer's effects, with the seconds that each took,
+    /// and the trial that ended.
     fn feed(&mut self, events: Vec<Event>, now: Tick) -> Result<ProcessedEvents, AgentError> {
         let mut fed = ProcessedEvents::default();
         for event in events {
@@ -131,14 +132,15 @@ struct ProcessedEvents {
     record: Option<TrialRecord>,
 }
 
-/// Runs peers to the end of their plans; member n has index n in the graph. Durations and losses come from `seed`.
+/// Runs peers to the end of their plans. Member n has index n in the graph. Durations and losses
+/// are drawn from `seed`.
 ///
-/// Runs on the current rayon pool. If `stop` is set, running trials are abandoned and all finished
-/// trials have been passed to the observer.
+/// Runs on the current rayon pool. If `stop` is set, running trials are abandoned. All finished
+/// trials have been passed to the observer on return.
 ///
 /// # Errors
-/// If a peer or the observer fails, or if peers wait for each other in vain, which happens only if
-/// their graphs differ.
+/// If a peer or the observer fails, or if peers wait for each other indefinitely, which happens
+/// only if their graphs differ.
 pub fn run_peers(
     members: &mut [PeerMember],
     network: SimulatedNetwork,
@@ -193,8 +195,8 @@ pub fn run_peers(
         now = instant;
         if next.iter().any(|due| is_unevaluated(due, &states)) {
             let shared: &dyn Observer = observer;
-            // Evaluates all running trials in parallel, including those that end later: their
-            // points are already fixed.
+            // Evaluates all running trials in parallel, including those that end later, because
+            // their points are already fixed.
             let is_whole = states
                 .par_iter_mut()
                 .map(|state| state.evaluate(shared))
@@ -214,7 +216,7 @@ pub fn run_peers(
     }
 }
 
-/// Passes trials to the observer that were evaluated but are not due yet, when the session ends
+/// Passes trials that were evaluated but are not due yet to the observer, if the session ends
 /// early.
 fn deliver_finished_trials(
     states: &mut [MemberState<'_>],
@@ -236,7 +238,7 @@ fn is_unevaluated(due: &Due, states: &[MemberState<'_>]) -> bool {
     running.as_ref().is_some_and(|r| r.record.is_none())
 }
 
-/// Future events, by instant and then in planning order.
+/// Future events, ordered by time and then by the order in which they were scheduled.
 #[derive(Default)]
 struct Queue(BTreeMap<Tick, Vec<Due>>);
 
@@ -249,8 +251,8 @@ impl Queue {
         self.0.pop_first()
     }
 
-    /// Plans the events that follow from a peer's effects. Returns the reports that the peer cannot
-    /// learn from; the peer continues without them.
+    /// Schedules the events that follow from a peer's effects. Returns the reports that the peer
+    /// cannot learn from. The peer continues without them.
     fn plan(
         &mut self,
         state: &mut MemberState<'_>,

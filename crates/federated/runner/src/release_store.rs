@@ -1,23 +1,22 @@
-//! The store of releases.
+//! Storage for releases.
 
 use fedbo_privacy::accounting::PrivacyEvent;
 
-/// Stores the releases of one session with their costs.
+/// Stores the releases of a session, with their costs.
 pub trait ReleaseStore {
-    /// Returns the committed release of a round, if there is one. It has the same bytes forever
-    /// (INV-2).
+    /// Returns the committed release of a round, if there is one. Its bytes never change (INV-2).
     ///
     /// # Errors
-    /// If the store cannot be read, or the session may not make another release. An error ends the
-    /// session before a vector of the round is taken (INV-13).
+    /// If the store cannot be read, or the session must not create another release. An error ends
+    /// the session before any vector of the round is accepted (INV-13).
     fn stored(&mut self, round: u64) -> anyhow::Result<Option<Vec<u8>>>;
 
-    /// Makes charge and release durable, both or neither (INV-1). `None` means a release without a
-    /// countable cost.
+    /// Makes the charge and the release durable, both or neither (INV-1). `event` is `None` if the
+    /// release has no privacy cost to account for.
     ///
     /// # Errors
-    /// If they are not durable. The session then ends, and no part of the release has left the
-    /// process.
+    /// If they could not be made durable. The session then ends, and no part of the release has
+    /// left the process.
     fn commit(
         &mut self,
         round: u64,
@@ -26,7 +25,8 @@ pub trait ReleaseStore {
     ) -> anyhow::Result<()>;
 }
 
-/// Stores nothing: for simulations, which protect no data, and for strategies without releases.
+/// A store that stores nothing, for simulations, which protect no data, and for strategies without
+/// releases.
 pub struct NullReleaseStore;
 
 impl ReleaseStore for NullReleaseStore {

@@ -1,5 +1,5 @@
-//! Converts finished trials to rows of `results.csv`: iteration numbers, the best value so far,
-//! regret.
+//! Conversion of finished trials to rows of `results.csv`, with iteration numbers, the best value
+//! so far and regret.
 
 use fedbo_objective::Outcome;
 use fedbo_space::{Direction, Point};
@@ -8,7 +8,7 @@ use fedbo_strategies::Source;
 use crate::session::TrialRecord;
 use fedbo_report::Row;
 
-/// The columns that a [`RowBuilder`] writes into every row.
+/// The labels that a [`RowBuilder`] writes into every row.
 #[derive(Clone, Debug)]
 pub struct RowLabels {
     /// Name of the experiment or federation.
@@ -22,7 +22,7 @@ pub struct RowLabels {
 }
 
 impl RowLabels {
-    /// The labels of the rows of one agent in one repetition.
+    /// Creates the labels for the rows of an agent in one repetition.
     pub fn new(
         experiment: impl Into<String>,
         arm: impl Into<String>,
@@ -33,12 +33,12 @@ impl RowLabels {
     }
 }
 
-/// Converts the trials of one agent, in order, to rows.
+/// Converts an agent's trials, in order, to rows.
 #[derive(Clone, Debug)]
 pub struct RowBuilder {
     unit: RowLabels,
     direction: Direction,
-    /// Iteration of the next trial; the last initial point has iteration 0.
+    /// Iteration of the next trial. The last initial point has iteration 0.
     iteration: i64,
     best: Option<f64>,
     optimum: Option<f64>,
@@ -46,10 +46,10 @@ pub struct RowBuilder {
     regret: Option<f64>,
 }
 
-/// The trial that determines the regret of a row, among all trials so far.
+/// The trial, among all trials so far, that determines the regret of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RegretOf {
-    /// The trial with the least regret, even if its observation is not the best.
+    /// The trial with the lowest regret, even if its observation is not the best.
     #[default]
     Least,
     /// The trial with the best observation.
@@ -57,8 +57,8 @@ enum RegretOf {
 }
 
 impl RowBuilder {
-    /// Creates a builder for an agent's rows with `n_initial` initial points. `optimum` is the best
-    /// true value, if known.
+    /// Creates a builder for the rows of an agent with `n_initial` initial points. `optimum` is the
+    /// optimal noise-free value, if known.
     pub fn new(
         unit: RowLabels,
         direction: Direction,
@@ -77,19 +77,20 @@ impl RowBuilder {
         }
     }
 
-    /// Reports the regret of the trial with the best observation so far, the one that a user would
-    /// choose. With noise this regret may rise. The default is the least regret so far.
+    /// Reports the regret of the trial with the best observation so far, which is the one that a
+    /// user would choose. With noise, this regret may increase. The default is the lowest regret so
+    /// far.
     #[must_use]
     pub fn with_regret_of_best_observed(self) -> Self {
         Self { regret_of: RegretOf::BestObserved, ..self }
     }
 
-    /// Best value so far.
+    /// The best value so far.
     pub fn best(&self) -> Option<f64> {
         self.best
     }
 
-    /// The regret of a true value, if the optimum is known.
+    /// The regret of a noise-free value, if the optimum is known.
     pub fn regret_at(&self, true_value: f64) -> Option<f64> {
         let gap =
             |optimum| self.direction.to_maximize(optimum) - self.direction.to_maximize(true_value);
@@ -101,8 +102,8 @@ impl RowBuilder {
         self.iteration = iteration;
     }
 
-    /// The row of an agent's trial. `true_value` is the objective without noise at its point, if
-    /// known. `name_of` returns the names of message senders.
+    /// Converts a trial to a row. `true_value` is the noise-free objective at its point, if known.
+    /// `name_of` returns the names of message senders.
     pub fn row(
         &mut self,
         record: &TrialRecord,
@@ -116,15 +117,15 @@ impl RowBuilder {
         let ended = match &record.outcome {
             Outcome::Value(value) => Ok(Some(*value)),
             Outcome::Failed(failure) => Err(failure.to_string()),
-            // Trials of a federation have one number; outcomes with several numbers count as
+            // Trials in a federation have a single value. Outcomes with several numbers count as
             // failed.
             Outcome::Interrupted | Outcome::Numbers(_) => Ok(None),
         };
         self.next(&record.point, source, ended, true_value, record.ask_seconds)
     }
 
-    /// The row of the next trial: its point, source, value or failure reason, the objective without
-    /// noise at the point, and the seconds that the proposal took.
+    /// Creates the row of the next trial from its point, source, value or failure reason,
+    /// noise-free value, and the seconds that the proposal took.
     pub fn next(
         &mut self,
         point: &Point,
@@ -220,8 +221,8 @@ mod tests {
         assert!(rows[1].is_failed() && rows[1].value.is_none() && !rows[2].is_failed());
     }
 
-    /// Observations 4, 5 and 3 of true values 3.5, 1.5 and 2.5: the second is the best true value;
-    /// the best observation is the first and then the third.
+    /// Observations are 4, 5 and 3, with noise-free values 3.5, 1.5 and 2.5. The second has the
+    /// best noise-free value. The best observation is the first, and later the third.
     #[test]
     fn regret_is_the_least_or_that_of_the_best_observation() {
         let unit =

@@ -1,7 +1,8 @@
-//! A federation in one process: drives the agents' and the coordinator's state machines, in parallel over agents.
+//! Sessions of a federation in one process. Drives the state machines of the agents, in parallel,
+//! and of the coordinator.
 //!
-//! Results do not depend on the number of threads: agents share nothing within a wave, and the
-//! coordinator receives their messages in the order of their indices.
+//! Results do not depend on the number of threads, because agents share nothing within a wave, and
+//! the coordinator receives their messages in the order of their indices.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use rayon::prelude::*;
 
 use crate::release_store::{NullReleaseStore, ReleaseStore};
 
-/// The time in sessions with rounds, where events have no set instant.
+/// The time in sessions with rounds, where events have no scheduled times.
 const NOW: Tick = 0;
 
 /// The durations of trials and windows of a session at a free pace, in virtual time.
@@ -27,34 +28,32 @@ const NOW: Tick = 0;
 pub struct FreeTimes {
     /// Duration of each member's trials, at least 1.
     pub trials: Vec<Tick>,
-    /// The last window that is played. After it, agents continue with the information that they
-    /// have.
+    /// The last window. After it, agents continue with the information that they have.
     pub last_window: u64,
 }
 
-/// The map from unit-cube coordinates to a point in the objective's parameters.
+/// Maps unit-cube coordinates to a point in the objective's parameter space.
 pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
 
-/// The evaluation of a member's points: its objective, and the map from the unit cube of its state
-/// machine.
+/// Evaluates a member's points: its objective, and the mapping from unit-cube coordinates.
 #[derive(Clone)]
 pub struct Evaluation {
-    /// The objective that it tunes.
+    /// The objective.
     pub objective: Arc<dyn Objective>,
-    /// Map from coordinates to points.
+    /// The mapping from coordinates to points.
     pub decoder: Decoder,
-    /// The direction in which values are better.
+    /// The direction of optimization.
     pub direction: Direction,
 }
 
 impl Evaluation {
-    /// The evaluation of an objective in a space.
+    /// Evaluates an objective in a space.
     #[must_use]
     pub fn new(space: Space, objective: Arc<dyn Objective>, direction: Direction) -> Self {
         Self { objective, decoder: Arc::new(move |unit| space.decode(unit)), direction }
     }
 
-    /// The evaluation of a problem in its own space.
+    /// Evaluates a problem in its own space.
     #[must_use]
     pub fn of(problem: Arc<dyn Problem>) -> Self {
         let (space, direction) = (problem.space().clone(), problem.direction());
@@ -77,7 +76,7 @@ pub struct TrialRecord {
     pub agent: u32,
     /// The query.
     pub trial: Trial,
-    /// The point in the objective's own parameters.
+    /// The point in the objective's parameter space.
     pub point: Point,
     /// The outcome; never [`Outcome::Interrupted`].
     pub outcome: Outcome,
@@ -86,11 +85,11 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
-    /// The value to tell the machine, to be maximized; `None` if the trial failed.
+    /// The value to pass to the state machine, to be maximized; `None` if the trial failed.
     pub(crate) fn told(&self, direction: Direction) -> Option<f64> {
         match &self.outcome {
             Outcome::Value(value) => Some(direction.to_maximize(*value)),
-            // Trials of a federation have one number; outcomes with several numbers count as
+            // Trials in a federation have a single value. Outcomes with several numbers count as
             // failed.
             Outcome::Failed(_) | Outcome::Interrupted | Outcome::Numbers(_) => None,
         }
@@ -105,8 +104,8 @@ pub trait Observer: Sync {
         let _ = record;
     }
 
-    /// Called when a wave of at most one trial per agent has ended. Records are in the order of
-    /// agents, the same in every run.
+    /// Called when a wave of at most one trial per agent has ended. Records are ordered by agent,
+    /// so that their order is deterministic.
     ///
     /// # Errors
     /// An error ends the session.
@@ -115,12 +114,12 @@ pub trait Observer: Sync {
         Ok(())
     }
 
-    /// Called after each wave. Returns true to end the session there, as if it were interrupted.
+    /// Called after each wave. Return true to end the session, as if it had been interrupted.
     fn halts(&self) -> bool {
         false
     }
 
-    /// Called when a message or a release was refused; the session continues.
+    /// Called when a message or a release was refused. The session continues.
     fn refused(&self, rejected: &UpdateRejected) {
         let _ = rejected;
     }
@@ -134,7 +133,7 @@ impl Observer for NullObserver {}
 /// The reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Every agent's plan is done.
+    /// Every agent has completed its plan.
     Complete,
     /// The stop flag was set.
     Interrupted,
@@ -146,16 +145,17 @@ pub enum SessionError {
     /// An agent failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// No member has work although a plan is not done: members plan different rounds or neighbours.
-    #[error("the federation is blocked: members plan different rounds or neighbours")]
+    /// No member can proceed although a plan is incomplete, because members have different rounds
+    /// or neighbours.
+    #[error("the federation is blocked: its members have different rounds or neighbours")]
     Stalled,
     /// The coordinator failed.
     #[error(transparent)]
     Round(#[from] RoundError),
-    /// A peer refused another peer's report, which in one process is a bug.
+    /// A peer refused another peer's report. In one process, this is a bug.
     #[error(transparent)]
     Report(ReportRejected),
-    /// A release could not be looked up or made durable; no part of it has left the process.
+    /// A release could not be looked up or made durable. No part of it has left the process.
     #[error("round {round} cannot be released")]
     Store {
         /// The round.
@@ -163,7 +163,7 @@ pub enum SessionError {
         /// The reason.
         source: anyhow::Error,
     },
-    /// The observer failed, for instance because the disk is full.
+    /// The observer failed, for example because the disk is full.
     #[error(transparent)]
     Observer(#[from] anyhow::Error),
 }
@@ -172,9 +172,9 @@ pub enum SessionError {
 pub(crate) struct Running {
     trial: Trial,
     ask_seconds: f64,
-    /// The instant at which it ends.
+    /// The time at which it ends.
     ends: Tick,
-    /// Present after the evaluation, which may precede the end of the trial in virtual time.
+    /// Present after the evaluation, which may happen before the trial ends in virtual time.
     pub(crate) record: Option<TrialRecord>,
 }
 
@@ -183,7 +183,7 @@ impl Running {
         Self { trial, ask_seconds, ends, record: None }
     }
 
-    /// Evaluates the trial unless that is already done. Returns false if it was interrupted.
+    /// Evaluates the trial, unless it is already evaluated. Returns false if it was interrupted.
     pub(crate) fn evaluate(
         &mut self,
         agent: u32,
@@ -207,14 +207,14 @@ impl Running {
     }
 }
 
-/// A member with its pending work.
+/// A member, with its pending work.
 struct MemberState<'a, S: UsesHandouts> {
     member: &'a mut Member<S>,
     running: Option<Running>,
     upload: Option<AgentUpdate>,
     finished: bool,
     now: Tick,
-    /// The duration of each of its trials.
+    /// The duration of its trials.
     trial_time: Tick,
 }
 
@@ -227,7 +227,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         self.running.is_some() || self.upload.is_some()
     }
 
-    /// Returns true between two trials, at a free pace.
+    /// Returns true if the member is between two trials, at a free pace.
     fn is_ready(&self) -> bool {
         !self.finished && self.running.is_none()
     }
@@ -236,7 +236,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         self.running.as_ref().map(|running| running.ends)
     }
 
-    /// Stores effects in this state; refused messages are added to `refused`.
+    /// Stores effects in this state. Refused messages are added to `refused`.
     fn take(
         &mut self,
         effects: Vec<AgentEffect>,
@@ -256,7 +256,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         }
     }
 
-    /// Evaluates the running trial unless that is already done. Returns false if it was
+    /// Evaluates the running trial, unless it is already evaluated. Returns false if it was
     /// interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
         let Member { agent, evaluation } = &*self.member;
@@ -265,7 +265,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
             .is_none_or(|running| running.evaluate(agent.id(), evaluation, observer))
     }
 
-    /// Tells the agent the result of a trial that has ended by now, if any.
+    /// Passes the result of a trial that has ended by `now` to the agent, if there is one.
     fn end_trial(&mut self, now: Tick) -> Result<Option<TrialRecord>, AgentError> {
         self.now = now;
         let has_ended = |running: &mut Running| running.ends <= now && running.record.is_some();
@@ -280,11 +280,11 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
     }
 }
 
-/// Runs members that receive all messages to the end of their plans. `contributions` are available
+/// Runs members that receive all messages, to the end of their plans. `contributions` are available
 /// before the first round.
 ///
 /// # Errors
-/// As [`run_session`].
+/// Same as [`run_session`].
 pub fn run_relayed<S: UsesHandouts<Handout = Broadcast>>(
     members: &mut [Member<S>],
     contributions: Vec<AgentUpdate>,
@@ -295,22 +295,22 @@ pub fn run_relayed<S: UsesHandouts<Handout = Broadcast>>(
 ) -> Result<Ended, SessionError> {
     let participants = members.iter().map(|member| member.agent.id()).collect();
     let contributors = contributions.iter().map(|update| update.sender).collect();
-    // No deadline: trials have their own time limits, and waiting for all members keeps a run
-    // reproducible.
+    // There is no deadline, because trials have their own time limits and waiting for all members
+    // keeps a run reproducible.
     let mut relay = Relay::new(participants, contributors, message_len, map, None, NOW);
     let store = &mut NullReleaseStore;
     run_session(members, contributions, &mut relay, store, observer, stop)
 }
 
-/// Runs members to the end of their plans, with `contributions` delivered to the coordinator before
+/// Runs members to the end of their plans. `contributions` are delivered to the coordinator before
 /// the first trial.
 ///
 /// Runs on the current rayon pool. If `stop` is set, running trials are abandoned, all finished
-/// trials have been passed to the observer, and an open round leaves nothing behind.
+/// trials have been passed to the observer on return, and an open round leaves nothing behind.
 ///
 /// # Errors
-/// If an agent, the coordinator, the store or the observer fails. All trials finished before have
-/// been passed to the observer.
+/// If an agent, the coordinator, the store or the observer fails. All trials that finished before
+/// the failure have been passed to the observer.
 pub fn run_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     members: &mut [Member<S>],
     contributions: Vec<AgentUpdate>,
@@ -349,14 +349,14 @@ pub fn run_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     }
 }
 
-/// Runs members at a free pace to the end of their plans, in virtual time: windows close at set
-/// instants, trials take the durations in `times`, and no member waits.
+/// Runs members at a free pace to the end of their plans, in virtual time. Windows close at
+/// scheduled times, trials take the durations in `times`, and no member waits.
 ///
-/// Events at one instant are ordered: results, then messages and handouts, then the next queries.
-/// If all trials take as long as a window, agents therefore act as in rounds.
+/// Events at the same time are ordered: results come first, then messages and handouts, then the
+/// next queries. If all trials take as long as a window, agents therefore behave as in rounds.
 ///
 /// # Errors
-/// As [`run_session`].
+/// Same as [`run_session`].
 pub fn run_free_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     members: &mut [Member<S>],
     times: &FreeTimes,
@@ -391,7 +391,7 @@ pub fn run_free_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
                 .par_iter_mut()
                 .map(|state| state.member.agent.upload(window))
                 .collect::<Result<_, _>>()?;
-            // Messages are sent while the window is open.
+            // Messages are sent while the window is still open.
             let before = now.saturating_sub(1);
             driver.deliver(uploads.into_iter().flatten(), before, observer)?;
             driver.tick(now, observer)?;
@@ -414,8 +414,8 @@ fn start<S: UsesHandouts>(states: &mut [MemberState<'_, S>]) -> Result<(), Sessi
 }
 
 /// Evaluates the running trials in parallel and ends those that are due. Returns false if a trial
-/// was interrupted or the observer ends the session; the observer has then received all finished
-/// evaluations.
+/// was interrupted or the observer ended the session. In this case, the observer has received all
+/// finished evaluations.
 fn end_trials<S: UsesHandouts>(
     states: &mut [MemberState<'_, S>],
     now: Tick,
@@ -426,8 +426,8 @@ fn end_trials<S: UsesHandouts>(
         let running = state.running.as_ref();
         running.is_some_and(|running| running.ends <= now && running.record.is_none())
     };
-    // Evaluates all running trials in parallel, including those that end later: their points are
-    // already fixed.
+    // Evaluates all running trials in parallel, including those that end later, because their
+    // points are already fixed.
     let is_whole = match states.iter().any(is_due) {
         false => true,
         true => {
@@ -455,12 +455,12 @@ fn end_trials<S: UsesHandouts>(
     }
 }
 
-/// Trials that were evaluated but are not due yet, taken when the session ends early.
+/// Takes the trials that were evaluated but are not due yet, when the session ends early.
 fn early_records<S: UsesHandouts>(states: &mut [MemberState<'_, S>]) -> Vec<TrialRecord> {
     states.iter_mut().filter_map(|state| state.running.take()?.record).collect()
 }
 
-/// Tells an event to the members selected by `hears`, in parallel.
+/// Passes an event to the members selected by `hears`, in parallel.
 fn tell<S: UsesHandouts>(
     states: &mut [MemberState<'_, S>],
     hears: impl Fn(&MemberState<'_, S>) -> bool + Sync + Send,
@@ -484,7 +484,7 @@ fn tell<S: UsesHandouts>(
     Ok(())
 }
 
-/// The coordinator with the store for its effects.
+/// The coordinator, with the store for its effects.
 struct CoordinatorDriver<'a, C: Coordinator> {
     coordinator: &'a mut C,
     store: &'a mut dyn ReleaseStore,
@@ -518,13 +518,13 @@ impl<C: Coordinator> CoordinatorDriver<'_, C> {
         self.apply_effects(effects, now, observer)
     }
 
-    /// Tells the coordinator that no member has work.
+    /// Informs the coordinator that no member has work.
     fn idle(&mut self, observer: &dyn Observer) -> Result<(), SessionError> {
         let effects = self.coordinator.idle(NOW);
         self.apply_effects(effects, NOW, observer)
     }
 
-    /// Applies effects, including those that follow from them.
+    /// Applies effects, including the effects that follow from them.
     fn apply_effects(
         &mut self,
         effects: Vec<Effect<C::Handout>>,
@@ -546,7 +546,8 @@ impl<C: Coordinator> CoordinatorDriver<'_, C> {
                     queue.extend(self.coordinator.recalled(round, stored.as_deref(), now)?);
                 }
                 Effect::Commit { round, bytes, event, .. } => {
-                    // INV-1: charge and bytes are durable before the coordinator hands anything out.
+                    // INV-1: the charge and the bytes are durable before the coordinator hands
+                    // anything out.
                     self.store
                         .commit(round, event.as_ref(), &bytes)
                         .map_err(|source| SessionError::Store { round, source })?;

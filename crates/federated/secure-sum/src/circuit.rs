@@ -1,27 +1,28 @@
-//! The validity circuit: the statement that a proof makes about a vector that no server sees.
+//! The validity circuit, which defines the statement that agents prove about their vectors.
 
 use prio::field::{Field64, FieldElement, FieldElementWithInteger};
 use prio::flp::gadgets::{Mul, ParallelSum, ParallelSumGadget};
 use prio::flp::{Flp, FlpError, Gadget, Type};
 
-/// Sum of the products of a gadget call.
+/// The gadget: each call returns a sum of products.
 type Products = ParallelSum<Field64, Mul>;
 
-/// Accepts exactly the vectors x of integers from −2^(b−1) to 2^(b−1) − 1 with Σ x² ≤ K².
+/// Accepts exactly the integer vectors x with entries from −2^(b−1) to 2^(b−1) − 1 and Σ x² ≤ K².
 ///
-/// The input is the b bits of each x + 2^(b−1), then the bits of a slack s. A random combination of
-/// `w (w − 1)` over all wires is 0, so each wire is 0 or 1, and Σ x² + s − K² is 0. This also holds
-/// for integers, because both sides are below p: n 4^(b−1) + 2^(bits of K²) < p. As s is not
+/// The input consists of the b bits of each x + 2^(b−1), followed by the bits of a slack s. The
+/// circuit checks that a random combination of `w (w − 1)` over all wires is 0, which shows that
+/// each wire is 0 or 1, and that Σ x² + s − K² is 0. The latter equation also holds over the
+/// integers, because both sides are below p: n 4^(b−1) + 2^(bits of K²) < p. Since s is not
 /// negative, Σ x² is at most K².
 ///
-/// One gadget computes all products, because the construction of Boneh, Boyle, Corrigan-Gibbs,
+/// A single gadget computes all products, because the construction of Boneh, Boyle, Corrigan-Gibbs,
 /// Gilboa and Ishai (2019, "Zero-knowledge proofs on secret-shared data via fully linear PCPs",
-/// theorem 4.3) is proved for a single gadget.
+/// theorem 4.3) is proved for one gadget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NormBound {
-    /// n.
+    /// n, the number of entries of a vector.
     len: usize,
-    /// b.
+    /// b, the number of bits of an entry.
     bits: usize,
     /// K².
     bound: u64,
@@ -36,8 +37,9 @@ pub(crate) struct NormBound {
 }
 
 impl NormBound {
-    /// The circuit for `len` numbers of `bits` bits with a norm of at most `norm`. `None` if there
-    /// are no numbers, or the sums could exceed p.
+    /// Creates the circuit for vectors of `len` numbers with `bits` bits each and a norm of at most
+    /// `norm`. Returns `None` if `len` or another parameter is out of range, or if the sums could
+    /// exceed p.
     pub(crate) fn new(len: usize, bits: u32, norm: u64) -> Option<Self> {
         let bound = norm.checked_mul(norm).filter(|bound| *bound > 0)?;
         let slack_bits = (u64::BITS - bound.leading_zeros()) as usize;
@@ -61,8 +63,9 @@ impl NormBound {
     }
 }
 
-/// Returns the chunk (products per call) and the calls for wires and for squares that make the
-/// proof shortest. The calls, together with the random seed of each wire, fill a power of two.
+/// Returns the chunk size (products per call) and the numbers of calls for wires and for squares
+/// that minimize the proof length. The calls, plus the random seed of each gadget wire, fill a
+/// power of two.
 fn chunks(wires: usize, squares: usize) -> (usize, usize, usize) {
     let calls = |chunk: usize| (wires.div_ceil(chunk), squares.div_ceil(chunk));
     let fits = |chunk: usize, most: usize| {
@@ -91,7 +94,7 @@ fn chunks(wires: usize, squares: usize) -> (usize, usize, usize) {
     (chunk, range, square)
 }
 
-/// The number with its bits on these wires.
+/// Decodes a number from its bits on these wires.
 fn number(wires: &[Field64]) -> Field64 {
     let mut weight = Field64::one();
     let mut sum = Field64::zero();
@@ -102,7 +105,7 @@ fn number(wires: &[Field64]) -> Field64 {
     sum
 }
 
-/// The bits of a number, lowest first. No branch depends on the number (INV-5).
+/// The bits of a number, lowest bit first. No branch depends on the number (INV-5).
 pub(crate) fn wires_of(number: u64, bits: usize) -> impl Iterator<Item = Field64> {
     (0..bits).map(move |place| Field64::from((number >> place) & 1))
 }
@@ -129,7 +132,7 @@ impl Flp for NormBound {
         let gadget = gadgets
             .first_mut()
             .ok_or_else(|| FlpError::InvalidParameter("no gadget was given".to_owned()))?;
-        // Each server has an equal share of constants.
+        // Constants are split equally between the servers.
         let share = Field64::from(num_shares as u64).inv();
         let mut products = vec![Field64::zero(); 2 * self.chunk];
         let mut range = Field64::zero();
@@ -185,20 +188,20 @@ impl Type for NormBound {
     type Measurement = Vec<i64>;
     type AggregateResult = Vec<u64>;
 
-    /// Encodes a vector as wires. Refuses a vector that is too long; only its own agent sees this
-    /// error.
+    /// Encodes a vector as wires. Fails if the vector's norm exceeds the bound. Only the agent
+    /// itself sees this error.
     fn encode_measurement(&self, vector: &Vec<i64>) -> Result<Vec<Field64>, FlpError> {
         let refused = |what: &str| FlpError::Encode(what.to_owned());
         let offset = self.offset().cast_signed();
         if vector.len() != self.len {
-            return Err(refused("the vector has another length"));
+            return Err(refused("the vector has the wrong length"));
         }
         if vector.iter().any(|x| !(-offset..offset).contains(x)) {
-            return Err(refused("a number of the vector has too many bits"));
+            return Err(refused("an entry of the vector has too many bits"));
         }
         let squares: u64 = vector.iter().map(|x| (x * x).cast_unsigned()).sum();
         let slack = self.bound.checked_sub(squares);
-        let slack = slack.ok_or_else(|| refused("the vector is longer than it may be"))?;
+        let slack = slack.ok_or_else(|| refused("the norm of the vector exceeds the bound"))?;
         let mut wires = Vec::with_capacity(self.input_len());
         for x in vector {
             wires.extend(wires_of((x + offset).cast_unsigned(), self.bits));
@@ -207,8 +210,8 @@ impl Type for NormBound {
         Ok(wires)
     }
 
-    /// The numbers x + 2^(b−1) to be added up. The total offset is a public number times the number
-    /// of vectors in a sum.
+    /// Returns the numbers x + 2^(b−1), which the servers add up. A sum's total offset is 2^(b−1),
+    /// which is public, times the number of vectors in it.
     fn truncate(&self, input: Vec<Field64>) -> Result<Vec<Field64>, FlpError> {
         self.truncate_call_check(&input)?;
         Ok(input[..self.len * self.bits].chunks(self.bits).map(number).collect())
@@ -287,7 +290,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Wires of a dishonest agent, with arbitrary numbers and slack.
+    /// Encodes wires as a dishonest agent might, with arbitrary numbers and slack.
     pub(crate) fn wires(circuit: &NormBound, vector: &[i64], slack: u64) -> Vec<Field64> {
         let raised = |x: &i64| x.wrapping_add(circuit.offset().cast_signed()).cast_unsigned();
         let bits = circuit.bits;
@@ -300,8 +303,9 @@ pub(crate) mod tests {
         outputs.iter().all(|output| *output == Field64::zero())
     }
 
-    /// Sets the wires of two numbers of three bits to all combinations of 0, 1 and a third value. A
-    /// setting is valid if and only if all wires are bits and the squares plus the slack make K².
+    /// Sets the wires for two 3-bit numbers to all combinations of 0, 1 and a third value. An
+    /// assignment is valid if and only if all wires are bits and the squares plus the slack equal
+    /// K².
     #[test]
     fn the_circuit_is_exact_by_brute_force() {
         let circuit = NormBound::new(2, 3, 3).unwrap();
@@ -349,7 +353,7 @@ pub(crate) mod tests {
         assert!(NormBound::new(1, 12, 1 << 32).is_none());
     }
 
-    /// Against the lengths that the `prio` crate computes with.
+    /// Compares with the lengths that the `prio` crate computes.
     #[test]
     fn a_proof_has_the_length_that_is_announced() {
         for (len, bits, norm) in [(1, 8, 100), (7, 9, 255), (100, 12, 2047), (1000, 14, 8191)] {

@@ -1,14 +1,16 @@
-//! Secure sums of vectors by two servers, run by two different parties. Neither server sees a
-//! vector.
+//! Secure sums of vectors, computed by two servers that are run by different parties. Neither
+//! server sees a vector.
 //!
-//! An agent clips its vector, shares it out and proves its bound ([`Sharing::share`]). It seals one
-//! share for each server ([`seal`]). The two servers verify each report together
+//! An agent clips its vector, splits it into shares and proves its bound ([`Sharing::share`]). It
+//! seals one share for each server ([`seal`]). The two servers jointly verify each report
 //! ([`Sharing::verify`], [`Sharing::decide`], [`Sharing::accept`]) and add up their shares. Each
-//! adds the whole noise of the mechanism ([`ServerRound`]). The sum of both [`NoisedShare`]s is the
-//! release. The rest of a malicious server's view reveals nothing; [MECHANISM.md] has the argument.
+//! server adds the mechanism's full noise ([`ServerRound`]). The sum of both [`NoisedShare`]s is
+//! the release. The rest of a malicious server's view reveals nothing; see [MECHANISM.md] for the
+//! argument.
 //!
-//! Defines shares, proofs, and the combination of shares to a release. Messages, sockets, ledgers
-//! and clocks are up to other crates. [`SecureSumRounds`] runs all of it in one process.
+//! This crate defines shares, proofs, and how shares are combined into a release. Other crates
+//! handle messages, sockets, ledgers and clocks. [`SecureSumRounds`] runs the whole protocol in one
+//! process.
 //!
 //! [MECHANISM.md]: https://github.com/fedbo/fedbo/blob/main/crates/federated/secure-sum/MECHANISM.md
 
@@ -28,11 +30,11 @@ pub use shares::{
     Verifying,
 };
 
-/// Fresh random bytes of the operating system, or an error message.
+/// Returns fresh random bytes from the operating system, or an error message.
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], String> {
     let mut bytes = [0; N];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(bytes),
-        Err(error) => Err(format!("the operating system gave no random bytes ({error})")),
+        Err(error) => Err(format!("the operating system provided no random bytes ({error})")),
     }
 }

@@ -1,8 +1,8 @@
-//! The place of a report, which binds seals and proofs, and the sizes of its parts.
+//! The place of a report, to which seals and proofs are bound, and the sizes of its parts.
 
 use fedbo_privacy::mechanism::Server;
 
-/// The study, round and slot of a report. The report is not valid anywhere else.
+/// The study, round and slot of a report. A report is valid only in its own place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Digest of the study's public configuration.
@@ -14,8 +14,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The context of proofs: study and round. With the servers' common key and the nonce, it
-    /// determines the query randomness of a proof.
+    /// The context of a proof: the study and the round. Together with the servers' shared key and
+    /// the nonce, it determines the proof's query randomness.
     #[must_use]
     pub fn context(&self) -> Vec<u8> {
         [self.study.as_slice(), &self.round.to_le_bytes()].concat()
@@ -33,17 +33,18 @@ impl Place {
     }
 }
 
-/// Sizes in bytes of the parts of a report and of its verification, equal for all vectors (INV-12).
+/// Sizes in bytes of the parts of a report and of its verification. They do not depend on the
+/// vector (INV-12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// The part for both servers.
+    /// The public share, which both servers receive.
     pub public: usize,
     /// The leader's share.
     pub leader: usize,
     /// The helper's share.
     pub helper: usize,
-    /// A server's share of the verification.
+    /// A server's verifier share.
     pub verifier: usize,
-    /// The common answer.
+    /// The verifier message.
     pub message: usize,
 }

@@ -1,4 +1,4 @@
-//! The rounds of a secure sum in one process, with agents and both servers.
+//! Rounds of a secure sum with agents and both servers in one process.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,8 +14,8 @@ use crate::{
     combine,
 };
 
-/// Rounds with the agents and both servers in this process, with noise from `S`. The computations
-/// are those of two parties. Nothing is secret, because there is only one process.
+/// Rounds with the agents and both servers in this process, and noise from `S`. The computations
+/// are the same as with two parties. Nothing is secret, because there is only one process.
 #[derive(Debug)]
 pub struct SecureSumRounds<S> {
     sharing: Sharing,
@@ -24,13 +24,13 @@ pub struct SecureSumRounds<S> {
 }
 
 impl<S: NoiseSource> SecureSumRounds<S> {
-    /// Rounds with the shapes of `schedule`.
+    /// Creates rounds with the release shapes in `schedule`.
     pub fn new(sharing: Sharing, schedule: ReleaseSchedule, source: S) -> Self {
         Self { sharing, schedule, source }
     }
 }
 
-/// A round that accepts vectors and keeps them unread until it closes.
+/// An open round. It stores vectors unread until it closes.
 pub struct SecureSumRound {
     round: u64,
     shape: ReleaseShape,
@@ -53,7 +53,7 @@ impl From<NotClosed> for MechanismFailed {
     }
 }
 
-/// Error of a step in a round.
+/// An error in a step of a round.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error(transparent)]
@@ -63,11 +63,11 @@ enum Failed {
 }
 
 impl<S: NoiseSource> SecureSumRounds<S> {
-    /// Both servers' verified shares of an agent's vector.
+    /// Runs the protocol for an agent's vector, and returns both servers' verified shares.
     fn verified(&self, round: u64, slot: u32, vector: &[f64]) -> Result<[OutputShare; 2], Failed> {
         let sharing = &self.sharing;
         let context = Place { study: sharing.hash(), round, slot }.context();
-        let key = VerificationKey(Zeroizing::new([0; 32])); // no secret: there is only one process
+        let key = VerificationKey(Zeroizing::new([0; 32])); // not secret: there is only one process
         let report = sharing.share(&context, vector)?;
         let look = |server, share: &[u8]| {
             sharing.verify(server, &key, &context, (&report.nonce, &report.public, share))
@@ -140,7 +140,7 @@ impl<S: NoiseSource> RoundMechanism for SecureSumRounds<S> {
         Ok(PendingRelease { bytes, event })
     }
 
-    /// Parses a stored release: the leader's share, then the helper's.
+    /// Parses a stored release, which is the leader's share followed by the helper's.
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         let at = (round, self.schedule.shape(round));
         let (leader, helper) = bytes.split_at(bytes.len() / 2);
@@ -153,10 +153,10 @@ impl<S: NoiseSource> RoundMechanism for SecureSumRounds<S> {
 }
 
 impl Sharing {
-    /// The release in the form for agents. Its noise is the sum of both servers' noise.
+    /// Converts a release to the form that agents use. Its noise is the sum of both servers' noise.
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a released value; beyond 2^53 it is rounded to a multiple of the spacing still"
+        reason = "a released value; beyond 2^53 it is still rounded to a multiple of the spacing"
     )]
     fn aggregate(&self, (round, shape): (u64, ReleaseShape), sums: &[i64]) -> Aggregate {
         let spacing = self.mechanism().lattice().spacing();

@@ -1,4 +1,4 @@
-//! Encryption of shares for a server, and the servers' common key for the verification of proofs.
+//! Encryption of shares for a server, and the servers' shared verification key.
 
 use std::fmt;
 
@@ -16,39 +16,39 @@ type Kem = X25519HkdfSha256;
 
 const KEY: usize = 32;
 
-/// Number of bytes that a seal adds: the encapsulated key and the tag.
+/// Overhead of a seal in bytes: the encapsulated key and the tag.
 const SEAL_SIZE: usize = KEY + 16;
 
-/// A secret key that opens shares sealed for it (X25519). The helper has one for each round, and
+/// A secret key that opens shares sealed for it (X25519). The helper has one key per round, and
 /// erases it when the round closes (INV-27).
 pub struct OpeningKey {
     secret: <Kem as hpke::Kem>::PrivateKey,
     public: [u8; KEY],
 }
 
-/// A server's secret keys, derived from 32 secret bytes: one opens sealed shares, the other yields
-/// the common verification key.
+/// A server's secret keys, derived from 32 secret bytes. One opens sealed shares, and the other is
+/// used to derive the shared verification key.
 pub struct SealingKey {
     open: OpeningKey,
     agree: StaticSecret,
 }
 
-/// The public halves of a server's keys. Agents may only use them if the server has signed them.
+/// The public halves of a server's keys. Agents must use them only if the server has signed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealingPublicKey {
-    /// The public key for sealing shares for the leader (X25519). Shares for the helper are sealed
-    /// with its key of the round.
+    /// The public key that seals shares for the leader (X25519). Shares for the helper are sealed
+    /// with its round key.
     pub seal: [u8; KEY],
-    /// The public key for deriving the verification key (X25519).
+    /// The public key used to derive the verification key (X25519).
     pub agree: [u8; KEY],
 }
 
 /// A share could not be sealed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server's key is not a key of X25519, so nothing can be sealed for it")]
+#[error("the server's key is not a valid X25519 key, so nothing can be sealed for it")]
 pub struct NotSealed;
 
-/// A server cannot open a share: it was sealed for another server, study, round or slot, or was
+/// A share could not be opened: it was sealed for another server, study, round or slot, or was
 /// modified.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the share was not sealed for this server, study, round and slot, or it was changed")]
@@ -60,8 +60,9 @@ pub fn sealed_size(share_size: usize) -> usize {
     share_size + SEAL_SIZE
 }
 
-/// Seals a share for a key (RFC 9180: base mode, X25519, HKDF-SHA256, ChaCha20-Poly1305). `info`
-/// names study, round, slot and server; `bound` is the authenticated additional data.
+/// Seals a share with a public key (RFC 9180: base mode, X25519, HKDF-SHA256, ChaCha20-Poly1305).
+/// `info` identifies the study, round, slot and server. `bound` is the additional authenticated
+/// data.
 ///
 /// # Errors
 /// If the key is not valid.
@@ -86,7 +87,7 @@ pub fn seal(
 }
 
 impl OpeningKey {
-    /// The key of a round, derived from 32 secret bytes.
+    /// Derives the key of a round from 32 secret bytes.
     #[must_use]
     pub fn of_round(seed: &[u8; 32]) -> Self {
         Self::from_seed(b"fedbo secure sum, key of a round\0", seed)
@@ -97,16 +98,16 @@ impl OpeningKey {
         Self { secret, public: public.to_bytes().into() }
     }
 
-    /// The public half, for sealing shares.
+    /// The public half, which seals shares.
     #[must_use]
     pub fn public(&self) -> [u8; KEY] {
         self.public
     }
 
-    /// Opens a share.
+    /// Opens a sealed share.
     ///
     /// # Errors
-    /// If it was sealed for another purpose, or was modified.
+    /// If the share was sealed for another purpose, or was modified.
     pub fn open(
         &self,
         info: &[u8],
@@ -127,7 +128,7 @@ impl OpeningKey {
     }
 }
 
-/// Derives a separate secret for each purpose.
+/// Derives a secret that is independent for each purpose.
 fn derived(purpose: &[u8], seed: &[u8; 32]) -> Zeroizing<[u8; 32]> {
     let mut hasher = Sha256::new();
     hasher.update(purpose);
@@ -154,7 +155,7 @@ impl SealingKey {
     /// Opens a share.
     ///
     /// # Errors
-    /// If it was sealed for another purpose, or was modified.
+    /// If the share was sealed for another purpose, or was modified.
     pub fn open(
         &self,
         info: &[u8],
@@ -164,12 +165,12 @@ impl SealingKey {
         self.open.open(info, bound, sealed)
     }
 
-    /// The key with which both servers verify the proofs of a study. `None` if the other key is not
-    /// valid.
+    /// The key with which both servers verify a study's proofs, or `None` if the other server's key
+    /// is not valid.
     ///
-    /// It is a hash of the servers' Diffie–Hellman secret (Diffie and Hellman 1976) and the study.
-    /// The public text names both public keys and thereby fixes it before any agent joins. No agent
-    /// knows it.
+    /// The key is a hash of the servers' Diffie–Hellman secret (Diffie and Hellman 1976) and the
+    /// study. The public text contains both public keys, which fixes this key before any agent
+    /// joins. No agent knows it.
     #[must_use]
     pub fn verification_key(
         &self,
@@ -196,7 +197,7 @@ impl fmt::Debug for SealingKey {
 }
 
 impl fmt::Debug for OpeningKey {
-    /// Prints the type only.
+    /// Prints only the type.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OpeningKey")
     }

@@ -1,4 +1,4 @@
-//! A server's round: its shares of vectors, its noise, and its share of the release.
+//! One server's part of a round: its shares of vectors, its noise, and its share of the release.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,9 +10,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{OutputShare, Sharing};
 
-/// A round of one server.
+/// One server's part of a round.
 ///
-/// It holds no noise: the noise is drawn when the round closes, after the slots of its sum are
+/// It holds no noise. The noise is drawn when the round closes, after the slots in the sum are
 /// fixed (INV-29). Two copies of a round that close over different slots therefore have independent
 /// noise.
 pub struct ServerRound {
@@ -20,17 +20,17 @@ pub struct ServerRound {
     server: Server,
     round: u64,
     shape: ReleaseShape,
-    /// This server's shares of vectors, by slot.
+    /// This server's shares of the vectors, by slot.
     vectors: BTreeMap<u32, OutputShare>,
 }
 
-/// The reason why a round was not closed. Nothing has been added up then.
+/// The reason why a round was not closed. In this case, nothing has been added up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotClosed {
-    /// This server has no vectors of some slots.
+    /// This server has no vector for some of the slots.
     #[error("the other server counts slots without a vector here: {slots:?}")]
     Missing {
-        /// The slots.
+        /// The slots without a vector.
         slots: Vec<u32>,
     },
     /// No randomness is available.
@@ -39,7 +39,7 @@ pub enum NotClosed {
 }
 
 impl Sharing {
-    /// Begins a round of a server. Draws nothing yet.
+    /// Begins a server's round. Draws no noise yet.
     #[must_use]
     pub fn begin(&self, server: Server, (round, shape): (u64, ReleaseShape)) -> ServerRound {
         ServerRound { sharing: self.clone(), server, round, shape, vectors: BTreeMap::new() }
@@ -52,7 +52,7 @@ impl Sharing {
         }
     }
 
-    /// M plus the coordinates with noise only.
+    /// M plus the number of coordinates that hold only noise.
     fn n_coordinates(&self) -> usize {
         self.mechanism().settings().n_features as usize
     }
@@ -65,7 +65,7 @@ impl ServerRound {
         self.round
     }
 
-    /// Keeps the verified vector of a slot. Only the first vector of a slot counts (INV-6).
+    /// Stores a slot's verified vector. Only the first vector of a slot counts (INV-6).
     pub fn keep(&mut self, slot: u32, vector: OutputShare) {
         self.vectors.entry(slot).or_insert(vector);
     }
@@ -75,12 +75,12 @@ impl ServerRound {
         self.vectors.keys().copied()
     }
 
-    /// Ends the round: draws the server's whole noise from fresh bytes, then adds the vectors of
+    /// Closes the round: draws the server's full noise from fresh bytes, then adds the vectors of
     /// these slots to it, by region (INV-29). Drops all other vectors.
     ///
     /// # Errors
-    /// If a vector is missing, or the source has no randomness. Nothing has been added then, and
-    /// the round is returned unchanged.
+    /// If a vector is missing, or the source has no randomness. In this case, nothing has been
+    /// added, and the round is returned unchanged.
     pub fn close<S: NoiseSource>(
         self,
         slots: &[u32],
@@ -101,7 +101,7 @@ impl ServerRound {
         let n_regions = mechanism.settings().n_regions;
         let mut sums: Vec<Field64> = noise.iter().map(|noise| residue(*noise)).collect();
         let offset = match self.server {
-            // A public constant, subtracted by only one of the two servers.
+            // A public constant, which only one of the two servers subtracts.
             Server::Leader => Field64::from(self.sharing.offset()),
             Server::Helper => Field64::zero(),
         };
@@ -138,7 +138,7 @@ impl fmt::Debug for ServerRound {
     }
 }
 
-/// The residue of an integer modulo p.
+/// Reduces an integer modulo p.
 fn residue(number: i64) -> Field64 {
     let size = Field64::from(number.unsigned_abs());
     match number < 0 {
@@ -147,7 +147,7 @@ fn residue(number: i64) -> Field64 {
     }
 }
 
-/// The representative of a residue modulo p that is nearest to zero.
+/// Returns the representative of a residue modulo p that is nearest to zero.
 fn centred(number: Field64) -> i64 {
     let modulus = Field64::modulus();
     let number = u64::from(number);
@@ -164,7 +164,7 @@ fn digest_of_slots(slots: &[u32]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// One server's share of a release: its share of the sums with its noise. It reveals nothing
+/// One server's share of a release: its share of the sums, plus its noise. It reveals nothing
 /// without the other server's share.
 ///
 /// ```text
@@ -178,7 +178,7 @@ pub struct NoisedShare<K> {
     shape: ReleaseShape,
     parameters: [u8; 32],
     round: u64,
-    /// Digest of the slots with a vector in the share.
+    /// Digest of the slots that the share includes.
     slots: [u8; 32],
     numbers: Vec<u64>,
     kind: PhantomData<K>,
@@ -187,16 +187,17 @@ pub struct NoisedShare<K> {
 const FORMAT: [u8; 8] = *b"fdbshr\x001";
 const HEADER_SIZE: usize = 8 + 4 + 32 + 8 + 32;
 
-/// The reason why bytes or shares do not make a release.
+/// The reason why bytes or shares do not form a release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShareRefused {
-    /// The bytes are not a share of this study and kind.
-    #[error("its {field} is not that of a server's share in this study")]
+    /// The bytes are not a share for this study and noise kind.
+    #[error("its {field} does not match a server's share in this study")]
     Field {
         /// The field.
         field: &'static str,
     },
-    /// The two servers added up the vectors of different slots: one of them violated the protocol.
+    /// The two servers added up the vectors of different slots, so one of them violated the
+    /// protocol.
     #[error(
         "the two servers summed the vectors of different slots in round {round}: one of them is wrong"
     )]
@@ -213,7 +214,7 @@ impl<K: Kind> NoisedShare<K> {
         self.round
     }
 
-    /// The bytes that are signed and kept forever.
+    /// The bytes that are signed and stored permanently.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_SIZE + 8 * self.numbers.len());
@@ -242,7 +243,7 @@ fn shape_code(shape: ReleaseShape) -> u8 {
 }
 
 impl Sharing {
-    /// SHA-256 of all public parameters; part of every share.
+    /// SHA-256 of all public parameters. It is part of every share.
     #[must_use]
     pub fn hash(&self) -> [u8; 32] {
         let mut hasher = Sha256::new();
@@ -254,11 +255,12 @@ impl Sharing {
         hasher.finalize().into()
     }
 
-    /// The coordinates of a server's share that hold only its noise, in the units of the vectors.
+    /// The coordinates of a server's share that hold only the server's noise, in the units of the
+    /// vectors.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
-        reason = "noise of far fewer bits than 53, or wrong anyway"
+        reason = "noise has far fewer than 53 bits, or is wrong anyway"
     )]
     pub fn witnesses<K: Kind>(&self, share: &NoisedShare<K>) -> Vec<f64> {
         let (width, n_features) = (self.n_coordinates(), self.n_features());
@@ -268,17 +270,17 @@ impl Sharing {
         noise.collect()
     }
 
-    /// Size in bytes of a share of a release of this shape.
+    /// Size in bytes of a server's share of a release with this shape.
     #[must_use]
     pub fn share_size(&self, shape: ReleaseShape) -> usize {
         HEADER_SIZE + 8 * self.n_sums(shape) * self.n_coordinates()
     }
 
-    /// Parses a server's share of a round's release. Checks the size before it allocates memory
+    /// Parses a server's share of a round's release. Checks the size before allocating memory
     /// (INV-19).
     ///
     /// # Errors
-    /// If the bytes are not the share of this server and round.
+    /// If the bytes are not this server's share for this round.
     pub fn read<K: Kind>(
         &self,
         server: Server,
@@ -319,11 +321,11 @@ impl Sharing {
     }
 }
 
-/// The release from both servers' shares of a round: all sums, row by row, in units of the
-/// lattice's spacing. The noise of each number has variance 2σ².
+/// Combines both servers' shares of a round into the release: all sums, row by row, in units of the
+/// lattice spacing. The noise in each number has variance 2σ².
 ///
 /// # Errors
-/// If the servers summed different vectors, or the shares do not belong together.
+/// If the servers summed different slots, or the shares do not belong together.
 pub fn combine<K: Kind>(
     leader: &NoisedShare<K>,
     helper: &NoisedShare<K>,
@@ -340,7 +342,7 @@ pub fn combine<K: Kind>(
 }
 
 impl<K> fmt::Debug for NoisedShare<K> {
-    /// Prints lengths only.
+    /// Prints only lengths.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NoisedShare")
             .field("server", &self.server)

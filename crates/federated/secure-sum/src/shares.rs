@@ -1,4 +1,4 @@
-//! Shares of a vector for two servers, and the servers' joint verification of the vector's bound.
+//! Secret sharing of a vector between two servers, and their joint verification of its bound.
 
 use std::fmt;
 
@@ -19,44 +19,44 @@ use zeroize::Zeroizing;
 use crate::circuit::NormBound;
 use crate::{Sizes, random_bytes};
 
-/// Size in bytes of a seed, of the verification key, and of a server's message.
+/// Size in bytes of a seed, a verification key and a verifier message.
 const SEED: usize = 32;
 
 /// Size in bytes of a field element.
 const NUMBER: usize = 8;
 
-/// Number of proofs per vector. Over a field of 64 bits, together they are wrong with probability
-/// near 2^−128. Joint randomness and this field require three (draft-irtf-cfrg-vdaf-18, section 7).
+/// Number of proofs per vector. Over a 64-bit field, their joint soundness error is near 2^−128.
+/// With joint randomness, this field requires three proofs (draft-irtf-cfrg-vdaf-18, section 7).
 const PROOFS: u8 = 3;
 
-/// In the private range of identifiers of draft-irtf-cfrg-vdaf-18.
+/// In the private identifier range of draft-irtf-cfrg-vdaf-18.
 const NORM_BOUND_ID: u32 = 0xFFFF_FB01;
 const SUM_VEC_ID: u32 = 0xFFFF_FB02;
 
 type Standard = SumVec<Field64, ParallelSum<Field64, Mul>>;
 type Vdaf<T> = Prio3<T, XofTurboShake128, SEED>;
 
-/// The bound that each proof shows of its vector. Privacy needs no bound, because an honest agent
-/// clips its own vector. The bound limits the weight of a dishonest agent in a sum.
+/// The bound that each agent proves for its vector. Privacy does not depend on it, because an
+/// honest agent clips its own vector. The bound limits a dishonest agent's weight in a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proof {
-    /// The vector's Euclidean norm is at most K: a dishonest agent has at most the weight of one
+    /// The vector's Euclidean norm is at most K. A dishonest agent has at most the weight of one
     /// honest agent.
     #[default]
     L2,
-    /// Each number is within 2^(b−1): a dishonest agent has at most the weight of √M honest ones.
-    /// Uses standard parts only (Prio3SumVec).
+    /// Each number is within 2^(b−1). A dishonest agent has at most the weight of √M honest agents.
+    /// Uses only standard components (`Prio3SumVec`).
     LInf,
-    /// No bound: a dishonest agent controls the sum.
+    /// No bound. A dishonest agent controls the sum.
     None,
 }
 
 impl Proof {
-    /// All proofs with their names in files.
+    /// All variants, with their names in configuration files.
     pub const NAMED: [(&str, Self); 3] =
         [("l2", Self::L2), ("linf", Self::LInf), ("none", Self::None)];
 
-    /// The name in files.
+    /// The name in configuration files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,11 +67,11 @@ impl Proof {
     }
 }
 
-/// The reason why a report is not counted. It reveals nothing about an honest agent's vector,
-/// because those are always accepted.
+/// The reason why a report is not counted. It reveals nothing about honest agents' vectors, because
+/// honest reports are always accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportRefused {
-    /// The bytes are not a valid share.
+    /// The bytes do not encode a valid share.
     #[error("the {part} cannot be read")]
     Unreadable {
         /// The invalid part.
@@ -82,27 +82,27 @@ pub enum ReportRefused {
     Proof,
 }
 
-/// A vector that its own agent cannot share.
+/// An agent could not split its own vector into shares.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the vector cannot be split into shares: {0}")]
 pub struct NotShared(String);
 
-/// Parameters that do not allow a proof.
+/// No proof exists for the parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no sum of {n_features} numbers of {bits} bits can be proved")]
 pub struct NoProof {
-    /// Numbers of a vector.
+    /// Number of entries of a vector.
     pub n_features: u32,
-    /// Bits of a number.
+    /// Bits per entry.
     pub bits: u32,
 }
 
-/// A report: one part for each server, in bytes of fixed length. Each share alone is uniformly
-/// distributed.
+/// An agent's report, with one share for each server. All parts have a fixed length. Each share on
+/// its own is uniformly distributed.
 pub struct Report {
     /// 16 fresh bytes that identify the report.
     pub nonce: [u8; 16],
-    /// The part for both servers.
+    /// The public share, which both servers receive.
     pub public: Vec<u8>,
     /// The leader's share.
     pub leader: Zeroizing<Vec<u8>>,
@@ -111,14 +111,14 @@ pub struct Report {
 }
 
 impl fmt::Debug for Report {
-    /// Prints lengths only.
+    /// Prints only lengths.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (public, leader, helper) = (self.public.len(), self.leader.len(), self.helper.len());
         write!(f, "Report {{ {public} + {leader} + {helper} bytes }}")
     }
 }
 
-/// A server's share of a vector. It reveals nothing without the other server's share.
+/// A server's verified share of a vector. It reveals nothing without the other server's share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutputShare(pub(crate) Vec<Field64>);
 
@@ -128,7 +128,7 @@ impl fmt::Debug for OutputShare {
     }
 }
 
-/// A server's state of a report between its first step and the servers' common answer.
+/// A server's verification state for a report, until the servers have their verifier message.
 #[derive(Clone)]
 pub struct Verifying(State);
 
@@ -144,8 +144,7 @@ impl fmt::Debug for Verifying {
     }
 }
 
-/// The sharing of vectors between two servers, and the proved bound: the public parameters of a
-/// study.
+/// A study's public parameters for secret sharing between two servers, including the proved bound.
 #[derive(Clone, Debug)]
 pub struct Sharing {
     mechanism: Mechanism,
@@ -163,7 +162,7 @@ enum ProofKind {
     None,
 }
 
-/// Evaluates an expression with the VDAF of any circuit.
+/// Evaluates an expression with the VDAF of whichever circuit is in use.
 macro_rules! with_vdaf {
     ($kind:expr, $vdaf:ident => $do:expr, $none:expr) => {
         match $kind {
@@ -175,11 +174,11 @@ macro_rules! with_vdaf {
 }
 
 impl Sharing {
-    /// The sharing of a mechanism's vectors for a secure sum. The last `n_witnesses` coordinates
-    /// are not features: servers add noise there, agents add nothing.
+    /// Creates the sharing of a mechanism's vectors for a secure sum. The last `n_witnesses`
+    /// coordinates are not features: servers add noise there, and agents add nothing.
     ///
     /// # Errors
-    /// If there is no proof for these parameters.
+    /// If no proof exists for these parameters.
     pub fn new(
         mechanism: Mechanism,
         n_witnesses: u32,
@@ -214,19 +213,19 @@ impl Sharing {
         Ok(Self { mechanism, n_features: len, bits, proof, kind, sizes })
     }
 
-    /// The mechanism. Each server adds its whole noise.
+    /// The mechanism. Each server adds its full noise.
     #[must_use]
     pub fn mechanism(&self) -> &Mechanism {
         &self.mechanism
     }
 
-    /// M, without the coordinates that hold only noise.
+    /// M, not counting the coordinates that hold only noise.
     #[must_use]
     pub fn n_features(&self) -> usize {
         self.n_features
     }
 
-    /// Number of bits b of a number of a vector.
+    /// b, the number of bits of each entry of a vector.
     #[must_use]
     pub fn bits(&self) -> u32 {
         self.bits
@@ -249,11 +248,11 @@ impl Sharing {
         1 << (self.bits - 1)
     }
 
-    /// Shares out a vector, clipped as in the mechanism (INV-7). `context` names the study and
-    /// the round. Draws 16 fresh bytes that identify the report.
+    /// Clips a vector as the mechanism does (INV-7) and splits it into shares. `context` identifies
+    /// the study and the round. Draws a fresh nonce for the report.
     ///
     /// # Errors
-    /// If the vector has another length, or the operating system provides no random bytes.
+    /// If the vector has the wrong length, or the operating system provides no random bytes.
     pub fn share(&self, context: &[u8], vector: &[f64]) -> Result<Report, NotShared> {
         if vector.len() != self.n_features {
             let found = vector.len();
@@ -262,8 +261,8 @@ impl Sharing {
         self.share_whole(context, &self.mechanism.clipped(vector))
     }
 
-    /// Shares out a vector of integers in units of the lattice's spacing. Refuses a vector beyond
-    /// the bound.
+    /// Splits a vector of integers, in units of the lattice spacing, into shares. With a proof, a
+    /// vector beyond the bound is refused.
     pub(crate) fn share_whole(&self, context: &[u8], vector: &[i64]) -> Result<Report, NotShared> {
         let nonce = random_bytes().map_err(NotShared)?;
         let offset = self.offset().cast_signed();
@@ -284,13 +283,13 @@ impl Sharing {
         }
     }
 
-    /// A server's first step with its share: returns the state to keep, and the share of the
-    /// verification to send.
+    /// Performs a server's first verification step. Returns the state to keep, and the verifier
+    /// share to send.
     ///
-    /// `key` is the servers' common key, which no agent knows.
+    /// `key` is the servers' shared key, which no agent knows.
     ///
     /// # Errors
-    /// If the bytes are not a valid share.
+    /// If the bytes do not encode a valid share.
     pub fn verify(
         &self,
         server: Server,
@@ -325,10 +324,10 @@ impl Sharing {
         })
     }
 
-    /// The servers' common answer to a report, from both servers' shares of the verification.
+    /// Combines both servers' verifier shares into the verifier message for a report.
     ///
     /// # Errors
-    /// If the proof does not hold, or a share is not valid.
+    /// If the proof does not hold, or a verifier share is not valid.
     pub fn decide(
         &self,
         context: &[u8],
@@ -341,22 +340,22 @@ impl Sharing {
             };
             let read = |share: &[u8]| Prio3VerifierShare::get_decoded_with_param(&**state, share);
             let [leader, helper] = shares.map(read);
-            let unreadable = |_| ReportRefused::Unreadable { part: "share of the verification" };
+            let unreadable = |_| ReportRefused::Unreadable { part: "verifier share" };
             let shares = [leader.map_err(unreadable)?, helper.map_err(unreadable)?];
             let message = vdaf.verifier_shares_to_message(context, &(), shares);
             let message = message.map_err(|_| ReportRefused::Proof)?;
             message.get_encoded().map_err(|_| ReportRefused::Proof)
         }, match shares.iter().all(|share| share.is_empty()) {
             true => Ok(Vec::new()),
-            false => Err(ReportRefused::Unreadable { part: "share of the verification" }),
+            false => Err(ReportRefused::Unreadable { part: "verifier share" }),
         })
     }
 
-    /// Ends a report's verification with the common answer, and returns this server's share of the
-    /// vector.
+    /// Completes a report's verification with the verifier message, and returns this server's share
+    /// of the vector.
     ///
     /// # Errors
-    /// If the servers did not see the same report.
+    /// If the message is not valid, or the servers did not see the same report.
     pub fn accept(
         &self,
         context: &[u8],
@@ -370,7 +369,7 @@ impl Sharing {
         };
         with_vdaf!(&self.kind, vdaf => {
             let message = Prio3VerifierMessage::get_decoded_with_param(&state, message)
-                .map_err(|_| ReportRefused::Unreadable { part: "answer of the verification" })?;
+                .map_err(|_| ReportRefused::Unreadable { part: "verifier message" })?;
             match vdaf.verify_next(context, state, message) {
                 Ok(VerifyTransition::Finish(output)) => Ok(OutputShare(output.as_ref().to_vec())),
                 Ok(VerifyTransition::Continue(..)) | Err(_) => Err(ReportRefused::Proof),
@@ -379,7 +378,7 @@ impl Sharing {
     }
 }
 
-/// Sizes in bytes of the parts of a report for a circuit with joint randomness
+/// Computes the sizes in bytes of a report's parts, for a circuit with joint randomness
 /// (draft-irtf-cfrg-vdaf-18, section 7.2).
 fn sizes_of<T: Type<Field = Field64>>(circuit: &T) -> Sizes {
     let proofs = usize::from(PROOFS);
@@ -392,7 +391,7 @@ fn sizes_of<T: Type<Field = Field64>>(circuit: &T) -> Sizes {
     }
 }
 
-/// Shares and proves a measurement.
+/// Splits a measurement into shares, with proofs.
 fn proved<T: Type<Field = Field64>>(
     vdaf: &Vdaf<T>,
     context: &[u8],
@@ -411,7 +410,7 @@ fn proved<T: Type<Field = Field64>>(
     Ok(Report { nonce, public, leader, helper })
 }
 
-/// The helper's share of a vector without a proof, expanded from its seed.
+/// Expands the helper's share of a vector without a proof from its seed.
 fn expanded(seed: &[u8; SEED], context: &[u8], nonce: &[u8; 16], n: usize) -> OutputShare {
     let tag: &[u8] = b"fedbo secure sum, share without proof";
     let stream = XofTurboShake128::seed_stream(seed, &[tag, context], &[nonce]);
@@ -433,8 +432,8 @@ fn index(server: Server) -> usize {
     }
 }
 
-/// The seed of the query randomness of proofs, common to both servers. Agents must not know it,
-/// because they could then make proofs that are wrong only where the servers do not look.
+/// The seed of the proofs' query randomness, shared by both servers. Agents must not know it,
+/// because they could then construct false proofs that pass the queries.
 #[derive(Clone)]
 pub struct VerificationKey(pub(crate) Zeroizing<[u8; SEED]>);
 
@@ -496,7 +495,8 @@ mod tests {
         numbers.map(|(a, b)| whole(*a + *b - offset)).collect()
     }
 
-    /// The report of an agent that shares arbitrary wires, with the best proof that it can make.
+    /// Builds the report of an agent that shares arbitrary wires, with the best proof that it can
+    /// make.
     fn cheated(sharing: &Sharing, vector: &[i64], slack: u64) -> Report {
         let len = sharing.n_features();
         let norm = sharing.mechanism().lattice().bound();
@@ -549,13 +549,13 @@ mod tests {
         let edge = [k, 0, 0, 0, 0];
         let report = cheated(&sharing, &edge, most(&edge));
         assert_eq!(sum(&sharing, &verified(&sharing, &report).unwrap()), edge);
-        // K² + 1, with any slack, including a negative one.
+        // A squared norm of K² + 1, with various slacks, including a negative one.
         let long = [k, 1, 0, 0, 0];
         for slack in [0, 1, most(&long), u64::MAX, 1 << 21] {
             let refused = verified(&sharing, &cheated(&sharing, &long, slack));
             assert_eq!(refused.unwrap_err(), ReportRefused::Proof, "{slack}");
         }
-        // One dishonest agent does not have the weight of many.
+        // A dishonest agent cannot have the weight of many agents.
         let loud = [2047; 5];
         let refused = verified(&sharing, &cheated(&sharing, &loud, 0));
         assert_eq!(refused.unwrap_err(), ReportRefused::Proof);
@@ -568,8 +568,8 @@ mod tests {
         assert_eq!(sum(&none, &verified(&none, &report).unwrap()), [1_000_000; 5]);
     }
 
-    /// A wire that is not a bit could encode a number that wraps around the modulus and makes the
-    /// squares right.
+    /// A wire that is not a bit could encode a number that wraps around the modulus and satisfies
+    /// the sum of squares.
     #[test]
     fn wires_that_are_no_bits_are_refused() {
         let sharing = sharing(2, Proof::L2);
@@ -583,7 +583,7 @@ mod tests {
             let refused = verified(&sharing, &report_of(&circuit, &changed));
             assert_eq!(refused.unwrap_err(), ReportRefused::Proof, "wire {at} = {value}");
         }
-        // The slack as one number on a wire: the squares are right for any vector.
+        // The whole slack is on one wire, so the sum of squares is satisfied for any vector.
         let mut wrapped = wires(&circuit, &[2047, 2047], 0);
         let slack = Field64::from(k * k) - Field64::from(2 * 2047 * 2047);
         let first = 2 * sharing.bits() as usize;
@@ -635,7 +635,7 @@ mod tests {
         let sharing = sharing(3, Proof::L2);
         let report = sharing.share(b"another round", &[0.1, 0.2, 0.3]).unwrap();
         assert_eq!(verified(&sharing, &report).unwrap_err(), ReportRefused::Proof);
-        // The servers' keys differ: the leader's part of the verification does not match.
+        // The servers use different keys, so the leader's verifier share does not match.
         let report = sharing.share(CONTEXT, &[0.1, 0.2, 0.3]).unwrap();
         let other = VerificationKey(Zeroizing::new([8; SEED]));
         let look = |server, key: &VerificationKey, share: &[u8]| {

@@ -1,9 +1,9 @@
-//! The view of one malicious server is (1/z)-Gaussian differentially private, with the honest
-//! server's noise alone. An adversary that knows its own server's noise and all other vectors does
-//! as well as this bound, and no better (INV-7, INV-8).
+//! One malicious server's view is (1/z)-Gaussian differentially private, with only the honest
+//! server's noise. An adversary that knows its own server's noise and all other vectors attains
+//! this bound, and does no better (INV-7, INV-8).
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, SamplingRate};
@@ -15,7 +15,7 @@ use fedbo_testkit::statistics::normal_cdf;
 const Z: f64 = 1.5;
 const N_FEATURES: u32 = 3;
 
-/// Error probability of the interval at each end.
+/// Error probability at each end of the interval.
 const ALPHA: f64 = 0.005;
 
 fn sharing(multiplier: f64) -> Sharing {
@@ -38,8 +38,8 @@ fn seed(number: u64) -> [u8; 32] {
     seed
 }
 
-/// The statistic of `n` rounds as computed by a malicious server: ⟨release − own noise − others, v⟩
-/// / K². It is N(1, z²) with the victim and N(0, z²) without.
+/// A malicious server's test statistic over `n` rounds: ⟨release − own noise − others, v⟩ / K². Its
+/// distribution is N(1, z²) with the victim and N(0, z²) without.
 fn statistics(sharing: &Sharing, bad: Server, n: u64, present: bool) -> Vec<f64> {
     let mechanism = sharing.mechanism();
     let schedule = ReleaseSchedule::new(n, 1, u64::MAX).unwrap();
@@ -75,7 +75,7 @@ fn statistics(sharing: &Sharing, bad: Server, n: u64, present: bool) -> Vec<f64>
         .collect()
 }
 
-/// An end of the interval of a probability with n KL(k/n ‖ p) ≤ ln(1/α) (Chernoff).
+/// One end of the Chernoff interval for a probability p: n KL(k/n ‖ p) ≤ ln(1/α).
 fn end(hits: usize, tries: usize, mut outside: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let (found, tries) = (hits as f64 / tries as f64, tries as f64);
@@ -104,7 +104,7 @@ fn quantile(probability: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// The audited μ relative to that of the event declared by a sharing for z = 1.5.
+/// The audited μ, relative to the μ of the event that is declared for z = 1.5.
 fn share_of_the_claim(sharing: &Sharing, bad: Server, n: u64) -> f64 {
     let declared = self::sharing(Z);
     let event = declared.mechanism().event();
@@ -141,7 +141,7 @@ fn a_bad_server_learns_what_one_noise_hides_in_a_million_rounds() {
     check(1_000_000, 0.985);
 }
 
-/// Verifies that the upper end can fail: noise for z = 1.35 under a claim for z = 1.5 is detected.
+/// Checks that the audit can fail: noise for z = 1.35 under a claim for z = 1.5 is detected.
 #[test]
 fn noise_that_is_short_is_found_out() {
     let share = share_of_the_claim(&sharing(1.35), Server::Helper, 30_000);

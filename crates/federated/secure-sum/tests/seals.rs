@@ -1,5 +1,5 @@
-//! Shares are sealed for one server, study, round and slot; only the two servers share the
-//! verification key.
+//! Tests that shares are sealed for one server, study, round and slot, and that only the two
+//! servers share the verification key.
 
 use fedbo_secure_sum::{NotOpened, OpeningKey, SealingKey, SealingPublicKey, seal, sealed_size};
 
@@ -22,12 +22,12 @@ fn what_was_sealed_for_something_else_or_changed_is_not_opened() {
         assert_eq!(own.open(b"round 1", b"nonce", &changed).unwrap_err(), NotOpened, "byte {at}");
         assert_eq!(own.open(b"round 1", b"nonce", &sealed[..at]).unwrap_err(), NotOpened);
     }
-    // Sealing twice never gives the same bytes.
+    // Sealing twice gives different bytes.
     assert_ne!(seal(&own.public().seal, b"round 1", b"nonce", b"share").unwrap(), sealed);
 }
 
-/// A text sealed with a key of a round opens with that key alone, not with other keys derived from
-/// the same secret.
+/// A text sealed with a round key opens only with that key, not with other keys derived from the
+/// same secret.
 #[test]
 fn a_key_of_a_round_opens_its_own_shares_alone() {
     let [own, other] = [3, 4].map(|seed| OpeningKey::of_round(&[seed; 32]));
@@ -44,8 +44,8 @@ fn both_servers_have_one_verification_key_a_study() {
     let of = |own: &SealingKey, other: &SealingKey, study: &[u8]| {
         own.verification_key(&other.public(), study)
     };
-    // The key itself is secret. The proof that both keys are equal is that they verify reports
-    // (tests/sums.rs).
+    // The key itself is secret. That both servers' keys are equal follows from the fact that they
+    // verify reports (tests/sums.rs).
     assert!(of(&leader, &helper, b"study").is_some());
     let nothing = SealingPublicKey { seal: [0; 32], agree: [0; 32] };
     assert!(leader.verification_key(&nothing, b"study").is_none());

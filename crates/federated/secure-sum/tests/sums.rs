@@ -1,7 +1,8 @@
-//! A secure sum equals the sum of the clipped vectors and both servers' noise, bit for bit.
+//! Tests that a secure sum equals the sum of the clipped vectors and both servers' noise, bit for
+//! bit.
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
@@ -39,7 +40,7 @@ fn seed(number: u64) -> [u8; 32] {
     seed
 }
 
-/// A round of two servers with separate keys. Each agent seals its shares for them.
+/// A round with two servers that have separate keys. Each agent seals its shares for them.
 struct Servers {
     sharing: Sharing,
     keys: [SealingKey; 2],
@@ -57,7 +58,7 @@ impl Servers {
         Self { sharing: sharing.clone(), keys, rounds, seeds, round: at.0 }
     }
 
-    /// Passes a vector through both servers; only the servers in `at` keep it.
+    /// Passes a vector through both servers. Only the servers in `at` keep it.
     fn receive(&mut self, slot: u32, vector: &[f64], at: &[Server]) {
         let place = Place { study: [3; 32], round: self.round, slot };
         let context = place.context();
@@ -88,8 +89,8 @@ impl Servers {
         }
     }
 
-    /// The slots with a vector at both servers, and the sums of both shares after a round trip
-    /// through bytes.
+    /// Returns the slots with a vector at both servers, and the sums of both shares after a round
+    /// trip through their encoding.
     fn close(self, shape: ReleaseShape) -> (Vec<u32>, Vec<i64>) {
         let [leader, helper] = self.rounds;
         let here: Vec<u32> = helper.slots().collect();
@@ -106,7 +107,7 @@ impl Servers {
     }
 }
 
-/// The sums of the plain mechanism with the noise of both servers.
+/// Returns the sums of the plain mechanism, plus the noise of both servers.
 fn expected(
     sharing: &Sharing,
     at: (u64, ReleaseShape),
@@ -137,7 +138,8 @@ fn expected(
     sums
 }
 
-/// One thousand seeds, with agents that are missing, send twice, or reach only one of the servers.
+/// Uses a thousand seeds, with agents that are missing, send twice, or reach only one of the
+/// servers.
 #[test]
 fn the_sum_is_that_of_the_lattice_bit_for_bit() {
     for number in 0..1000 {
@@ -158,7 +160,7 @@ fn the_sum_is_that_of_the_lattice_bit_for_bit() {
             let vector: Vec<f64> =
                 stream.normals(N_FEATURES as usize).iter().map(|x| scale * x).collect();
             match (number + 3 * u64::from(slot)) % 11 {
-                0 => continue, // it is missing
+                0 => continue, // the agent is missing
                 1 => servers.receive(slot, &vector, &[Server::Leader]),
                 2 => servers.receive(slot, &vector, &[Server::Helper]),
                 3 => {
@@ -178,8 +180,6 @@ fn the_sum_is_that_of_the_lattice_bit_for_bit() {
     }
 }
 
-/// A server names a slot that the other server counts and it does not have, and its round is
-/// unchanged.
 #[test]
 fn a_server_closes_over_no_slot_that_it_does_not_have() {
     let sharing = sharing(Proof::L2, 1.0);
@@ -190,15 +190,16 @@ fn a_server_closes_over_no_slot_that_it_does_not_have() {
     let (leader, missing) = leader.close(&[2, 3], &mut SimNoise::new(seed(1))).unwrap_err();
     assert_eq!(missing, NotClosed::Missing { slots: vec![3] });
     let leader = leader.close(&[2], &mut SimNoise::new(seed(1))).unwrap();
-    // The servers counted different slots: their shares are not combined.
+    // The servers counted different slots, so their shares are not combined.
     let helper = helper.close(&[], &mut SimNoise::new(seed(2))).unwrap();
     assert_eq!(combine(&leader, &helper), Err(ShareRefused::Slots { round: 4 }));
     assert!(combine(&leader, &leader).is_err());
 }
 
-/// A server's process with vectors of two agents is copied. One copy closes over both vectors, the
-/// other over one of them, and the other server gets both shares. With equal noise in both copies,
-/// their difference would reveal the complement of its own share of a raw vector (INV-29).
+/// A server's process that holds the vectors of two agents is copied. One copy closes over both
+/// vectors, the other copy over one of them, and the other server gets both shares. If the noise
+/// were equal in both copies, their difference would reveal the missing share of a raw vector to
+/// the other server (INV-29).
 #[test]
 fn copies_of_a_round_close_with_noise_of_their_own() {
     let sharing = sharing(Proof::None, 4.0);
@@ -218,7 +219,7 @@ fn copies_of_a_round_close_with_noise_of_their_own() {
             let answer = sharing.decide(&context, &state, [&from_leader, &own]).unwrap();
             sharing.accept(&context, state, &answer).unwrap()
         });
-        // Both copies have the same history, and there is one source, as in a process.
+        // Both copies have the same history and use one noise source, as in a process.
         let copies = [(); 2].map(|()| {
             let mut round = sharing.begin(Server::Helper, at);
             (0..).zip(&vectors).for_each(|(slot, vector)| round.keep(slot, vector.clone()));
@@ -229,8 +230,8 @@ fn copies_of_a_round_close_with_noise_of_their_own() {
         let first = first.close(&[0, 1], &mut source).unwrap();
         let second = second.close(&[0], &mut source).unwrap();
         let noises = [first, second].map(|share: NoisedShare<Secure>| sharing.witnesses(&share));
-        // Witnesses hold only noise: equal ones would mean that the copies have the same noise. Two
-        // draws are equal once in a few hundred.
+        // Witnesses hold only noise, so equal witnesses would mean that the copies have the same
+        // noise. Two independent draws are equal about once in a few hundred.
         let n_equal =
             noises[0].iter().zip(&noises[1]).filter(|(a, b)| a.to_bits() == b.to_bits()).count();
         let n = noises[0].len();
@@ -263,12 +264,12 @@ fn shares_of_other_rounds_studies_and_kinds_are_refused() {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
         let found = read(Server::Helper, (4, ReleaseShape::Regions), &changed);
-        // The digest of the slots is compared only with the other server's.
+        // The digest of the slots is checked only against the other server's digest.
         assert_eq!(found.is_ok(), at >= 52, "byte {at}");
     }
 }
 
-/// The rounds in one process make the same sums, and charge for the noise of one server.
+/// Rounds in one process produce the same sums, and charge for one server's noise.
 #[test]
 fn rounds_in_one_process_are_those_of_two_servers() {
     let sharing = sharing(Proof::L2, 1.5);

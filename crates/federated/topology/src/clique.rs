@@ -1,12 +1,12 @@
-//! The largest complete subgraph, which determines the regret bound.
+//! Search for the largest clique. Its size determines the regret bound.
 
 use crate::Graph;
 use crate::search::{Subgraph, Work};
 
-/// Limit on the words of bit sets that a search processes: a few seconds.
+/// Maximum number of bit-set words that a search processes. The limit corresponds to a few seconds.
 const WORK_MAX: u64 = 1_000_000_000;
 
-/// A complete subgraph, and an upper bound on the size of the largest.
+/// A clique (complete subgraph), with an upper bound on the size of the largest clique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clique {
     pub(crate) members: Vec<u32>,
@@ -14,7 +14,7 @@ pub struct Clique {
 }
 
 impl Clique {
-    /// The agents of the clique, ascending; all pairs are adjacent.
+    /// The agents in the clique, in ascending order. Every pair is adjacent.
     pub fn members(&self) -> &[u32] {
         &self.members
     }
@@ -24,31 +24,31 @@ impl Clique {
         self.members.len()
     }
 
-    /// Upper bound on the size of any complete subgraph.
+    /// Upper bound on the size of any clique in the graph.
     pub fn upper_bound(&self) -> usize {
         self.upper_bound
     }
 
-    /// Returns true if the clique is proved to be a largest one.
+    /// Returns true if the clique is known to be a largest one.
     pub fn is_exact(&self) -> bool {
         self.members.len() == self.upper_bound
     }
 }
 
 impl Graph {
-    /// A largest complete subgraph G_max. If the work limit is reached, the largest one found, with
-    /// an upper bound.
+    /// Finds a largest complete subgraph G_max. If the work limit is reached, returns the largest
+    /// clique found so far, with an upper bound.
     ///
     /// Agents are removed in order of their degree among the remaining agents (degeneracy order).
-    /// Each is searched together with the agents removed after it, unless their colours rule out an
-    /// improvement. The result is exact for a few hundred agents of any density, and for far more
-    /// agents in sparse graphs. The work limit is reached after a few seconds.
+    /// Each agent is searched together with the agents removed after it, unless a colouring rules
+    /// out an improvement. The result is exact for a few hundred agents at any density, and for far
+    /// more agents in sparse graphs. The work limit is reached after a few seconds.
     pub fn max_clique(&self) -> Clique {
         self.max_clique_within(WORK_MAX)
     }
 
-    /// Adds every agent that is adjacent to all members, so that a clique from an interrupted
-    /// search is maximal.
+    /// Adds agents that are adjacent to all members until none is left, so that the clique from an
+    /// interrupted search is maximal.
     fn grow(&self, members: &mut Vec<u32>) {
         let Some(&least) = members.iter().min_by_key(|agent| self.degree(**agent)) else {
             return;
@@ -73,7 +73,7 @@ impl Graph {
         };
         let colors = self.colors(&order);
         let mut seen = vec![u32::MAX; order.len() + 1];
-        // Upper bound on a clique with this agent as its first in the order.
+        // Upper bound on the size of a clique in which this agent comes first in the order.
         let mut bound = |agent: u32, later: &[u32]| -> usize {
             let mut is_new = |other: &&u32| {
                 let color = colors[**other as usize];
@@ -111,8 +111,8 @@ impl Graph {
         Clique { members, upper_bound }
     }
 
-    /// The agents in the order of repeated removal of an agent with the fewest remaining
-    /// neighbours.
+    /// Returns the agents in the order in which they are removed: always the agent with the fewest
+    /// remaining neighbours.
     fn degeneracy_order(&self) -> Vec<u32> {
         let mut degrees: Vec<usize> = self.agents().map(|agent| self.degree(agent)).collect();
         let n_buckets = degrees.iter().max().map_or(1, |most| most + 1);
@@ -128,8 +128,8 @@ impl Graph {
                 fewest += 1;
                 continue;
             };
-            // An agent is in the bucket of every degree that it has had. The smallest degree comes
-            // first.
+            // An agent stays in the bucket of every degree that it has had. Its smallest degree is
+            // found first.
             if std::mem::replace(&mut is_taken[agent as usize], true) {
                 continue;
             }
@@ -146,8 +146,8 @@ impl Graph {
         order
     }
 
-    /// An initial clique. Starts from each of the agents with the most later neighbours, and adds
-    /// fitting agents, the last in the order first.
+    /// Finds an initial clique. Starts from the agents with the most later neighbours, and adds
+    /// adjacent agents, latest in the order first.
     fn greedy_clique(&self, order: &[u32], rank: &[usize]) -> Vec<u32> {
         const N_STARTS: usize = 16;
         let later = |agent: u32| {
@@ -159,7 +159,7 @@ impl Graph {
         let mut best = Vec::new();
         for &start in starts.iter().take(N_STARTS) {
             if best.len() > later(start).count() {
-                break; // neither this start nor the following ones can do better
+                break; // neither this start nor the remaining ones can do better
             }
             let mut candidates: Vec<u32> = later(start).copied().collect();
             candidates.sort_unstable_by_key(|agent| usize::MAX - rank[*agent as usize]);
@@ -176,8 +176,8 @@ impl Graph {
         best
     }
 
-    /// A colour from 0 for each agent, different from its neighbours' colours: the smallest free
-    /// one, from the end of the order.
+    /// Colours the agents greedily, from the end of the order. Each agent gets the smallest colour,
+    /// counted from 0, that none of its neighbours has.
     fn colors(&self, order: &[u32]) -> Vec<usize> {
         const NONE: usize = usize::MAX;
         let mut colors = vec![NONE; order.len()];
@@ -206,7 +206,7 @@ mod tests {
     use crate::GraphSpec;
     use crate::graph::tests::all_graphs;
 
-    /// Size of the largest complete subset, over all subsets.
+    /// Size of the largest clique, by enumerating all subsets.
     pub(crate) fn brute_force(graph: &Graph) -> usize {
         let n = graph.n_agents();
         let members = |set: u32| (0..n).filter(move |agent| set >> agent & 1 == 1);
@@ -225,10 +225,10 @@ mod tests {
         }
     }
 
-    /// Against all subsets: every graph of at most 6 agents, and random graphs of 7 to 12.
+    /// Covers every graph with at most 6 agents, and random graphs with 7 to 12.
     #[test]
     fn the_largest_clique_is_that_of_brute_force() {
-        let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(1).stream(Purpose::TEST, 0, 0);
         let random = (0..120).map(|index| {
             let n_agents = 7 + index % 6;
             let p = 0.2 + 0.7 * stream.uniform();
@@ -244,10 +244,10 @@ mod tests {
         }
     }
 
-    /// If the work limit is reached, the bound still holds and the result is a clique.
+    /// If the work limit is reached, the bounds still hold and the result is a clique.
     #[test]
     fn a_search_that_is_cut_short_brackets_the_truth() {
-        let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(2).stream(Purpose::TEST, 0, 0);
         let spec = GraphSpec::ErdosRenyi { edge_prob: 0.6 };
         let graph = spec.build(60, &mut stream).unwrap();
         let truth = graph.max_clique();
@@ -264,10 +264,11 @@ mod tests {
         assert!(sizes.is_sorted_by_key(|(size, _)| *size), "{sizes:?}");
     }
 
-    /// G(300, 1/2): the expected number of cliques of k agents, C(300, k) 2^(−k(k−1)/2), is 2.6 for k = 12 and 0.03 for 13.
+    /// In G(300, 1/2), the expected number of k-cliques, C(300, k) 2^(−k(k−1)/2), is 2.6 for k = 12
+    /// and 0.03 for k = 13.
     #[test]
     fn dense_and_large_graphs_are_exact_in_seconds() {
-        let mut stream = Seed::new(3).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(3).stream(Purpose::TEST, 0, 0);
         let mut timed = |spec: GraphSpec, n_agents| {
             let graph = spec.build(n_agents, &mut stream).unwrap();
             let start = Instant::now();

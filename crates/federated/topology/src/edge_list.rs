@@ -1,27 +1,27 @@
-//! Lists of edges between named agents: `from,to`, one per line.
+//! Edge lists with agent names: CSV with the header `from,to` and one edge per line.
 
 use std::collections::HashMap;
 
 use crate::{Edge, Graph, GraphError};
 
-/// Maximum number of characters of an agent's name.
+/// Maximum length of an agent's name, in characters.
 const NAME_CHARS_MAX: usize = 100;
 const HEADER: [&str; 2] = ["from", "to"];
 
-/// Named agents and the edges between them.
+/// A parsed edge list: the agents' names and the edges between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeList {
-    /// Unique names; agent i is `names[i]`.
+    /// Unique names. Agent i is `names[i]`.
     pub names: Vec<String>,
-    /// Edges by the agents' numbers, in the order of the list.
+    /// Edges as pairs of agent numbers, in file order.
     pub edges: Vec<Edge>,
 }
 
-/// An error in a list. Lines count from 1.
+/// An error in an edge list. Line numbers start at 1.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EdgeListError {
-    /// The first line is not the header.
+    /// The first line is not the expected header.
     #[error("line 1: found {found:?}, expected the header from,to")]
     Header {
         /// The first line.
@@ -36,7 +36,7 @@ pub enum EdgeListError {
         message: String,
     },
     /// The line does not have two fields.
-    #[error("line {line}: {found} fields, expected two names, as in: a,b")]
+    #[error("line {line}: {}, expected two names, as in: a,b", fields(*found))]
     Fields {
         /// Line.
         line: u64,
@@ -53,14 +53,14 @@ pub enum EdgeListError {
         /// The invalid name.
         name: String,
     },
-    /// The name is not on the roster.
+    /// The agent is not on the roster.
     #[error("line {line}: there is no agent {name:?}{}", did_you_mean(nearest.as_deref()))]
     UnknownAgent {
         /// Line.
         line: u64,
         /// The unknown name.
         name: String,
-        /// A similar name, if there is one.
+        /// A name on the roster that differs only in case, if there is one.
         nearest: Option<String>,
     },
     /// An edge joins an agent to itself.
@@ -95,6 +95,13 @@ pub enum EdgeListError {
     Graph(#[from] GraphError),
 }
 
+fn fields(n: usize) -> String {
+    match n {
+        1 => "1 field".to_owned(),
+        _ => format!("{n} fields"),
+    }
+}
+
 fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(
         || "; correct the name, or add the agent".to_owned(),
@@ -104,19 +111,19 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 
 impl EdgeList {
     /// Parses a list with the header `from,to`. Agents are numbered in order of appearance. A line
-    /// `a,` names an agent without edges.
+    /// `a,` adds an agent without edges.
     ///
     /// # Errors
-    /// The first invalid line.
+    /// Returns the first invalid line.
     pub fn parse(text: &str) -> Result<Self, EdgeListError> {
         Reader::new(&[], true).read(text)
     }
 
-    /// Parses a list of known agents, numbered as on the roster. The names on the roster must be
-    /// unique.
+    /// Parses a list that names only agents on the roster, and numbers them as on the roster. The
+    /// roster's names must be unique.
     ///
     /// # Errors
-    /// The first invalid line, including a line with an unknown agent.
+    /// Returns the first invalid line. A line with an unknown agent is invalid.
     pub fn parse_among(text: &str, roster: &[&str]) -> Result<Self, EdgeListError> {
         Reader::new(roster, false).read(text)
     }
@@ -135,7 +142,7 @@ impl EdgeList {
 struct Reader {
     list: EdgeList,
     numbers: HashMap<String, u32>,
-    /// True if an unknown name adds an agent.
+    /// True if unknown names are added as new agents.
     is_open: bool,
 }
 
@@ -250,7 +257,7 @@ mod tests {
             ("a,b\n", "line 1: found \"a,b\", expected the header"),
             ("from,to\n", "the list names no agent"),
             ("from,to\na,b\nb,c,d\n", "line 3: 3 fields, expected two"),
-            ("from,to\na\n", "line 2: 1 fields"),
+            ("from,to\na\n", "line 2: 1 field, expected two"),
             ("from,to\n,b\n", "line 2: \"\" is not a name"),
             ("from,to\n\"a\nb\",c\n", "line 2: \"a\\nb\" is not a name"),
             (long.as_str(), "line 2: "),

@@ -1,8 +1,8 @@
-//! Errors of graphs.
+//! Errors when building graphs.
 
 use crate::graph::{N_AGENTS_MAX, N_EDGES_MAX};
 
-/// A graph that cannot be built. Agents are identified by their numbers, from 0.
+/// An error when building a graph. Agents are numbered from 0.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
@@ -12,12 +12,12 @@ pub enum GraphError {
         /// The requested number of agents.
         n_agents: u64,
     },
-    /// There are more edges than a graph can hold in memory.
+    /// There are more than [`N_EDGES_MAX`] edges.
     #[error(
         "about {n_edges} edges are more than the {N_EDGES_MAX} that a graph holds; take fewer agents, or a sparser graph"
     )]
     TooManyEdges {
-        /// The number of edges; the expected number for a random graph.
+        /// The number of edges. For a random graph, the expected number.
         n_edges: u64,
     },
     /// An edge joins an agent to itself.
@@ -38,15 +38,15 @@ pub enum GraphError {
         /// Number of agents.
         n_agents: u32,
     },
-    /// An edge is repeated, in the same or the opposite direction.
+    /// An edge is listed twice, in the same or the opposite direction.
     #[error("the edge between agents {a} and {b} is named twice; remove one of the two")]
     RepeatedEdge {
         /// The agent with the smaller number.
         a: u32,
-        /// The other one.
+        /// The other agent.
         b: u32,
     },
-    /// The number of columns does not make a grid.
+    /// The number of columns is not valid for a grid.
     #[error("columns = {columns}, expected 1 to {n_agents}, the number of agents")]
     Columns {
         /// The given number of columns.
@@ -60,7 +60,7 @@ pub enum GraphError {
         /// The given probability.
         edge_prob: f64,
     },
-    /// The degree does not make a small world.
+    /// The degree is not valid for a small-world graph.
     #[error(
         "degree = {degree}, expected an even number from 2 that is smaller than the number of agents, {n_agents}"
     )]
@@ -76,7 +76,7 @@ pub enum GraphError {
         /// The given probability.
         rewiring: f64,
     },
-    /// Random edges are so rare that isolated agents are certain.
+    /// The edge probability is so low that isolated agents are practically certain.
     #[error(
         "with edge_prob = {edge_prob} about {isolated} of {n_agents} agents would have no neighbour, so no draw can be expected to \
          be connected; most are if edge_prob = {enough} or more"
@@ -88,15 +88,15 @@ pub enum GraphError {
         isolated: u64,
         /// Number of agents.
         n_agents: u32,
-        /// A probability that makes connected draws likely.
+        /// A probability at which connected graphs are likely.
         enough: f64,
     },
-    /// None of the drawn random graphs was connected.
+    /// None of the random graphs drawn was connected.
     #[error("none of {n_draws} random graphs was connected; {remedy}")]
     NotConnected {
-        /// The number of drawn graphs.
+        /// The number of graphs drawn.
         n_draws: u32,
-        /// A change that helps.
+        /// Advice for the user.
         remedy: String,
     },
 }

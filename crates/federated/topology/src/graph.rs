@@ -2,28 +2,28 @@
 
 use crate::GraphError;
 
-/// Maximum number of agents of a graph.
+/// Maximum number of agents in a graph.
 pub const N_AGENTS_MAX: u32 = 100_000;
-/// Maximum number of edges of a graph: 160 MB.
+/// Maximum number of edges in a graph (160 MB).
 pub const N_EDGES_MAX: usize = 20_000_000;
 
-/// Two different, adjacent agents. Edges returned by this crate have the smaller number first.
+/// A pair of distinct, adjacent agents. This crate returns edges with the smaller number first.
 pub type Edge = (u32, u32);
 
-/// An immutable simple undirected graph of n agents, numbered from 0.
+/// An immutable simple undirected graph of n agents, which are numbered from 0.
 ///
 /// G = (V, E), |V| = n from 1 to [`N_AGENTS_MAX`], at most [`N_EDGES_MAX`] edges, no self-loops.
 /// N(i) is [`Graph::neighbours`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Offset of each agent's neighbours in `neighbours`; n + 1 entries.
+    /// Offset of each agent's neighbours in `neighbours` (n + 1 entries).
     starts: Vec<usize>,
-    /// Neighbours of all agents in turn, ascending for each agent.
+    /// The neighbours of all agents, concatenated. Each agent's neighbours are in ascending order.
     neighbours: Vec<u32>,
 }
 
 impl Graph {
-    /// Builds the graph of these edges, in any order and direction.
+    /// Builds a graph from edges in any order and direction.
     ///
     /// # Errors
     /// If the number of agents or edges is out of range, or an edge is a self-loop, names an
@@ -78,7 +78,7 @@ impl Graph {
         0..self.n_agents()
     }
 
-    /// N(i): the agents adjacent to this one, ascending, without the agent itself.
+    /// N(i): the agent's neighbours in ascending order, without the agent itself.
     ///
     /// # Panics
     /// If there is no such agent.
@@ -87,7 +87,7 @@ impl Graph {
         &self.neighbours[self.starts[agent]..self.starts[agent + 1]]
     }
 
-    /// |N(i)|.
+    /// |N(i)|, the agent's number of neighbours.
     ///
     /// # Panics
     /// If there is no such agent.
@@ -95,12 +95,12 @@ impl Graph {
         self.neighbours(agent).len()
     }
 
-    /// Returns true if two agents are adjacent; false if one of them does not exist.
+    /// Returns true if two agents are adjacent, and false if either does not exist.
     pub fn has_edge(&self, a: u32, b: u32) -> bool {
         a < self.n_agents() && self.neighbours(a).binary_search(&b).is_ok()
     }
 
-    /// All edges, ascending.
+    /// All edges, in ascending order.
     pub fn edges(&self) -> impl Iterator<Item = Edge> + '_ {
         self.agents().flat_map(move |a| {
             let later = self.neighbours(a).iter().filter(move |b| a < **b);
@@ -108,7 +108,7 @@ impl Graph {
         })
     }
 
-    /// This graph with one more edge.
+    /// Returns this graph with one more edge.
     ///
     /// # Errors
     /// Same as [`Graph::from_edges`].
@@ -133,7 +133,7 @@ pub(crate) fn check_edges(n_edges: u64) -> Result<(), GraphError> {
 pub(crate) mod tests {
     use super::*;
 
-    /// All graphs of n agents, for n(n − 1)/2 of at most 15.
+    /// All graphs with n agents, where n(n − 1)/2 is at most 15.
     pub(crate) fn all_graphs(n_agents: u32) -> impl Iterator<Item = Graph> {
         let pairs: Vec<Edge> = (0..n_agents).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
         (0_u32..1 << pairs.len()).map(move |chosen| {

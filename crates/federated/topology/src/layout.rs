@@ -1,4 +1,4 @@
-//! Positions of agents in a picture.
+//! Layout of agents in a figure.
 
 use std::f64::consts::TAU;
 
@@ -12,7 +12,7 @@ const N_PASSES: u32 = 60;
 /// Step size of the last pass.
 const LAST_STEP: f64 = 0.05;
 
-/// Positions on a circle of radius 1 around the origin, the first at the top, clockwise (y grows
+/// Positions on the unit circle around the origin, clockwise, starting at the top (y grows
 /// downwards).
 pub fn circle(n_agents: u32) -> Vec<[f64; 2]> {
     let place = |agent: u32| {
@@ -22,13 +22,13 @@ pub fn circle(n_agents: u32) -> Vec<[f64; 2]> {
     (0..n_agents).map(place).collect()
 }
 
-/// Positions with distances as close as possible to the graph distances of the agents. One edge has
-/// a length of about 1.
+/// Computes positions such that distances are as close as possible to the agents' graph distances.
+/// An edge has a length of about 1.
 ///
 /// Minimizes Σ_{i<j} (‖x_i − x_j‖ / d_ij − 1)² over the positions x by stochastic gradient descent,
 /// pair by pair, with steps that decrease from d_max² (Zheng, Pawar & Goodman 2018). Agents without
-/// a path between them are kept a little farther apart than any connected pair. Costs O(n²) per
-/// pass, with 60 passes: meant for up to a few thousand agents.
+/// a path between them are placed a little farther apart than any connected pair. Each of the 60
+/// passes costs O(n²), so this suits up to a few thousand agents.
 pub fn layout(graph: &Graph, stream: &mut Stream) -> Vec<[f64; 2]> {
     let n_agents = graph.n_agents() as usize;
     let mut places = circle(graph.n_agents());
@@ -47,7 +47,7 @@ pub fn layout(graph: &Graph, stream: &mut Stream) -> Vec<[f64; 2]> {
     }
     let widest = f64::from(apart);
     for place in places.iter_mut().flatten() {
-        *place = *place * widest / 2.0 + 0.01 * stream.normal(); // so that no two share a place
+        *place = *place * widest / 2.0 + 0.01 * stream.normal(); // so that no two coincide
     }
     let decay = libm::log(widest * widest / LAST_STEP) / f64::from(N_PASSES - 1);
     for pass in 0..N_PASSES {
@@ -80,10 +80,10 @@ mod tests {
         (a[0] - b[0]).hypot(a[1] - b[1])
     }
 
-    /// A path is drawn with its exact distances, and the edges of a grid have similar lengths.
+    /// A path is drawn with its graph distances, and the edges of a grid have similar lengths.
     #[test]
     fn distances_in_the_picture_are_those_of_the_graph() {
-        let mut stream = Seed::new(6).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(6).stream(Purpose::TEST, 0, 0);
         let path = GraphSpec::Grid { columns: Some(1) };
         let path = path.build(12, &mut stream).unwrap();
         let places = layout(&path, &mut stream);
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn parts_stand_apart_and_every_place_is_finite() {
-        let mut stream = Seed::new(7).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(7).stream(Purpose::TEST, 0, 0);
         let parts = Graph::from_edges(7, &[(0, 1), (1, 2), (3, 4), (4, 5)]).unwrap();
         let places = layout(&parts, &mut stream);
         for (a, b) in [(0, 3), (2, 5), (1, 6), (4, 6)] {

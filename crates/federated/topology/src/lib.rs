@@ -1,8 +1,7 @@
-//! Communication graphs of agents, their descriptions, and measures of their connectivity.
+//! Communication graphs between agents: specifications, random graphs and connectivity measures.
 //!
-//! Defines graphs, draws random graphs, and computes the layout of agents in a picture. Independent
-//! of Gaussian processes, rounds and sockets. Start at [`Graph`] and [`GraphSpec`], then read
-//! [`Clique`].
+//! This crate also computes a layout for drawing a graph. It does not depend on Gaussian processes,
+//! rounds or sockets. Start at [`Graph`] and [`GraphSpec`], then read [`Clique`].
 
 mod clique;
 mod edge_list;
@@ -16,6 +15,8 @@ mod spec;
 mod spectrum;
 mod useful_edges;
 
+use fedbo_streams::Purpose;
+
 pub use clique::Clique;
 pub use edge_list::{EdgeList, EdgeListError};
 pub use error::GraphError;
@@ -24,3 +25,6 @@ pub use layout::{circle, layout};
 pub use spec::GraphSpec;
 pub use spectrum::{N_SPECTRUM_MAX, Spectrum};
 pub use useful_edges::{Extension, RaisingEdges};
+
+/// Streams of the edges of a random graph, and of the positions of agents in a figure.
+pub const TOPOLOGY: Purpose = Purpose::new("topology");

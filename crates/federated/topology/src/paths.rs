@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 
 use crate::Graph;
 
-/// The distance of an unreachable agent.
+/// Distance that marks an unreachable agent.
 pub(crate) const UNREACHED: u32 = u32::MAX;
 
 impl Graph {
-    /// Connected components, each ascending, ordered by their first agents. Costs O(n + |E|).
+    /// The connected components, ordered by their first agents. The agents in each are in ascending
+    /// order. Costs O(n + |E|).
     pub fn components(&self) -> Vec<Vec<u32>> {
         let mut distances = vec![UNREACHED; self.n_agents() as usize];
         let mut components = Vec::new();
@@ -28,7 +29,8 @@ impl Graph {
         self.reach(0, &mut distances).len() == distances.len()
     }
 
-    /// Number of edges between each agent and this one; `None` without a path. Costs O(n + |E|).
+    /// The graph distance from this agent to each agent, or `None` if there is no path.
+    /// Costs O(n + |E|).
     ///
     /// # Panics
     /// If there is no such agent.
@@ -39,13 +41,12 @@ impl Graph {
         distances.into_iter().map(known).collect()
     }
 
-    /// Maximum number of edges on a shortest path between two agents; `None` if the graph is not
-    /// connected.
+    /// The largest distance between two agents, or `None` if the graph is not connected.
     ///
-    /// A breadth-first search from agent v bounds all eccentricities: e(w) ≤ d(v, w) + e(v). The
-    /// next search starts at the agent with the largest bound, until no bound exceeds the largest
-    /// eccentricity found (Takes & Kosters 2011). Most graphs need few searches; a ring needs one
-    /// per agent, O(n²).
+    /// A breadth-first search from agent v bounds all eccentricities: e(w) ≤ d(v, w) + e(v). Each
+    /// search starts at the agent with the largest bound. The algorithm stops when no bound exceeds
+    /// the largest eccentricity found so far (Takes & Kosters 2011). Most graphs need few searches.
+    /// A ring needs one per agent, which costs O(n²).
     pub fn diameter(&self) -> Option<u32> {
         let n_agents = self.n_agents() as usize;
         let mut bounds = vec![UNREACHED; n_agents];
@@ -69,15 +70,16 @@ impl Graph {
         }
     }
 
-    /// The agent with the largest bound; ties go to the agent with the most neighbours.
+    /// Returns the agent with the largest bound, and the bound. The agent with the most neighbours
+    /// wins a tie.
     fn widest(&self, bounds: &[u32]) -> (u32, u32) {
         let widest =
             self.agents().max_by_key(|agent| (bounds[*agent as usize], self.degree(*agent)));
         widest.map_or((0, 0), |agent| (agent, bounds[agent as usize]))
     }
 
-    /// Fills in the distances of all agents reachable from `agent`, and returns these agents,
-    /// nearest first.
+    /// Fills in the distances of all agents reachable from `agent`. Returns these agents, nearest
+    /// first.
     pub(crate) fn reach(&self, agent: u32, distances: &mut [u32]) -> Vec<u32> {
         let mut reached = vec![agent];
         let mut queue = VecDeque::from([agent]);
@@ -101,8 +103,8 @@ mod tests {
     use super::*;
     use crate::graph::tests::all_graphs;
 
-    /// Floyd and Warshall's algorithm; `None` without a path.
-    #[expect(clippy::needless_range_loop, reason = "as the algorithm is written")]
+    /// Distances by the Floyd–Warshall algorithm. `None` means no path.
+    #[expect(clippy::needless_range_loop, reason = "follows the published algorithm")]
     fn all_distances(graph: &Graph) -> Vec<Vec<Option<u32>>> {
         let n = graph.n_agents() as usize;
         let mut d = vec![vec![None; n]; n];
@@ -127,7 +129,7 @@ mod tests {
         d
     }
 
-    /// Against all shortest paths, for every graph of at most 5 agents.
+    /// Covers every graph with at most 5 agents.
     #[test]
     fn paths_agree_with_floyd_and_warshall() {
         for graph in (1..=5).flat_map(all_graphs) {

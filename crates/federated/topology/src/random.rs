@@ -1,4 +1,4 @@
-//! Random graphs, drawn until one is connected.
+//! Connected random graphs, drawn by rejection sampling.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,14 @@ use crate::{Edge, GraphError};
 
 /// Maximum number of draws before giving up.
 const N_DRAWS_MAX: u32 = 1_000;
-/// Expected number of isolated agents above which no graph is drawn: only one draw in e^25 would
-/// have none.
+/// If more isolated agents than this are expected, no graph is drawn: only about one draw in e^25
+/// would have none.
 const ISOLATED_MAX: f64 = 25.0;
 
 /// G(n, p) conditional on connectedness: edges are independent with probability p (Gilbert 1959).
 ///
-/// Gaps between edges are geometric, so a draw costs O(n + |E|) (Batagelj & Brandes 2005).
+/// The gaps between edges are geometrically distributed, so a draw costs O(n + |E|) (Batagelj &
+/// Brandes 2005).
 pub(crate) fn erdos_renyi(
     n_agents: u32,
     edge_prob: f64,
@@ -45,13 +46,13 @@ pub(crate) fn erdos_renyi(
     })
 }
 
-/// The probability for an expected number of isolated agents of one half, n (1 − p)^(n−1) = 1/2,
-/// rounded up to two digits.
+/// The edge probability at which half an isolated agent is expected, n (1 − p)^(n−1) = 1/2, rounded
+/// up to two significant digits.
 fn enough_prob(n: f64) -> f64 {
     let exact = -libm::expm1(libm::log(0.5 / n) / (n - 1.0).max(1.0));
     let unit = libm::pow(10.0, libm::floor(libm::log10(exact)) - 1.0);
     let digits = libm::ceil(exact / unit);
-    // Division by a whole power of ten gives the number nearest to the decimal one.
+    // Dividing by an integer power of ten gives the float nearest to the decimal number.
     (digits / libm::rint(1.0 / unit)).min(1.0)
 }
 
@@ -59,7 +60,7 @@ fn gilbert(n_agents: u32, edge_prob: f64, stream: &mut Stream) -> Vec<Edge> {
     let log_absent = libm::log1p(-edge_prob);
     let n = u64::from(n_agents);
     let mut edges = Vec::new();
-    // Pairs (a, b) with a < b, in order of b, then a.
+    // Visits pairs (a, b) with a < b, ordered by b, then a.
     let (mut a, mut b) = (0_u64, 1_u64);
     while b < n {
         let gap = libm::floor(libm::log1p(-stream.uniform()) / log_absent);
@@ -80,8 +81,8 @@ fn gilbert(n_agents: u32, edge_prob: f64, stream: &mut Stream) -> Vec<Edge> {
     edges
 }
 
-/// A ring lattice of this degree, with each edge moved at one end with probability `rewiring`,
-/// conditional on connectedness (Watts & Strogatz 1998).
+/// A ring lattice of this degree in which one end of each edge is rewired with probability
+/// `rewiring`, conditional on connectedness (Watts & Strogatz 1998).
 pub(crate) fn small_world(
     n_agents: u32,
     degree: u32,
@@ -133,7 +134,7 @@ fn watts_strogatz(n_agents: u32, degree: u32, rewiring: f64, stream: &mut Stream
     (0..n_agents).zip(&neighbours).flat_map(later).collect()
 }
 
-/// The first of [`N_DRAWS_MAX`] draws with a connected graph.
+/// Returns the first connected graph among [`N_DRAWS_MAX`] draws.
 fn connected(n_agents: u32, mut draw: impl FnMut() -> Vec<Edge>) -> Option<Vec<Edge>> {
     let is_connected = |edges: &Vec<Edge>| {
         // Union-find with path halving.
@@ -184,11 +185,11 @@ mod tests {
     use crate::{Graph, GraphSpec};
 
     fn stream(index: u64) -> Stream {
-        Seed::new(11).stream(Purpose::Test, index, 0)
+        Seed::new(11).stream(Purpose::TEST, index, 0)
     }
 
-    /// Each of the 10 pairs of 5 agents is adjacent in a share p of 20,000 draws, and two pairs
-    /// together in a share p², within five standard errors.
+    /// Over 20,000 draws, each of the 10 pairs of 5 agents is adjacent with frequency p, and two
+    /// given pairs together with frequency p², within five standard errors.
     #[test]
     fn edges_are_independent_with_the_given_probability() {
         let (n_draws, p) = (20_000, 0.3);
@@ -244,8 +245,8 @@ mod tests {
             graph.edges().filter(far).count()
         };
         assert_eq!(moved(0.0), 0);
-        // 600 edges, each moved with probability 0.3, and then to a distant agent with probability
-        // 193/199 or a little more.
+        // Each of 600 edges is moved with probability 0.3, and then ends at a distant agent with a
+        // probability of 193/199 or slightly more.
         let share = 180.0 * 193.0 / 199.0;
         let some = f64::from(u32::try_from(moved(0.3)).expect("at most 600"));
         assert!((some - share).abs() < 5.0 * 126_f64.sqrt(), "{some}");

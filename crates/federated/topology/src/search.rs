@@ -1,8 +1,8 @@
-//! Search for a large clique among few agents: branch and bound on bit sets.
+//! Clique search in small subgraphs, by branch and bound on bit sets.
 
 use crate::Graph;
 
-/// The remaining work of a search, in words of bit sets.
+/// The remaining work budget of a search, in bit-set words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     left: u64,
@@ -22,24 +22,24 @@ impl Work {
     }
 }
 
-/// An induced subgraph as rows of bits. Agents with the most neighbours in it come first.
+/// An induced subgraph as a bit matrix. Agents with the most neighbours in the subgraph come first.
 pub(crate) struct Subgraph {
     agents: Vec<u32>,
     n_words: usize,
     rows: Vec<u64>,
 }
 
-/// One level of the search: the candidates and their order.
+/// One level of the search tree: the candidates and the order in which they are tried.
 struct Level {
     candidates: Vec<u64>,
-    /// Candidates with their colours, ascending. Small colours, which cannot lead to a larger
-    /// clique, are omitted.
+    /// Candidates with their colours, in ascending order of colour. Candidates are omitted if their
+    /// colour is too small to lead to a larger clique.
     colored: Vec<(u32, u32)>,
 }
 
 impl Subgraph {
-    /// The subgraph of these distinct agents. `places` is scratch space: it must hold `u32::MAX`
-    /// for every agent of the graph, and does so again afterwards.
+    /// The subgraph induced by these distinct agents. `places` is scratch space. It must hold
+    /// `u32::MAX` for every agent of the graph, and is restored to that state.
     pub(crate) fn of(graph: &Graph, agents: &[u32], places: &mut [u32], work: &mut Work) -> Self {
         let mut agents = agents.to_vec();
         let degrees = |agents: &[u32], places: &mut [u32]| -> Vec<usize> {
@@ -80,7 +80,7 @@ impl Subgraph {
         &self.rows[place as usize * self.n_words..][..self.n_words]
     }
 
-    /// All agents of the subgraph, as candidates of a search.
+    /// All agents of the subgraph, as the candidate set of a search.
     pub(crate) fn all(&self) -> Vec<u64> {
         let mut all = vec![0_u64; self.n_words];
         for place in 0..self.agents.len() {
@@ -89,23 +89,23 @@ impl Subgraph {
         all
     }
 
-    /// Agents adjacent to both agents at these places.
+    /// The agents adjacent to both agents at these positions.
     pub(crate) fn common(&self, a: u32, b: u32) -> Vec<u64> {
         let both = self.row(a).iter().zip(self.row(b));
         both.map(|(a, b)| a & b).collect()
     }
 
-    /// The agents of the subgraph in the order of their places.
+    /// The agents of the subgraph, in order of position.
     pub(crate) fn agents(&self) -> &[u32] {
         &self.agents
     }
 
-    /// A clique among candidates with more than `size` agents: the largest, or the first with at
-    /// least `enough`. `None` if there is none.
+    /// Finds a clique of more than `size` agents among the candidates: the largest, or the first
+    /// with at least `enough` agents. Returns `None` if there is none.
     ///
-    /// The caller must check `work` afterwards: if it is spent, the search was not completed.
-    /// Colours are assigned greedily so that neighbours differ; k colours hold no clique of more
-    /// than k agents (Tomita & Seki 2003; San Segundo et al. 2011).
+    /// The caller must check `work` afterwards. If it is spent, the search did not complete.
+    /// Colours are assigned greedily so that neighbours differ. Agents with k colours contain no
+    /// clique larger than k (Tomita & Seki 2003; San Segundo et al. 2011).
     pub(crate) fn clique_above(
         &self,
         candidates: Vec<u64>,
@@ -149,8 +149,8 @@ impl Subgraph {
         Some(places.iter().map(|p| self.agents[*p as usize]).collect())
     }
 
-    /// Colours the candidates. A candidate with a colour up to `needed` cannot be the last of a
-    /// clique with more than `needed` agents.
+    /// Colours the candidates. A clique of more than `needed` agents always contains a candidate
+    /// with a colour above `needed`, so only those are tried.
     fn level(&self, candidates: Vec<u64>, needed: usize, work: &mut Work) -> Level {
         let mut uncolored = candidates.clone();
         let mut colored = Vec::new();

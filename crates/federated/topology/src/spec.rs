@@ -1,4 +1,4 @@
-//! Graphs by name: regular graphs, random graphs, and lists of edges.
+//! Specifications of graphs: regular graphs, random graphs, and edge lists.
 
 use std::fmt;
 
@@ -7,36 +7,36 @@ use fedbo_streams::Stream;
 use crate::graph::{check_agents, check_edges};
 use crate::{Edge, Graph, GraphError, random};
 
-/// A rule that makes a graph for a given number of agents.
+/// A rule that builds a graph for a given number of agents.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GraphSpec {
     /// Agent 0 in the centre, adjacent to all others.
     Star,
-    /// Each agent adjacent to the next, the last to the first.
+    /// Each agent adjacent to the next, and the last to the first.
     Ring,
     /// All pairs of agents adjacent.
     Complete,
     /// No edges.
     Edgeless,
-    /// Agents row by row, each adjacent to its horizontal and vertical neighbours. The last row may
-    /// be partial.
+    /// Agents laid out row by row, each adjacent to its horizontal and vertical neighbours. The
+    /// last row may be incomplete.
     Grid {
-        /// Number of agents per row, from 1 to n; by default ⌈√n⌉.
+        /// Number of agents per row, from 1 to n. The default is ⌈√n⌉.
         columns: Option<u32>,
     },
-    /// Every pair of agents adjacent with the same probability. Draws are repeated until the graph
-    /// is connected.
+    /// Each pair of agents is adjacent independently, with the same probability. Graphs are drawn
+    /// until one is connected.
     ErdosRenyi {
         /// Probability of an edge, above 0 and at most 1.
         edge_prob: f64,
     },
-    /// A ring with each agent adjacent to its nearest agents, and with some edges moved to random
-    /// agents (Watts & Strogatz 1998). Draws are repeated until the graph is connected.
+    /// A ring in which each agent is adjacent to its nearest agents, with some edges rewired to
+    /// random agents (Watts & Strogatz 1998). Graphs are drawn until one is connected.
     SmallWorld {
-        /// Number of neighbours of each agent before edges are moved: even, at least 2, below n.
+        /// Number of neighbours of each agent before rewiring: even, at least 2, and below n.
         degree: u32,
-        /// Probability that an edge is moved, from 0 to 1.
+        /// Probability that an edge is rewired, from 0 to 1.
         rewiring: f64,
     },
     /// The given edges.
@@ -44,11 +44,11 @@ pub enum GraphSpec {
 }
 
 impl GraphSpec {
-    /// Builds the graph of `n_agents` agents. Only random graphs draw from `stream`.
+    /// Builds the graph for `n_agents` agents. Only random graphs draw from `stream`.
     ///
     /// # Errors
-    /// If a parameter is out of range, there would be too many edges, or no draw of a random graph
-    /// is connected.
+    /// If a parameter is out of range, if there would be too many edges, or if no connected random
+    /// graph was drawn.
     pub fn build(&self, n_agents: u32, stream: &mut Stream) -> Result<Graph, GraphError> {
         check_agents(n_agents)?;
         let edges = match self {
@@ -71,7 +71,7 @@ impl GraphSpec {
         Graph::from_edges(n_agents, &edges)
     }
 
-    /// Returns true if the graph depends on the stream.
+    /// Returns true if the graph depends on the random stream.
     pub fn is_random(&self) -> bool {
         matches!(self, Self::ErdosRenyi { .. } | Self::SmallWorld { .. })
     }
@@ -132,11 +132,11 @@ mod tests {
     use super::*;
 
     fn build(spec: &GraphSpec, n_agents: u32) -> Graph {
-        let mut stream = Seed::new(5).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(5).stream(Purpose::TEST, 0, 0);
         spec.build(n_agents, &mut stream).expect("a graph")
     }
 
-    /// Numbers of edges and diameters against their closed forms.
+    /// Compares edge counts and diameters with their closed forms.
     #[test]
     fn regular_graphs_have_their_edges_and_diameters() {
         for n in 1..=40_u32 {
@@ -152,7 +152,8 @@ mod tests {
             assert_eq!(facts(GraphSpec::Ring), ring);
             assert_eq!(facts(GraphSpec::Edgeless), (0, (n == 1).then_some(0)));
             for columns in 1..=n {
-                // A partial row adds one vertical edge per agent, and one fewer along the row.
+                // An incomplete row adds one vertical edge per agent, and one fewer horizontal
+                // edges.
                 let (rows, rest) = (n / columns, n % columns);
                 let along = rows * (columns - 1) + rest.saturating_sub(1);
                 let expected = along + (n - columns);
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn numbers_out_of_range_are_refused() {
-        let mut stream = Seed::new(5).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(5).stream(Purpose::TEST, 0, 0);
         let grid = |columns| GraphSpec::Grid { columns: Some(columns) };
         let world = |degree, rewiring| GraphSpec::SmallWorld { degree, rewiring };
         let random = |edge_prob| GraphSpec::ErdosRenyi { edge_prob };

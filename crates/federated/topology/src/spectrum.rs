@@ -1,21 +1,21 @@
-//! Eigenvalues of a graph's Laplacian, a measure of how fast information spreads.
+//! The Laplacian spectrum of a graph, a measure of how fast information spreads.
 
 use faer::linalg::solvers::SelfAdjointEigen;
 use faer::{Mat, Side};
 
 use crate::{Edge, Graph};
 
-/// Maximum number of agents for the computation of eigenvalues.
+/// Maximum number of agents for which eigenvalues are computed.
 pub const N_SPECTRUM_MAX: u32 = 2_000;
 
-/// Eigenvalues λ_1 = 0 ≤ λ_2 ≤ … ≤ λ_n of the Laplacian, with eigenvectors.
+/// The eigenvalues λ_1 = 0 ≤ λ_2 ≤ … ≤ λ_n of the Laplacian, with their eigenvectors.
 ///
 /// L = D − A, with degrees D and adjacency A. λ_2 is the algebraic connectivity (Fiedler 1973). It
-/// is above 0 if and only if the graph is connected; the larger it is, the faster averages over
-/// neighbours agree.
+/// is positive if and only if the graph is connected. The larger it is, the faster repeated
+/// averaging over neighbours converges.
 pub struct Spectrum {
     values: Vec<f64>,
-    /// Row j is the unit eigenvector of `values[j]`.
+    /// Row j is the unit eigenvector for `values[j]`.
     vectors: Vec<Vec<f64>>,
     n_components: usize,
 }
@@ -27,16 +27,17 @@ impl std::fmt::Debug for Spectrum {
 }
 
 impl Graph {
-    /// The eigenvalues and eigenvectors of the Laplacian, dense: O(n³). `None` with one agent, with
-    /// more than [`N_SPECTRUM_MAX`], or if the decomposition does not converge.
+    /// Computes the eigenvalues and eigenvectors of the Laplacian by dense decomposition, in O(n³).
+    /// Returns `None` for one agent, for more than [`N_SPECTRUM_MAX`] agents, or if the
+    /// decomposition does not converge.
     pub fn spectrum(&self) -> Option<Spectrum> {
         let laplacian = self.laplacian()?;
         let eigen = laplacian.self_adjoint_eigen(Side::Lower).ok()?;
         Some(Spectrum::of(&eigen, self.components().len()))
     }
 
-    /// λ_2 of the Laplacian, 0 if the graph is not connected. `None` with one agent, with more than
-    /// [`N_SPECTRUM_MAX`], or if the decomposition does not converge.
+    /// λ_2 of the Laplacian, or 0 if the graph is not connected. Returns `None` for one agent, for
+    /// more than [`N_SPECTRUM_MAX`] agents, or if the decomposition does not converge.
     pub fn algebraic_connectivity(&self) -> Option<f64> {
         let laplacian = self.laplacian()?;
         if !self.is_connected() {
@@ -74,7 +75,7 @@ impl Spectrum {
         }
     }
 
-    /// λ_2; 0 if the graph is not connected.
+    /// λ_2, or 0 if the graph is not connected.
     pub fn algebraic_connectivity(&self) -> f64 {
         if self.n_components > 1 {
             return 0.0;
@@ -82,7 +83,7 @@ impl Spectrum {
         self.values[1]
     }
 
-    /// λ_2 after adding an edge between two agents that are not adjacent yet.
+    /// λ_2 after adding an edge between two agents that are not yet adjacent.
     ///
     /// The eigenvalues of L' = L + z zᵀ with z = e_a − e_b are the roots μ of 1 + Σ_j (u_jᵀ z)² /
     /// (λ_j − μ). One of them lies in `[λ_2, λ_3]` (Golub 1973, section 5). Costs O(n).
@@ -106,7 +107,7 @@ impl Spectrum {
             Some(third) => (self.values[1], *third),
             None => (self.values[1], self.values[1] + 2.0), // the trace grows by 2
         };
-        // There is no root in between if λ_2 and λ_3 are equal within rounding, or if z is
+        // There is no root strictly in between if λ_2 and λ_3 are equal up to rounding, or if z is
         // orthogonal to the eigenvector.
         for _ in 0..60 {
             let middle = f64::midpoint(low, high);
@@ -131,7 +132,7 @@ mod tests {
     use crate::graph::tests::all_graphs;
 
     fn build(spec: GraphSpec, n_agents: u32) -> Graph {
-        let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(8).stream(Purpose::TEST, 0, 0);
         spec.build(n_agents, &mut stream).expect("a graph")
     }
 
@@ -161,8 +162,8 @@ mod tests {
         assert_eq!(large.algebraic_connectivity(), None);
     }
 
-    /// Against a new decomposition, for every missing edge of every graph of at most 5 agents and
-    /// of some larger ones.
+    /// Compares with a new decomposition, for every missing edge of every graph with at most 5
+    /// agents and of some larger graphs.
     #[test]
     fn one_more_edge_is_answered_without_a_new_decomposition() {
         let larger = [

@@ -3,38 +3,40 @@
 use crate::search::{Subgraph, Work};
 use crate::{Clique, Edge, Graph};
 
-/// Limit on the words of bit sets and neighbours that a search processes: a few seconds.
+/// Maximum number of bit-set words and neighbours that a search processes. The limit corresponds to
+/// a few seconds.
 const WORK_MAX: u64 = 1_000_000_000;
-/// Maximum number of agents of a graph that is searched as one bit matrix, 2 MB.
+/// Maximum number of agents for which the whole graph is searched as one bit matrix (2 MB).
 const N_MATRIX_MAX: u32 = 4_096;
 
-/// Edges that each, when added alone, enlarge the largest clique by one agent.
+/// Edges that would each enlarge the largest clique by one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaisingEdges {
-    /// The edges found, ascending.
+    /// The edges found, in ascending order.
     pub edges: Vec<Edge>,
-    /// True if there are no others: neither the limit on their number nor the work limit was
-    /// reached.
+    /// True if there are no other such edges. False if there are more than the requested number, or
+    /// if the work limit was reached.
     pub is_complete: bool,
 }
 
-/// An agent that could join a clique, and the edges that it needs for this.
+/// An agent that could join a clique, and the edges that it would need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extension {
     /// The agent.
     pub agent: u32,
-    /// Its missing edges to members, smaller number first.
+    /// Its missing edges to members of the clique, with the smaller number first.
     pub edges: Vec<Edge>,
 }
 
 impl Graph {
-    /// The edges {a, b} that, when added, give a clique with more agents than `clique`; at most
-    /// `limit` of them.
+    /// Finds edges {a, b} that would give a clique with more agents than `clique`. Returns at most
+    /// `limit` edges.
     ///
-    /// A clique with the new edge consists of a, b and a clique of their common neighbours. For a
-    /// largest clique of ω agents, the edge therefore enlarges it if and only if the common
-    /// neighbours contain a clique of ω − 1 agents. No edge adds more than one agent. If `clique`
-    /// is not proved to be a largest one, the edges still give a clique with more agents.
+    /// A clique that contains the new edge consists of a, b and a clique among their common
+    /// neighbours. If a largest clique has ω agents, the edge therefore enlarges it if and only if
+    /// the common neighbours contain a clique of ω − 1 agents. No edge adds more than one agent. If
+    /// `clique` may not be a largest one ([`Clique::is_exact`]), each edge still gives a clique
+    /// larger than `clique`.
     pub fn edges_that_raise(&self, clique: &Clique, limit: usize) -> RaisingEdges {
         self.edges_that_raise_within(clique, limit, WORK_MAX)
     }
@@ -59,8 +61,9 @@ impl Graph {
         RaisingEdges { edges, is_complete: !work.is_spent() }
     }
 
-    /// Agents after `a` that are not adjacent to it but share at least `needed` neighbours with it,
-    /// ascending. `n_common` is scratch space: all zeros before and afterwards.
+    /// Agents after `a`, in ascending order, that are not adjacent to it but have at least `needed`
+    /// neighbours in common with it. `n_common` is scratch space. It must be all zeros, and is all
+    /// zeros again on return.
     fn partners(&self, a: u32, needed: usize, n_common: &mut [u32], work: &mut Work) -> Vec<u32> {
         if needed == 0 {
             return (a + 1..self.n_agents()).collect(); // the graph has no edges
@@ -98,10 +101,10 @@ impl Graph {
         short.iter().filter(is_common).copied().collect()
     }
 
-    /// The agent outside a clique that needs the fewest edges to join it, the first of several.
-    /// `None` if all agents are inside.
+    /// Finds the agent outside a clique that needs the fewest edges to join it. The first such
+    /// agent wins a tie. Returns `None` if the clique contains all agents.
     ///
-    /// Another largest clique might need fewer.
+    /// Extending another clique of the same size might need fewer edges.
     pub fn nearest_extension(&self, clique: &Clique) -> Option<Extension> {
         let members = clique.members();
         let mut n_joined = vec![0_usize; self.n_agents() as usize];
@@ -120,8 +123,8 @@ impl Graph {
 struct Inside<'a> {
     graph: &'a Graph,
     needed: usize,
-    /// A small graph as a whole, with the place of each agent. For a larger graph, a subgraph is
-    /// made for each pair.
+    /// The whole graph, if it is small; `places` then holds the position of each agent. For a
+    /// larger graph, a subgraph is built for each pair.
     whole: Option<Subgraph>,
     places: Vec<u32>,
 }
@@ -170,7 +173,7 @@ mod tests {
 
     const ALL: usize = usize::MAX;
 
-    /// By definition: the largest clique after adding each missing edge.
+    /// Finds the edges by definition: recomputes the largest clique with each missing edge added.
     fn brute_force(graph: &Graph) -> Vec<Edge> {
         let size = graph.max_clique().size();
         let pairs = graph.agents().flat_map(|a| (a + 1..graph.n_agents()).map(move |b| (a, b)));
@@ -185,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_edges_are_those_of_the_definition() {
-        let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(4).stream(Purpose::TEST, 0, 0);
         let random = (0..60).map(|index| {
             let edge_prob = 0.35 + 0.5 * stream.uniform();
             let spec = GraphSpec::ErdosRenyi { edge_prob };
@@ -210,7 +213,7 @@ mod tests {
 
     #[test]
     fn an_extension_names_the_fewest_edges_to_the_clique() {
-        // A triangle with a tail: the first agent of the tail needs two edges.
+        // In a triangle with a tail, the first agent of the tail needs two edges.
         let graph = Graph::from_edges(5, &[(0, 1), (0, 2), (1, 2), (2, 3), (3, 4)]).unwrap();
         let clique = graph.max_clique();
         assert_eq!(clique.members(), [0, 1, 2]);
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_dense_graph_and_a_wide_star_are_searched_in_seconds() {
-        let mut stream = Seed::new(5).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(5).stream(Purpose::TEST, 0, 0);
         let dense = GraphSpec::ErdosRenyi { edge_prob: 0.5 };
         let dense = dense.build(200, &mut stream).unwrap();
         let start = Instant::now();

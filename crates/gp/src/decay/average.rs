@@ -4,30 +4,30 @@ use super::search::Candidates;
 use super::{Continuation, DecayNoise, DecayProcess};
 use crate::GpError;
 
-/// The belief about a curve if α, β, σ² and the level's variance a² are unknown: processes i of a
-/// grid with weights
+/// The belief about a curve if α, β, σ² and the variance a² of the level are unknown. It consists
+/// of the processes i of a grid with weights
 ///
 /// w_i ∝ p(e_1, …, e_{N₀} | process i) p(σ_i)
 ///
 /// A few errors do not determine these parameters, and curves that fit the errors equally well end
-/// far apart. The single process of largest evidence is overconfident.
+/// far apart. The single process with the largest evidence is overconfident.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecayAverage {
     parts: Vec<(f64, DecayProcess)>,
 }
 
 impl DecayAverage {
-    /// Values of a² on the grid: curves that decay to error 0, and curves that level off at
+    /// Values of a² on the grid, for curves that decay to error 0 and for curves that level off at
     /// increasing heights.
     pub const LEVEL_VARIANCES: [f64; 5] = [0.0, 1e-3, 1e-2, 1e-1, 1.0];
-    /// Number of processes to keep, those with the largest weights.
+    /// Number of processes to keep: those with the largest weights.
     const N_PARTS: usize = 100;
 
-    /// The average for a curve with the given first errors, of epochs 1 to N₀. Cost O(N₀³) for each
-    /// of some thousand evidences.
+    /// Fits the average to a curve with the given errors of epochs 1 to N₀. Costs O(N₀³) for each
+    /// of about a thousand evidence evaluations.
     ///
     /// # Errors
-    /// If an error is not finite, or no evidence can be computed.
+    /// If an error is not finite, or the evidence cannot be computed anywhere.
     pub fn fit(errors: &[f64], noise: DecayNoise) -> Result<Self, GpError> {
         if let Some(index) = errors.iter().position(|error| !error.is_finite()) {
             return Err(GpError::NotFinite { index });
@@ -58,7 +58,7 @@ impl DecayAverage {
         Ok(Self { parts: parts.collect::<Result<_, GpError>>()? })
     }
 
-    /// A single process with weight 1.
+    /// Creates the average of a single process with weight 1.
     pub fn certain(process: DecayProcess) -> Self {
         Self { parts: vec![(1.0, process)] }
     }
@@ -68,7 +68,7 @@ impl DecayAverage {
         &self.parts
     }
 
-    /// The distribution of the continuation under each process, with the process's weight; see
+    /// The distribution of the continuation under each process, with the weight of the process. See
     /// [`DecayProcess::continuation`].
     ///
     /// # Errors
@@ -108,12 +108,12 @@ mod tests {
         assert!(parts.windows(2).all(|pair| pair[0].0 >= pair[1].0));
     }
 
-    /// 300 exponential curves with noise, with random levels and rates: the 90 % interval of the
-    /// end contains between 85 and 100 % of them, whereas the interval of the single most evident
-    /// process without a level contains fewer than 60 %.
+    /// For 300 noisy exponential curves with random levels and rates, the 90 % interval of the end
+    /// contains between 85 and 100 % of them. The interval of the single process with the largest
+    /// evidence and no level contains fewer than 60 %.
     #[test]
     fn the_average_is_calibrated_where_one_process_is_not() {
-        let mut stream = Seed::new(9).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(9).stream(Purpose::TEST, 0, 0);
         let (mut by_average, mut by_one) = (0, 0);
         let n_curves = 300;
         for _ in 0..n_curves {
@@ -141,7 +141,7 @@ mod tests {
         assert!(by_one < 180, "{by_one}");
     }
 
-    /// Φ by the logistic approximation of Bowling et al. (2009), accurate to 2e-4.
+    /// Returns Φ by the logistic approximation of Bowling et al. (2009), accurate to 2e-4.
     fn normal_cdf(z: f64) -> f64 {
         1.0 / (1.0 + (-(0.07056 * z.powi(3) + 1.5976 * z)).exp())
     }

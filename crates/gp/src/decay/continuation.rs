@@ -4,11 +4,12 @@ use fedbo_streams::Stream;
 
 use crate::lanes;
 
-/// Residual variance at which a factor is truncated, as a share of the largest variance: standard
-/// deviations are accurate to 1e-5.
+/// Residual variance at which a factor is truncated, as a fraction of the largest variance.
+/// Standard deviations are then accurate to 1e-5.
 const MISSING: f64 = 1e-10;
 
-/// Columns of a factor F with F Fᵀ = C, of an n×n covariance, by pivoted Cholesky. Cost O(n r²) and n r entries of C.
+/// Returns the columns of a factor F with F Fᵀ = C for an n×n covariance C, by pivoted Cholesky.
+/// Costs O(n r²) and reads n r entries of C.
 pub(super) fn low_rank(n: usize, covariance: impl Fn(usize, usize) -> f64) -> Vec<Vec<f64>> {
     let mut left: Vec<f64> = (0..n).map(|i| covariance(i, i).max(0.0)).collect();
     let largest = left.iter().copied().fold(0.0, f64::max);
@@ -34,7 +35,7 @@ pub(super) fn low_rank(n: usize, covariance: impl Fn(usize, usize) -> f64) -> Ve
     columns
 }
 
-/// Distribution of a curve's noise-free errors after its first epochs: N(mean, F Fᵀ), with F of low
+/// The distribution of a curve's noise-free errors after its first epochs: N(mean, F Fᵀ). F has low
 /// rank because the curves are smooth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Continuation {
@@ -90,8 +91,8 @@ impl Continuation {
         each.collect()
     }
 
-    /// Draws `n_paths` curves, epoch by epoch: the errors of all paths at the first epoch, then
-    /// those at the second, … Cost O(N r) per path.
+    /// Draws `n_paths` curves, stored by epoch: the errors of all paths at the first epoch, then
+    /// those at the second, and so on. Cost O(N r) per path.
     pub fn draw(&self, n_paths: usize, stream: &mut Stream) -> Vec<f64> {
         lanes::vectorized! {
             fn work(mean: &[f64], factor: &[Vec<f64>], normals: &[f64], paths: &mut [f64]) {

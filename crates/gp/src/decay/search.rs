@@ -6,7 +6,7 @@ use crate::GpError;
 pub(super) const SHAPE: (f64, f64) = (0.05, 20.0);
 pub(super) const RATE: (f64, f64) = (0.05, 500.0);
 const NOISE_STD: (f64, f64) = (1e-4, 0.1);
-/// Median of the prior of σ and standard deviation of its logarithm.
+/// Median of the prior of σ, and standard deviation of its logarithm.
 const NOISE_PRIOR: (f64, f64) = (0.005, 1.0);
 
 /// ln α, ln β, ln σ.
@@ -29,7 +29,7 @@ impl Candidates<'_> {
         DecayProcess::new(at[0].exp(), at[1].exp(), self.level_variance, variance)
     }
 
-    /// Log evidence, with the prior of a fitted σ.
+    /// Log evidence, including the prior of σ if it is fitted.
     pub(super) fn score(&self, at: &Place) -> Result<f64, GpError> {
         let evidence = self.process(at)?.log_evidence(self.errors)?;
         Ok(match self.noise {
@@ -40,7 +40,7 @@ impl Candidates<'_> {
         })
     }
 
-    /// Number of searched axes.
+    /// Number of axes that are searched.
     fn n_axes(&self) -> usize {
         match self.noise {
             DecayNoise::Fixed(_) => 2,
@@ -53,10 +53,10 @@ impl Candidates<'_> {
         0..=STEPS[0]
     }
 
-    /// The grid's points for one α, with their scores.
+    /// Returns the grid points for one α with their scores.
     ///
     /// # Errors
-    /// If all points failed; the error of the last one.
+    /// The error of the last point, if all points failed.
     pub(super) fn row(&self, shape: u32) -> Result<Vec<(f64, Place)>, GpError> {
         let n_noises = if self.n_axes() == 3 { STEPS[2] } else { 0 };
         let (mut found, mut failed) = (Vec::new(), None);
@@ -77,10 +77,10 @@ impl Candidates<'_> {
     }
 }
 
-/// Steps of the grid along each axis.
+/// Number of grid steps along each axis.
 const STEPS: [u32; 3] = [12, 12, 6];
 
-/// Ends of each axis.
+/// The ends of each axis.
 fn bounds() -> [(f64, f64); 3] {
     [SHAPE, RATE, NOISE_STD].map(|(low, high)| (low.ln(), high.ln()))
 }
@@ -90,15 +90,15 @@ fn on(axis: usize, step: u32) -> f64 {
     low + (high - low) * f64::from(step) / f64::from(STEPS[axis])
 }
 
-/// α, β and optionally σ² with the largest evidence.
+/// Returns the α, β and, optionally, σ² with the largest evidence.
 pub(super) fn most_evident(
     errors: &[f64],
     level_variance: f64,
     noise: DecayNoise,
 ) -> Result<DecayProcess, GpError> {
     let candidates = Candidates { errors, level_variance, noise };
-    // The evidence has a ridge along α/β with several maxima, so the search starts from the best
-    // point of each range of α, and also takes steps along the ridge.
+    // The evidence has a ridge along α/β with several maxima. The search therefore starts from the
+    // best point of each range of α and also takes steps along the ridge.
     const SHAPES_A_START: u32 = 3;
     let mut starts: Vec<Option<(f64, Place)>> = Vec::new();
     let mut failed = GpError::NotFinite { index: 0 };
@@ -126,8 +126,8 @@ fn better(a: (f64, Place), b: (f64, Place)) -> (f64, Place) {
     if b.0 > a.0 { b } else { a }
 }
 
-/// Pattern search from a point: a step each way along each axis and along the diagonal of the first
-/// two. The step is halved if none helps.
+/// Pattern search from a point. Tries a step in each direction along each axis and along the
+/// diagonal of the first two. Halves the step if none helps.
 fn climb((mut value, mut at): (f64, Place), candidates: &Candidates<'_>) -> (f64, Place) {
     const DIRECTIONS: [[f64; 3]; 4] =
         [[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -139,7 +139,7 @@ fn climb((mut value, mut at): (f64, Place), candidates: &Candidates<'_>) -> (f64
             for sign in [-1.0, 1.0] {
                 let mut near = at;
                 for ((x, along), (low, high)) in near.iter_mut().zip(direction).zip(&bounds) {
-                    // The diagonal scales both by the same factor.
+                    // The diagonal scales both parameters by the same factor.
                     let width = if direction[0] * direction[1] > 0.0 {
                         bounds[0].1 - bounds[0].0
                     } else {

@@ -1,5 +1,5 @@
-//! A triangle in the backend's layout. It is filled, factored and inverted in blocks on several
-//! threads.
+//! A triangle in the layout of the backend. It is filled, factored and inverted in blocks on
+//! several threads.
 
 use std::ops::Range;
 
@@ -14,15 +14,15 @@ use faer::{Accum, MatMut, MatRef, Par};
 use super::{NotPositiveDefinite, PackedLower};
 use crate::{lanes, parallel};
 
-/// Jitters tried in turn, as multiples of the mean diagonal (INV-22).
+/// Jitters tried in order, as multiples of the mean diagonal (INV-22).
 const JITTER_LADDER: [f64; 9] = [0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6];
 
 /// Number of rows that [`Square::unpack`] and [`Square::pack`] copy together, so that both sides
 /// use whole cache lines.
 const TILE: usize = 8;
 
-/// Lower triangle of an n×n matrix by columns, the backend's layout, factored and inverted in
-/// place. A fit reuses it between evaluations.
+/// Lower triangle of an n×n matrix stored by columns, the layout of the backend. It is factored and
+/// inverted in place, and a fit reuses it between evaluations.
 pub(crate) struct Square {
     n: usize,
     /// Distance between columns.
@@ -34,7 +34,7 @@ pub(crate) struct Square {
 impl Square {
     /// An n×n triangle of zeros.
     pub(crate) fn new(n: usize) -> Self {
-        // Columns at a distance of a multiple of 4 KiB would compete for the same cache sets.
+        // Columns spaced by a multiple of 4 KiB would compete for the same cache sets.
         let stride = lanes::padded(n) + if n > 256 { lanes::LANES } else { 0 };
         let need = llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
         Self { n, stride, data: vec![0.0; n * stride], scratch: MemBuffer::new(need) }
@@ -52,8 +52,8 @@ impl Square {
         &mut self.data[j * self.stride + j..j * self.stride + self.n]
     }
 
-    /// A ← L with A + jitter·I = L Lᵀ for the smallest jitter of the ladder that succeeds. Returns
-    /// the jitter. `fill` writes A before every attempt. Cost O(n³).
+    /// A ← L with A + jitter·I = L Lᵀ, where the jitter is the smallest of [`JITTER_LADDER`] that
+    /// succeeds. Returns the jitter. `fill` writes A before every attempt. Cost O(n³).
     pub(crate) fn factor(
         &mut self,
         mut fill: impl FnMut(&mut Self),
@@ -77,7 +77,7 @@ impl Square {
         Err(NotPositiveDefinite { size: self.n, mean_diagonal })
     }
 
-    /// A ← L; returns false if A is not positive definite.
+    /// A ← L. Returns false if A is not positive definite.
     fn factor_in_place(&mut self) -> bool {
         let (n, stride) = (self.n, self.stride);
         let matrix = MatMut::from_column_major_slice_with_stride_mut(&mut self.data, n, n, stride);
@@ -102,7 +102,8 @@ impl Square {
         );
     }
 
-    /// The same, together with the columns of another triangle of the same size.
+    /// Like [`Square::for_each_column`], together with the columns of another triangle of the same
+    /// size.
     pub(crate) fn for_each_column_of_two(
         &mut self,
         other: &mut Self,
@@ -128,8 +129,8 @@ impl Square {
 
     /// [`Square::invert_factor`] by blocks of columns on several threads.
     ///
-    /// Columns J of L⁻¹ are those of L_JJ⁻¹ I, where L_JJ starts at J's first row. Columns J of
-    /// L⁻ᵀL⁻¹ are (L⁻¹_JJ)ᵀ times those of L⁻¹.
+    /// The columns J of L⁻¹ are those of L_JJ⁻¹ I, where L_JJ starts at the first row of J. The
+    /// columns J of L⁻ᵀL⁻¹ are (L⁻¹_JJ)ᵀ times those of L⁻¹.
     fn invert_pieces(&mut self, inverse: &mut Self) {
         let (n, stride) = (self.n, self.stride);
         let factor = MatRef::from_column_major_slice_with_stride(&self.data, n, n, stride);
@@ -161,8 +162,8 @@ impl Square {
         });
     }
 
-    /// L ← (L Lᵀ)⁻¹, for gradients of the evidence; never used to draw. `inverse` is scratch space
-    /// for L⁻¹. Cost O(n³).
+    /// L ← (L Lᵀ)⁻¹, for gradients of the evidence. Never used for draws. `inverse` is scratch
+    /// space for L⁻¹. Cost O(n³).
     pub(crate) fn invert_factor(&mut self, inverse: &mut Self) {
         let (n, stride) = (self.n, self.stride);
         if n >= parallel::LARGE {
@@ -295,21 +296,22 @@ impl Square {
 /// Number of columns of a large matrix in one block of work.
 const PIECE: usize = 64;
 
-/// Number of columns of an n×n triangle in one block of work: all columns of a small one.
+/// Number of columns of an n×n triangle in one block of work, which is all columns if the triangle
+/// is small.
 pub(crate) fn width_of_piece(n: usize) -> usize {
     if n < parallel::LARGE { n.max(1) } else { PIECE }
 }
 
-/// A ← L on this thread; returns false if A is not positive definite.
+/// A ← L on this thread. Returns false if A is not positive definite.
 fn factor_alone(matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
     let (regularization, settings) = (Default::default(), Default::default());
     let stack = MemStack::new(scratch);
     llt::factor::cholesky_in_place(matrix, regularization, Par::Seq, stack, settings).is_ok()
 }
 
-/// A ← L by blocks of columns. The blocks are those of [`factor_alone`], so the results are the
-/// same to the last bit, but the updates after each block run on several threads. Returns false if
-/// A is not positive definite.
+/// A ← L by blocks of columns. The blocks are those of [`factor_alone`], so the results are bitwise
+/// equal, but the updates after each block run on several threads. Returns false if A is not
+/// positive definite.
 ///
 /// L_11 = chol(A_11),   L_21 = A_21 L_11⁻ᵀ,   A_22 ← A_22 − L_21 L_21ᵀ
 fn factor_blocks(mut matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
@@ -354,7 +356,7 @@ fn factor_blocks(mut matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
     true
 }
 
-/// The matrix cut into blocks of [`PIECE`] columns, each with the index of its first column.
+/// The matrix split into blocks of [`PIECE`] columns, each with the index of its first column.
 fn column_pieces(mut matrix: MatMut<'_, f64>) -> Vec<(usize, MatMut<'_, f64>)> {
     let mut pieces = Vec::with_capacity(matrix.ncols().div_ceil(PIECE));
     let mut first = 0;
@@ -373,7 +375,7 @@ mod tests {
     use super::*;
     use crate::linalg::SpdFactor;
 
-    /// exp(−|i − j|/30) with 0.01 on the diagonal.
+    /// Returns exp(−|i − j|/30) with 0.01 added on the diagonal.
     fn covariance(n: usize) -> Square {
         let mut square = Square::new(n);
         square.for_each_column(|j, column| {

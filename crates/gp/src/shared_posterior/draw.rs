@@ -8,7 +8,7 @@ use fedbo_streams::Stream;
 use super::SharedPosterior;
 use crate::{Columns, FeatureMap, FunctionBasis, GpError, Kernel, Prior, lanes};
 
-/// A draw of the latent function of a [`SharedPosterior`] at one size s: a prior draw with an exact
+/// A draw of the latent function of a [`SharedPosterior`] at a size s: a prior draw with an exact
 /// correction at the data (Wilson et al. 2020).
 ///
 /// f(x)/s = ψ(x)·w₀ + r₀(x) + level₀ + c(x)·K⁻¹(y/s − Ψ w₀ − r₀(X) − level₀ − e₀)
@@ -17,7 +17,7 @@ use crate::{Columns, FeatureMap, FunctionBasis, GpError, Kernel, Prior, lanes};
 #[derive(Clone)]
 pub struct SharedDraw {
     size: f64,
-    /// The shared functions with the weights of their features, padded.
+    /// The shared functions with their feature weights, padded.
     shared: Option<(Arc<FunctionBasis>, Vec<f64>)>,
     /// The features of r₀ with their weights, padded.
     map: FeatureMap,
@@ -26,12 +26,12 @@ pub struct SharedDraw {
     columns: Columns,
     /// Weights of k(X, x), padded.
     coefficients: Vec<f64>,
-    /// The part of the value that is the same at all points.
+    /// The part of the value that is the same at every point.
     level: f64,
 }
 
 impl SharedPosterior {
-    /// Draws one function at a size. Cost O(n² + n r + n M) for M features of `prior`.
+    /// Draws a function at a size. Cost O(n² + n r + n M) for M features of `prior`.
     ///
     /// # Errors
     /// If the prior has no features.
@@ -48,7 +48,7 @@ impl SharedPosterior {
         let z = stream.normals(self.root.size());
         let level = self.remainder.level_variance.sqrt() * stream.normal();
         let noise_std = self.remainder.noise_variance.sqrt();
-        // K⁻¹(y/s − Ψ m) minus K⁻¹ of the other draws at the data.
+        // K⁻¹(y/s − Ψ m) minus K⁻¹ times the other draws at the data.
         let mut drawn = map.weighted_sums(&self.columns.points(), &weights);
         for (value, row) in drawn.iter_mut().zip(&self.whitened_rows) {
             *value += lanes::wide_dot(row, &z) + level + noise_std * stream.normal();
@@ -87,7 +87,7 @@ impl SharedPosterior {
 }
 
 impl SharedDraw {
-    /// The value at x; adds its gradient to `gradient`.
+    /// Returns the value at x and adds its gradient to `gradient`.
     #[inline(always)]
     fn add_gradient(&self, x: &[f64], gradient: &mut [f64]) -> f64 {
         let mut sum = self.level;

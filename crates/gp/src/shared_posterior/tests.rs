@@ -62,8 +62,9 @@ fn covariance(basis: &FunctionBasis, prior: &WeightPrior, x: &Points, z: &Points
     })
 }
 
-/// For known m and Λ, posterior and evidence are those of the Gaussian process with this mean and
-/// covariance, by dense algebra; for several sizes, including one that negates the function.
+/// For known m and Λ, the posterior and the evidence equal those of the Gaussian process with this
+/// mean and covariance, by dense linear algebra. Tests several sizes, including one that negates
+/// the function.
 #[test]
 fn the_posterior_is_that_of_the_composed_kernel() {
     let basis = basis();
@@ -139,7 +140,7 @@ fn gradients_are_those_of_the_values() {
     }
 }
 
-/// Without shared functions it is an ordinary Gaussian process with a level.
+/// Without shared functions, this is an ordinary Gaussian process with a level.
 #[test]
 fn alone_it_is_an_ordinary_gaussian_process() {
     let inputs = uniform_points(9, 2, &mut test_stream(5));
@@ -155,8 +156,8 @@ fn alone_it_is_an_ordinary_gaussian_process() {
     }
 }
 
-/// Given only the statistics, the distribution of w is that of a Gaussian process on the outputs
-/// themselves. The evidence differs between priors as that of the outputs does.
+/// The distribution of w given only the statistics equals that of a Gaussian process on the outputs
+/// themselves. The evidence differs between priors as the evidence of the outputs does.
 #[test]
 fn statistics_say_all_that_outputs_say() {
     let basis = basis();
@@ -214,8 +215,8 @@ fn statistics_say_all_that_outputs_say() {
     }
 }
 
-/// The penalized evidence never falls in a step and rises considerably overall. Statistics survive
-/// a round trip through a message.
+/// The penalized evidence never decreases in a step, and increases considerably overall. Statistics
+/// survive a round trip through a message.
 #[test]
 fn no_step_lowers_the_penalized_evidence() {
     let basis = basis();
@@ -245,8 +246,8 @@ fn no_step_lowers_the_penalized_evidence() {
     assert!(values[24] > values[0] + 5.0, "{values:?}");
 }
 
-/// Matrices that no observations give are refused, including those that leave Λ⁻¹ + A positive
-/// definite under the first prior.
+/// Matrices that no observations can produce are rejected, including those that leave Λ⁻¹ + A
+/// positive definite under the first prior.
 #[test]
 fn hostile_statistics_are_refused() {
     let basis = basis();
@@ -271,12 +272,12 @@ fn hostile_statistics_are_refused() {
     assert_eq!(of(f64::MAX, 1.0), Err(Implausible::TooMuch));
     assert_eq!(of(1.0, 1e9), Err(Implausible::TooLarge));
     assert_eq!(of(1.0, 1.0), Ok(()));
-    // b in a direction without information in A: the evidence would have no maximum.
+    // b points in a direction without information in A, so the evidence would have no maximum.
     assert_eq!(of(0.0, 3.0), Err(Implausible::TooLarge));
     assert_eq!(of(1e-6, 3.0), Err(Implausible::TooLarge));
 }
 
-/// The units of a party do not depend on the number of observations: the mean square of its
+/// The units of a party do not depend on the number of observations. The mean square of its
 /// coefficients stays near 1.
 #[test]
 fn units_do_not_shrink_with_the_number_of_observations() {
@@ -296,9 +297,10 @@ fn units_do_not_shrink_with_the_number_of_observations() {
     }
 }
 
-/// Level and size scale with the outputs' units: for 3 y + 40 they are 40 + 3 times those of y,
-/// apart from the prior of the level. The level is its mean under the prior by dense algebra, and
-/// outputs that are all 0 have no units.
+/// Level and size scale with the units of the outputs. For 3 y + 40, the level is 40 plus 3 times
+/// the level for y, apart from the effect of its prior, and the size is 3 times as large. The level
+/// equals its mean under the prior, computed by dense linear algebra. Outputs that are all 0 have
+/// no units.
 #[test]
 fn level_and_size_go_with_the_outputs() {
     let basis = basis();
@@ -325,9 +327,9 @@ fn level_and_size_go_with_the_outputs() {
     assert!(of(&[0.0; 12]).is_none());
 }
 
-/// Draws have the posterior's mean and variance, with and without shared functions, near the data
-/// and far from them: 4,000 draws; the standard error of the mean is 1/60 of the spread. Their
-/// gradients match their values.
+/// Draws have the mean and variance of the posterior, with and without shared functions, near the
+/// data and far from them. For 4,000 draws, the standard error of the mean is 1/60 of the spread.
+/// The gradients of the draws match their values.
 #[test]
 fn draws_are_of_the_posterior() {
     let basis = basis();

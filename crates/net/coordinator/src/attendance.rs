@@ -1,8 +1,8 @@
-//! Attendance of agents: which of them sent a message in each round, and the time of the last
-//! request of each, since this coordinator started.
+//! Attendance of agents since this coordinator started: the senders of messages in each round, and
+//! the time of each agent's last request.
 //!
-//! Both are public: an observer of the network sees them too. Nothing about the content of messages
-//! is recorded here (INV-4).
+//! Both are public, since an observer of the network sees them too. The content of messages is not
+//! recorded (INV-4).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct Attendance {
 struct Seen {
     /// Delivery flags of all slots, by round.
     rounds: BTreeMap<u64, Vec<bool>>,
-    /// Time of the last signed request of each slot.
+    /// Time of the last signed request from each slot.
     heard: BTreeMap<u32, Instant>,
 }
 
@@ -33,7 +33,7 @@ impl Attendance {
         Self { n_slots: n_slots as usize, seen: Mutex::default() }
     }
 
-    /// Records a signed request of a slot.
+    /// Records a signed request from a slot.
     pub(crate) fn heard(&self, slot: u32) {
         self.seen().heard.insert(slot, Instant::now());
     }
@@ -52,19 +52,19 @@ impl Attendance {
         }
     }
 
-    /// Returns true if a message of a slot was accepted in a round.
+    /// Returns true if a message from a slot was accepted in a round.
     pub(crate) fn has_delivered(&self, slot: u32, round: u64) -> bool {
         let seen = self.seen();
         let deliveries = seen.rounds.get(&round);
         deliveries.and_then(|slots| slots.get(slot as usize)).is_some_and(|has| *has)
     }
 
-    /// Returns the remembered rounds, and whether each slot delivered in them.
+    /// Returns the delivery flags of all slots, by remembered round.
     pub(crate) fn rounds(&self) -> BTreeMap<u64, Vec<bool>> {
         self.seen().rounds.clone()
     }
 
-    /// Returns the time since the last signed request of each slot.
+    /// Returns the time since the last signed request from each slot.
     pub(crate) fn silences(&self) -> Vec<Option<Duration>> {
         let seen = self.seen();
         let slots = 0..u32::try_from(self.n_slots).unwrap_or(u32::MAX);

@@ -19,7 +19,7 @@ pub struct Backup {
     pub files: Vec<PathBuf>,
 }
 
-/// A problem in a coordinator's folder, and the affected file.
+/// A problem found in a coordinator's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderProblem {
     /// Affected file.
@@ -45,7 +45,7 @@ pub enum BackupError {
     Write {
         /// File or folder that cannot be written.
         path: PathBuf,
-        /// Error of the system.
+        /// Error from the operating system.
         cause: std::io::Error,
     },
 }
@@ -61,12 +61,13 @@ impl Classified for BackupError {
     }
 }
 
-/// Copies a coordinator's folder to a new one, also while it is being served.
+/// Copies a coordinator's folder to a new one. The coordinator may be running.
 ///
-/// Each file is a snapshot. The store is copied first, then the ledgers, so a ledger is never
-/// behind the head that the store has recorded. Neither contains a vector of an agent (INV-16). The
-/// key is copied only if `with_key` is true, since its holder can impersonate the coordinator. The
-/// folder appears when the copy is complete. Until then its name ends in `.part`.
+/// Each file is a snapshot. The store is copied first, then the ledgers, so a copied ledger is
+/// never behind the head recorded in the copied store. Neither contains agents' vectors (INV-16).
+/// The key is copied only if `with_key` is true, since its holder can impersonate the coordinator.
+/// The copy is written to a folder with a name ending in `.part`, which is renamed once it is
+/// complete.
 ///
 /// # Errors
 /// If the folder cannot be read, `to` exists already, or the copy cannot be written.
@@ -91,7 +92,7 @@ pub fn backup(folder: &Path, to: &Path, with_key: bool) -> Result<Backup, Backup
         Ok(Backup { files: names.into_iter().map(|name| to.join(name)).collect() })
     });
     if copied.is_err() {
-        let _ = std::fs::remove_dir_all(&part); // best effort: half a copy is of no use
+        let _ = std::fs::remove_dir_all(&part); // best effort: a partial copy is useless
     }
     copied
 }
@@ -129,10 +130,10 @@ fn write_error(path: &Path) -> impl Fn(std::io::Error) -> BackupError {
     move |cause| BackupError::Write { path: path.clone(), cause }
 }
 
-/// Returns the coordinator's store beside a ledger's file, and the head that it has recorded for
-/// that ledger after the study's last release.
+/// Returns the path of the coordinator's store next to a ledger file, and the last head that the
+/// store has recorded for this ledger.
 ///
-/// `None` if the file is not the ledger of a coordinator's study.
+/// Returns `None` if the file is not the ledger of a coordinator's study, or no head was recorded.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -149,12 +150,12 @@ pub fn noted_head(ledger: &Path) -> Result<Option<(PathBuf, String)>, StoreError
     Ok(head.map(|head| (store, head)))
 }
 
-/// Returns all problems of a coordinator's folder: in its store, in the studies' configurations, in
-/// the ledgers, and ledgers that end before a release that has left. Only reads, also while the
-/// folder is being served.
+/// Returns the problems of a coordinator's folder: in its store, or if there are none, in the
+/// studies' configurations and the ledgers, including ledgers that end before the last recorded
+/// head. Read-only. The coordinator may be running.
 ///
 /// # Errors
-/// If the folder is not a coordinator's, or the system refuses access to a file.
+/// If the folder is not a coordinator's, or a file cannot be accessed.
 pub fn verify(folder: &Path) -> Result<Vec<FolderProblem>, BackupError> {
     let path = folder.join(STORE);
     if !path.exists() {

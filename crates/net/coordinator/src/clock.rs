@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use crate::store::{Store, StoreError};
 
-/// Store's clock in milliseconds since 1970, continued by the machine's monotonic clock between
-/// reads.
+/// The store's clock in milliseconds since 1970, extrapolated with the local monotonic clock
+/// between reads.
 ///
-/// Never goes backwards: if the store's clock is set back, this clock continues from its latest
+/// Never goes backwards: if the store's clock jumps backwards, this clock continues from its latest
 /// value.
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -29,8 +29,8 @@ impl Clock {
         Ok(())
     }
 
-    /// Continues from `read_ms`, or from the current value if that is later. A clock that was set
-    /// back would otherwise let no round end until it caught up.
+    /// Continues from `read_ms`, or from the current value if that is later. Otherwise, after a
+    /// backward jump of the store's clock, no round would end until the clock caught up.
     fn go_on_from(&mut self, read_ms: u64) {
         self.read_ms = read_ms.max(self.now_ms());
         self.read_at = Instant::now();

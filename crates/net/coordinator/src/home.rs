@@ -1,4 +1,4 @@
-//! A coordinator's folder: its store, its key, its ledgers, and the lock that keeps a second service out.
+//! A coordinator's folder: its store, its key, its ledgers, and the lock against a second service.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,15 +25,15 @@ pub const TOKEN_DAYS: u64 = 7;
 /// Error while opening or using a coordinator's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    /// The system refuses access.
+    /// A file or folder cannot be accessed.
     #[error("{}: {cause}", path.display())]
     Refused {
-        /// File or folder that is refused.
+        /// Inaccessible file or folder.
         path: PathBuf,
-        /// Error of the system.
+        /// Error from the operating system.
         cause: std::io::Error,
     },
-    /// The folder has no coordinator.
+    /// The folder contains no coordinator.
     #[error("{}: there is no coordinator here; name another folder with --data, or create a \
          coordinator with `fedbo coordinator study create` or `fedbo coordinator run \
          --create`", path.display())]
@@ -44,13 +44,13 @@ pub enum HomeError {
     /// The key, or its folder, cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The key is missing, but there are studies.
+    /// The key of an existing coordinator is missing.
     #[error("{}: the coordinator's key is missing, and agents identify its studies by it; restore it from a backup", path.display())]
     KeyMissing {
         /// Path of the key.
         path: PathBuf,
     },
-    /// The store is missing, but there are ledgers.
+    /// The store is missing, but ledgers exist.
     #[error("{}: the coordinator's store is missing, but {} exists; restore it from a backup", path.display(), ledger.display())]
     StoreMissing {
         /// Path of the store.
@@ -58,7 +58,7 @@ pub enum HomeError {
         /// Path of a ledger in the folder.
         ledger: PathBuf,
     },
-    /// The coordinator of the database has another key.
+    /// The database belongs to a coordinator with another key.
     #[error(
         "{}: agents know the coordinator of {store} by another key; all replicas must use the same \
          key file; name it with --key", path.display()
@@ -69,16 +69,16 @@ pub enum HomeError {
         /// Address of the database.
         store: String,
     },
-    /// The system has no randomness.
+    /// The system provides no random numbers.
     #[error("cannot get random numbers from the system: {0}")]
     Randomness(getrandom::Error),
-    /// Another service runs on the folder.
+    /// Another service uses the folder.
     #[error("{}: another coordinator is running on this folder; one coordinator serves all of its studies", path.display())]
     Held {
         /// Path of the folder.
         path: PathBuf,
     },
-    /// The store refuses.
+    /// The store refused an operation.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The study cannot be served.
@@ -97,13 +97,13 @@ impl Classified for HomeError {
     }
 }
 
-/// A coordinator's folder, or a database that replicas share and the coordinator's key.
+/// A coordinator's folder, or a shared database together with the coordinator's key.
 pub struct Home {
     /// Coordinator's folder; with a database, the folder of the key.
     path: PathBuf,
     /// Address of the database, without the password.
     database: Option<String>,
-    /// True if opening created the coordinator.
+    /// True if the coordinator was created when it was opened.
     is_new: bool,
     store: Arc<dyn Store>,
     key: Arc<SigningKey>,
@@ -130,7 +130,8 @@ impl Home {
             return Err(HomeError::Absent { path });
         }
         check_folder(path)?;
-        // The key comes first: a store without a key means that the coordinator has lost it.
+        // The key is created before the store, so a store without a key means that the key was
+        // lost.
         let key = key(&key_path, is_new)?;
         Ok(Self {
             path: path.to_owned(),
@@ -141,10 +142,10 @@ impl Home {
         })
     }
 
-    /// Opens a database that replicas share.
+    /// Opens a database shared by replicas.
     ///
-    /// With [`Mode::Create`], lays out an empty database, then makes a missing key if the database
-    /// has no coordinator yet.
+    /// With [`Mode::Create`], creates the schema in an empty database, and a missing key if the
+    /// database has no coordinator yet.
     ///
     /// # Errors
     /// If the database cannot be used, or its coordinator has another key.
@@ -174,13 +175,13 @@ impl Home {
         })
     }
 
-    /// Returns the shared database without a password. `None` for a folder that one service uses.
+    /// Returns the address of the shared database, without its password. `None` for a folder.
     #[must_use]
     pub fn database(&self) -> Option<&str> {
         self.database.as_deref()
     }
 
-    /// Returns true if opening created the coordinator, so no agent knows its key yet.
+    /// Returns true if the coordinator was created when it was opened, so no agent has its key yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
@@ -225,10 +226,10 @@ impl Home {
         self.path.join(format!("{study}.ledger.db"))
     }
 
-    /// Locks the folder, so that no other service uses it.
+    /// Locks the folder against other services.
     ///
     /// # Errors
-    /// If another service holds the lock, or the system refuses.
+    /// If another service holds the lock, or the lock file cannot be used.
     pub fn lock(&self) -> Result<Lock, HomeError> {
         Lock::take(&self.path.join(LOCK)).map_err(|error| match error {
             NotLocked::Held(_) => HomeError::Held { path: self.path.clone() },
@@ -264,10 +265,10 @@ impl Home {
         Ok(record)
     }
 
-    /// Makes a token for a slot, and voids earlier tokens that were not used.
+    /// Creates an enrolment token for a slot, and voids the slot's unused earlier tokens.
     ///
     /// # Errors
-    /// If the store refuses, or there is no randomness.
+    /// If the store cannot be written, or the system provides no random numbers.
     pub fn token(&self, study: &StudyRecord, slot: u32) -> Result<EnrolmentToken, HomeError> {
         let mut secret = [0; 20];
         getrandom::fill(&mut secret).map_err(HomeError::Randomness)?;
@@ -290,7 +291,7 @@ fn a_ledger(folder: &Path) -> Option<PathBuf> {
     paths.find(|path| path.to_string_lossy().ends_with(".ledger.db"))
 }
 
-/// Reads the coordinator's key. Makes a missing one if the coordinator is new.
+/// Reads the coordinator's key. Creates a missing one if the coordinator is new.
 fn key(path: &Path, is_new: bool) -> Result<SigningKey, HomeError> {
     match is_new {
         true => Ok(read_or_make_key(path)?),

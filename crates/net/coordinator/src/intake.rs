@@ -1,5 +1,5 @@
-//! Vectors of a study in a store that replicas share. The replica that takes a vector checks and
-//! seals it, and the leader reads it.
+//! Intake of a study's vectors into a store shared by replicas. The replica that receives a vector
+//! checks and seals it; the leader reads it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::store::{
 };
 use crate::study::Study;
 
-/// Error while passing on a vector. Nothing of the vector is kept.
+/// Error while storing a vector. The vector is not kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IntakeError {
     #[error(transparent)]
@@ -21,14 +21,15 @@ pub(crate) enum IntakeError {
     Seal(#[from] SealError),
 }
 
-/// Reason why a vector is not taken.
+/// Reason for not accepting a vector.
 #[derive(Debug)]
 pub(crate) enum NotTaken {
-    /// The machine of the round would reject it.
+    /// The round's state machine would reject it.
     Rejected(UpdateRejected),
-    /// No round has begun. The same vector will be accepted soon.
+    /// No round has begun, or this shard has not joined the round yet. The same vector will be
+    /// accepted soon.
     BeforeTheFirst,
-    /// The store has been unreachable for so long that others may consider this replica gone.
+    /// The store has been unreachable for so long that other replicas may consider this one gone.
     StoreUnreachable,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// Returns `None` if one process takes all vectors itself.
+    /// Returns `None` if the store is not shared, so a single process receives all vectors.
     pub(crate) fn of(
         study: &Arc<Study>,
         store: &Arc<dyn Store>,
@@ -63,12 +64,12 @@ impl Intake {
     }
 
     fn inbox(&self) -> Result<&PostgresStore, StoreError> {
-        // `Intake::of` has checked this, and a store does not change its kind.
+        // Checked by `Intake::of`. A store does not change its kind.
         self.store.shared().ok_or(StoreError::Superseded)
     }
 
-    /// Stores a vector before it returns. Refusals are those of the round's machine, which sees the
-    /// vector later.
+    /// Stores a vector. Returns the same refusals as the round's state machine, which processes the
+    /// vector later. An accepted vector is in the store when this returns.
     pub(crate) fn post(&self, update: &AgentUpdate) -> Result<Result<(), NotTaken>, IntakeError> {
         let (sender, round) = (update.sender, update.round);
         if let Err(rejected) = self.check(update) {
@@ -100,7 +101,7 @@ impl Intake {
 
     /// Checks the conditions that do not depend on the round.
     ///
-    /// A vector of a private study that is not finite counts as zero (INV-5) and is taken like any
+    /// A non-finite vector of a private study counts as zero (INV-5) and is accepted like any
     /// other.
     fn check(&self, update: &AgentUpdate) -> Result<(), UpdateRejected> {
         let AgentUpdate { sender, map, .. } = *update;
@@ -124,7 +125,7 @@ impl Intake {
     }
 
     /// Returns the vectors of a round by slot, except those of `known` slots. An unreadable vector
-    /// counts as missing.
+    /// is returned as `None`.
     pub(crate) fn arrived(
         &self,
         round: u64,

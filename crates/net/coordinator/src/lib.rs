@@ -1,9 +1,10 @@
-//! The coordinator of federations as an HTTP service: studies, their agents and their rounds.
+//! The coordinator of federations as an HTTP service. It manages studies, their agents and their
+//! rounds.
 //!
-//! Decides which requests are accepted, when changes become durable, and how much of the machine
-//! others may use. `fedbo-protocol` decides rounds, `fedbo-privacy` makes releases, `fedbo-ledger`
-//! charges them, and `fedbo-wire` defines the messages. Start at [`Service`], then
-//! [`store::Store`].
+//! This crate decides which requests are accepted, when changes become durable, and which resource
+//! limits apply to clients. `fedbo-protocol` contains the state machines of rounds, `fedbo-privacy`
+//! computes releases, `fedbo-ledger` charges them, and `fedbo-wire` defines the messages. Start at
+//! [`Service`], then [`store::Store`].
 
 mod attendance;
 mod backup;

@@ -1,4 +1,4 @@
-//! The round machine of a study, for any algorithm.
+//! A study's round state machine, for any algorithm.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::study::Study;
 use crate::sum::LeaderRounds;
 use crate::vectors::Vectors;
 
-/// Action that the host of a study must take next.
+/// Next action for a study's host.
 pub(crate) enum Step {
     /// Announce a new round.
     Begin(Beginning),
@@ -31,10 +31,10 @@ pub(crate) enum Step {
         round: u64,
         bytes: Arc<[u8]>,
         event: Option<PrivacyEvent>,
-        /// Participants of the release, which must be durable before it.
+        /// Participants of the release, which must become durable before it.
         participants: Participants,
     },
-    /// Stop: nothing may leave.
+    /// Stop without publishing anything.
     Fail(RoundError),
 }
 
@@ -53,7 +53,7 @@ impl From<Broadcast> for Beginning {
 }
 
 impl From<AggregateHandout> for Beginning {
-    /// Leaves out the releases, which are in the ledger.
+    /// Omits the releases, which the host reads from storage.
     fn from(handout: AggregateHandout) -> Self {
         Self { round: handout.round, collects: handout.collects, broadcast: None }
     }
@@ -80,7 +80,7 @@ pub(crate) fn digest_of(release: &[u8]) -> Digest {
     digest("fedbo release with participants, version 1", &[release])
 }
 
-/// A [`Coordinator`] with any type of handout, as a trait object.
+/// Object-safe interface of a [`Coordinator`] with any type of handout.
 pub(crate) trait Machine: Send {
     fn awaits(&self, slot: u32, round: u64) -> bool;
     fn deadline(&self) -> Option<Tick>;
@@ -159,7 +159,7 @@ fn steps<H: Into<Beginning>>(effects: Vec<Effect<H>>) -> Vec<Step> {
     effects.into_iter().map(Step::from).collect()
 }
 
-/// Error while making the machine of a study.
+/// Error while creating a study's machine.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoMachine {
     /// The noise comes from a seed, which this build does not support (INV-10).
@@ -168,24 +168,24 @@ pub(crate) enum NoMachine {
         "the study has simulate = true, and this program is built without simulation: its releases would have no privacy guarantee"
     )]
     Simulation,
-    /// The agents share with neighbours.
+    /// The agents share observations with neighbours, without a coordinator.
     #[error("the study's agents share with neighbours and have no coordinator")]
     Neighbours,
-    /// The instants of a round contradict each other.
+    /// The configured times of a round contradict each other.
     #[error(transparent)]
     Instants(#[from] InvalidParameter),
 }
 
-/// History of a study, as far as its machine needs it.
+/// The part of a study's history that its machine needs.
 #[derive(Default)]
 pub(crate) struct History {
-    /// Newest message of each sender that was broadcast, in a relayed study.
+    /// Newest broadcast message of each sender, in a relayed study.
     pub(crate) newest: Vec<AgentUpdate>,
-    /// Participants of each release, if participations are limited.
+    /// Participants of each release, in a study at a free pace.
     pub(crate) participants: Vec<Participants>,
 }
 
-/// Makes the machine of a study at `round`.
+/// Creates a study's machine at `round`.
 pub(crate) fn machine(
     study: &Study,
     vectors: &Vectors,
@@ -273,7 +273,7 @@ where
     Ok(Box::new(going_on(study, releases, at, rounds, instants)))
 }
 
-/// Makes the aggregator of a study that continues at `round`.
+/// Creates the aggregator of a study that continues at `round`.
 fn going_on<M: RoundMechanism>(
     study: &Study,
     releases: &ReleasePlan,

@@ -1,4 +1,5 @@
-//! Metrics for operators. Every number is public or post-processing; docs/operations.md has the allow-list (INV-4).
+//! Metrics for operators. Every value is public or post-processing (INV-4); docs/operations.md has
+//! the allow-list.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Bucket bounds of time histograms in seconds: from 0.1 ms, each twice the previous one.
+/// Bucket bounds of time histograms in seconds, doubling from 0.1 ms.
 pub const SECONDS: [f64; 19] = {
     let mut bounds = [1e-4; 19];
     let mut index = 1;
@@ -26,16 +27,16 @@ pub const SECONDS: [f64; 19] = {
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Additional sink for the metrics of a service, for example a collector. It gets the same numbers
-/// as `GET /metrics`.
+/// Additional sink for the metrics of a service, for example a collector. It receives the same
+/// values as `GET /metrics`.
 pub trait Recorder: Debug + Send + Sync {
     /// Receives the counts of open and refused connections, which may be read at any time.
     fn connections(&self, counts: &ConnectionCounts);
-    /// Called when a request was answered. `took` is `None` for a long poll.
+    /// Called after the response to a request. `took` is `None` for a long poll.
     fn request(&self, route: &'static str, status: u16, took: Option<Duration>);
     /// Called with the current round of a study.
     fn round(&self, study: &str, round: u64);
-    /// Called when a release and its charge became durable.
+    /// Called when a release and its charge have become durable.
     fn committed(&self, study: &str, took: Duration);
     /// Called when a study that should run is stalled, or no longer is.
     fn stands_still(&self, study: &str, stands_still: bool);
@@ -76,10 +77,10 @@ impl Metrics {
         registry.register("requests", "Requests by route and status", requests.clone());
         registry.register(
             "request_seconds",
-            "Time from a request's head to its answer, long polls left out",
+            "Time from a request's head to its response, excluding long polls",
             seconds.clone(),
         );
-        registry.register("round", "Round that is being played", rounds.clone());
+        registry.register("round", "Current round", rounds.clone());
         registry.register(
             "commit_seconds",
             "Time to make a release and its charge durable",
@@ -87,7 +88,7 @@ impl Metrics {
         );
         registry.register(
             "stands_still",
-            "1 while a study that should run cannot; the log says why",
+            "1 while a study that should run is stalled; the log has the reason",
             still.clone(),
         );
         registry.register("connections", "Open connections", connections.open.clone());

@@ -1,4 +1,4 @@
-//! View of studies for their operator, with public or released data only (INV-4).
+//! The operator's view of studies. It contains only public or released data (INV-4);
 //! docs/operations.md has the allow-list.
 
 use std::collections::BTreeMap;
@@ -24,18 +24,18 @@ pub struct ObservedStudy {
     pub round: u64,
     /// Elapsed time of the round. `None` before it begins.
     pub elapsed: Option<Duration>,
-    /// True if the current round takes messages.
+    /// True if the current round collects messages.
     pub collects: bool,
     /// Head of the study's ledger, as `SEQ:HASH`. `None` if the study relays messages.
     pub head: Option<String>,
-    /// Number of releases that have left.
+    /// Number of published releases.
     pub n_releases: usize,
-    /// Reason why the study is stalled.
+    /// Reason for a stall. `None` if the study is not stalled.
     pub error: Option<String>,
-    /// Rounds with messages since this coordinator started, and whether each slot delivered in
-    /// them.
+    /// Delivery flags of all slots, for the last rounds with messages since this coordinator
+    /// started.
     pub rounds: BTreeMap<u64, Vec<bool>>,
-    /// Time since the last signed request of each slot. `None` if there was no request since this
+    /// Time since the last signed request from each slot. `None` if it has made none since this
     /// coordinator started.
     pub silences: Vec<Option<Duration>>,
 }

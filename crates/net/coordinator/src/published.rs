@@ -1,4 +1,4 @@
-//! Public state of a study at a moment, the only state that polls see.
+//! Snapshot of a study's public state, the only state visible to polls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,13 +15,13 @@ use crate::store::StudyRecord;
 use crate::study::Study;
 
 /// Maximum number of entries in a cached handout. Larger handouts are signed for each request,
-/// since few agents miss that many rounds.
+/// since few agents fall behind by that many rounds.
 const CACHED_MAX: usize = 4;
 
 /// Start of a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Began {
-    /// Start by the store's clock.
+    /// Start time by the store's clock.
     began_ms: u64,
     /// Elapsed time of the round at `noted_at`.
     elapsed_ms: u64,
@@ -30,36 +30,35 @@ pub(crate) struct Began {
 
 type Encoded = HashMap<(usize, usize), Arc<[u8]>>;
 
-/// Public state of a study at a moment. All of it is public, or durable and released (INV-1,
-/// INV-4).
+/// Snapshot of a study's public state. All of it is public, or durable and released (INV-1, INV-4).
 pub(crate) struct Published {
     pub(crate) state: StudyState,
-    /// True once earlier releases are loaded. Nothing is handed out before.
+    /// True once earlier releases are loaded. No handout is sent before that.
     pub(crate) is_ready: bool,
     /// Current round.
     pub(crate) round: u64,
     /// Start of the round. `None` before the first round and while a round is about to restart.
     pub(crate) began: Option<Began>,
     pub(crate) collects: bool,
-    /// True while the round of a secure sum waits for the helper. Nothing of it is handed out, and
-    /// no agent charges for it (INV-30).
+    /// True while the round of a secure sum waits for the helper. No handout for it is sent, so no
+    /// agent charges for it (INV-30).
     pub(crate) is_held: bool,
-    /// Helper's key of the round. `None` if the helper has closed the round, or the round collects
-    /// nothing.
+    /// The helper's key for the round. `None` if the helper has closed the round, or the round does
+    /// not collect.
     pub(crate) round_key: Option<RoundKey>,
-    /// Head of the chain of releases.
+    /// Head of the release chain.
     pub(crate) head: Head,
     /// All releases, in order.
     pub(crate) entries: Vec<Arc<LedgerEntry>>,
-    /// Helper's entries of past rounds, in a secure sum.
+    /// The helper's ledger entries for past rounds, in a secure sum.
     pub(crate) helper: Vec<Arc<HelperEntry>>,
     /// Newest broadcast of a relayed study.
     pub(crate) broadcast: Option<Arc<Broadcast>>,
-    /// Reason why the study is stalled, as a message for its operator.
+    /// Reason for a stall, as a message for the operator.
     pub(crate) error: Option<String>,
     /// True if the service is shutting down.
     pub(crate) closes: bool,
-    /// Signed handouts by the number of releases and of the helper's entries in them.
+    /// Signed handouts, by the number of releases and helper entries in them.
     encoded: Mutex<Encoded>,
     /// Signed handout of the newest broadcast.
     newest: OnceLock<Arc<[u8]>>,
@@ -124,7 +123,7 @@ impl Published {
         Some(began.elapsed_ms.saturating_add(since))
     }
 
-    /// Returns true if this state agrees with the store about the round.
+    /// Returns true if this state matches the store's record of the round.
     pub(crate) fn shows(&self, record: &StudyRecord) -> bool {
         let began_ms = self.began.map(|began| began.began_ms);
         self.is_ready && self.round == record.round && began_ms == record.began_ms
@@ -133,8 +132,8 @@ impl Published {
     /// Returns the handout for an agent that has `known` releases and `known_helper` entries of the
     /// helper.
     ///
-    /// It is equal for all agents with these counts, so it is signed once. An agent that claims
-    /// more releases than there are detects from the head that the ledger was set back.
+    /// The handout is identical for all agents with these counts, so it is signed once. An agent
+    /// with more releases than the ledger detects from the head that the ledger was rolled back.
     pub(crate) fn releases_after(
         &self,
         (known, known_helper): (u64, u64),
@@ -165,7 +164,8 @@ impl Published {
 
     /// Returns the handout of the newest broadcast.
     ///
-    /// It is equal for all agents that have begun the previous round, so it is signed once.
+    /// The handout is identical for all agents that have begun the previous round, so it is signed
+    /// once.
     pub(crate) fn newest_messages(
         &self,
         last: &Broadcast,
@@ -175,7 +175,7 @@ impl Published {
         Arc::clone(self.newest.get_or_init(|| self.messages(last.clone(), study, key).into()))
     }
 
-    /// Returns the handout of these messages.
+    /// Returns a handout with these messages.
     pub(crate) fn messages(
         &self,
         broadcast: Broadcast,
@@ -196,7 +196,7 @@ impl Published {
     }
 }
 
-/// Converts messages to their wire form, ordered by sender.
+/// Converts messages to the wire format, ordered by sender.
 pub(crate) fn content(broadcast: Broadcast) -> Content {
     let mut messages: Vec<RelayedMessage> = broadcast
         .messages

@@ -1,4 +1,4 @@
-//! The durable releases of a study: in its ledger if they are charged, in the store otherwise.
+//! A study's durable releases: in its ledger if they are charged, in the store otherwise.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use fedbo_wire::LedgerEntry;
 use crate::store::{FreeRelease, Lead, Store, StoreError};
 use crate::study::Study;
 
-/// Error that keeps a release from becoming durable. The study then stops, and nothing of the
-/// release has left.
+/// Error that prevents a release from becoming durable. The study then stops, and the release has
+/// not been published.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReleasesError {
-    /// The ledger refuses.
+    /// The ledger refused an operation.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The store refuses.
+    /// The store refused an operation.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger is older than the last release that has left.
+    /// The ledger lacks the head that the store has recorded.
     #[error(
         "the ledger of study {study:?} ends at {found}, but its releases had reached {known}: it \
-         was set back or replaced, so the spent budget is unknown; restore the latest ledger, or \
-         end the study"
+         was rolled back or replaced, so the spent budget is unknown; restore the latest ledger, \
+         or end the study"
     )]
     SetBack {
         /// Name of the study.
         study: String,
         /// Head of the ledger.
         found: Head,
-        /// Head that the store has recorded.
+        /// Head recorded in the store.
         known: String,
     },
-    /// A charged release has no price, or a free release has one.
+    /// A charged release has no privacy event, or a free release has one.
     #[error("round {round}: the release and its charge do not match")]
     Price {
         /// Round of the release.
@@ -48,12 +48,12 @@ pub(crate) trait Releases: Send {
     /// Returns the head of the chain.
     fn head(&self) -> Head;
 
-    /// Returns the release of a round, if it was made. If not, fails unless the budget allows one
-    /// more, before anything is collected (INV-13).
+    /// Returns the release of a round, if there is one. Otherwise fails unless the budget admits
+    /// one more, before anything is collected (INV-13).
     fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, ReleasesError>;
 
-    /// Makes charge and release durable, both or neither (INV-1), then records the head of the
-    /// chain outside the ledger.
+    /// Commits charge and release atomically (INV-1), then records the head of the chain outside
+    /// the ledger.
     fn commit(
         &mut self,
         round: u64,
@@ -88,7 +88,7 @@ impl LedgerPlace<'_> {
     }
 }
 
-/// Releases that are charged in a ledger.
+/// Releases charged in a ledger.
 pub(crate) struct ChargedReleases {
     ledger: Ledger,
     event: PrivacyEvent,
@@ -97,7 +97,7 @@ pub(crate) struct ChargedReleases {
 }
 
 impl ChargedReleases {
-    /// Opens or creates the study's ledger. `known` is its head when the last release left.
+    /// Opens or creates the study's ledger. `known` is its last recorded head.
     pub(crate) fn open(
         place: LedgerPlace<'_>,
         study: &Study,
@@ -149,8 +149,8 @@ impl Releases for ChargedReleases {
         let event = event.ok_or(ReleasesError::Price { round })?;
         let head = self.ledger.commit(round, event, release)?;
         pass("coordinator: a release is charged");
-        // Written after the charge and before the release leaves, so that a ledger that is set back
-        // later is detected.
+        // Recorded after the charge and before the release is published, so that a later rollback
+        // of the ledger is detected.
         self.store.note_head(&self.lead, &head.to_string())?;
         pass("coordinator: the head is noted");
         Ok(head)
@@ -171,8 +171,8 @@ fn entry(committed: fedbo_ledger::Committed) -> LedgerEntry {
     }
 }
 
-/// Returns the entries that another coordinator has released after `head`, for rounds before
-/// `round`. They are durable, and their rounds are over (INV-1, INV-9).
+/// Returns the entries that another coordinator committed after `head`, for rounds before `round`.
+/// They are durable, and their rounds are over (INV-1, INV-9).
 pub(crate) fn released(
     store: &dyn Store,
     study: &Study,
@@ -194,7 +194,7 @@ pub(crate) fn released(
     Ok(entries.filter(|entry| entry.seq > head.seq).collect())
 }
 
-/// Releases without a privacy cost to count: without noise, or with noise from a seed.
+/// Releases without a privacy charge: without noise, or with seeded noise.
 pub(crate) struct FreeReleases {
     entries: Vec<LedgerEntry>,
     head: Head,

@@ -1,4 +1,4 @@
-//! A running service, from its first socket to its last answer.
+//! A running service, from startup to graceful shutdown.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,24 +20,24 @@ use crate::observer::Observer;
 use crate::service::{Audience, Shared, router};
 use crate::store::{Store, StoreError};
 
-/// Interval between checks of the store for changed studies or agents.
+/// Interval at which the store is polled for changed studies and agents.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Maximum number of connections of the operator.
+/// Maximum number of connections to the operator's address.
 const OPERATORS: usize = 64;
 
 /// Settings of a service.
 pub struct ServiceSettings {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// TLS certificate. `None` for plain HTTP.
+    /// TLS certificate and key. `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
     /// Allows plain HTTP on addresses that other machines can reach.
     pub plain_http: bool,
     /// Address for metrics and health checks, over plain HTTP.
     ///
-    /// If `None`, they are served at the agents' address if that is plain HTTP, and nowhere if it
-    /// is TLS.
+    /// If `None`, they are served on the agents' address if it uses plain HTTP, and not at all if
+    /// it uses TLS.
     pub metrics: Option<SocketAddr>,
     /// Store of the studies.
     pub store: Arc<dyn Store>,
@@ -49,8 +49,8 @@ pub struct ServiceSettings {
     pub holder: String,
     /// Limits of the connections.
     pub limits: ConnectionLimits,
-    /// Lease: how long other coordinators wait before they take over the studies of one that does
-    /// not answer ([`crate::LEASE`]).
+    /// Lease duration: the time after which other coordinators take over the studies of an
+    /// unresponsive one ([`crate::LEASE`]).
     pub lease: Duration,
     /// Settings for connections to helpers of secure sums.
     pub helper: HelperWay,
@@ -59,8 +59,8 @@ pub struct ServiceSettings {
 }
 
 impl ServiceSettings {
-    /// Returns the settings for a folder and this machine only: plain HTTP on a free port, with the
-    /// default limits.
+    /// Returns settings for a service on a folder that only this machine can reach: plain HTTP on a
+    /// free loopback port, with the default limits.
     pub fn local(home: &Home, holder: impl Into<String>) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -82,16 +82,16 @@ impl ServiceSettings {
 /// Settings for connections to helpers of secure sums.
 #[derive(Clone, Debug, Default)]
 pub struct HelperWay {
-    /// Certificates of an authority in addition to the usual ones, in PEM form.
+    /// PEM file of certificate authorities trusted in addition to the system's.
     pub authority: Option<PathBuf>,
-    /// Allows `http://` beyond this machine.
+    /// Allows `http://` to other machines.
     pub plain_http: bool,
 }
 
 /// Error while starting a service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The address cannot be listened on.
+    /// The service cannot listen on its address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The store cannot be used.
@@ -184,8 +184,8 @@ impl Service {
         Observer::new(Arc::clone(&self.shared))
     }
 
-    /// Stops the service: accepts no more connections, answers polls, finishes writes in progress
-    /// and releases leases.
+    /// Shuts the service down: stops accepting connections, completes pending polls, finishes
+    /// writes in progress and releases leases.
     pub async fn stop(self) {
         let registry = self.shared.registry();
         let hosts = tokio::task::spawn_blocking(move || {
@@ -193,7 +193,7 @@ impl Service {
                 served.with_host(crate::host::Host::close);
             }
         });
-        // A panic of a study's thread was logged already.
+        // A panic of a study's thread has already been logged.
         let _ = hosts.await;
         self.closes.send_replace(true);
         for task in self.tasks {
@@ -202,7 +202,7 @@ impl Service {
     }
 }
 
-/// Checks at intervals whether studies or agents have changed.
+/// Periodically reloads studies and agents that have changed.
 async fn look(shared: Arc<Shared>, mut closes: watch::Receiver<bool>) {
     loop {
         tokio::select! {

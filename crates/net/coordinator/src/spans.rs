@@ -1,7 +1,7 @@
 //! Tracing spans of the service. docs/operations.md has the allow-list (INV-4).
 //!
-//! No span begins or ends when a release has been computed: that instant depends on the noise, and
-//! nobody may see it (INV-9).
+//! No span begins or ends when the computation of a release finishes: that time depends on the
+//! noise and must not be observable (INV-9).
 
 use tracing::field::Empty;
 use tracing::info_span;
@@ -10,9 +10,9 @@ pub(crate) use tracing::{Instrument, Span};
 /// Target of all spans of the service, for subscribers to filter on.
 pub const SPANS: &str = "fedbo::spans";
 
-/// Span of a request, until its answer.
+/// Span of a request. It ends with the response.
 pub(crate) fn request(method: &str, route: &str) -> Span {
-    // An unknown method is text of the sender, so it is recorded as `_OTHER`.
+    // An unknown method is arbitrary text from the client, so it is recorded as `_OTHER`.
     let method = ["GET", "HEAD", "POST", "PUT"].into_iter().find(|known| *known == method);
     let method = method.unwrap_or("_OTHER");
     info_span!(
@@ -26,12 +26,12 @@ pub(crate) fn request(method: &str, route: &str) -> Span {
     )
 }
 
-/// Records the status of the answer.
+/// Records the status of the response.
 pub(crate) fn answered(request: &Span, status: u16) {
     request.record("http.response.status_code", status);
 }
 
-/// Span of a round, until the next round begins or another coordinator takes over the study.
+/// Span of a round. It ends when the next round begins or another coordinator takes over the study.
 pub(crate) fn round(study: &str, round: u64) -> Span {
     info_span!(target: SPANS, parent: None, "round", study, round)
 }

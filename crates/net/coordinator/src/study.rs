@@ -10,32 +10,32 @@ use fedbo_wire::{Digest, SealedUpload, Signature, SigningKey, Upload, config_dig
 
 use crate::store::{StudyKey, StudyRecord};
 
-/// A study as its coordinator knows it. It never changes (INV-11).
+/// A study as its coordinator serves it. Immutable (INV-11).
 #[derive(Clone)]
 pub struct Study {
     /// Key of the study in the store.
     pub key: StudyKey,
     /// Name of the study.
     pub name: String,
-    /// Public configuration, exactly as it is handed out.
+    /// Public configuration, byte for byte as sent to agents.
     pub config: String,
     /// Hash of the configuration, which identifies the study in messages.
     pub digest: Digest,
-    /// Signature of the configuration by the coordinator.
+    /// The coordinator's signature of the configuration.
     pub signature: Signature,
-    /// Federation that the configuration describes.
+    /// Federation described by the configuration.
     pub federation: Federation,
     /// Hash of the shared features.
     pub map: MapHash,
     /// Number of slots, N.
     pub n_slots: u32,
-    /// Length of a message: M, or the length that the algorithm defines.
+    /// Length of a message: M, or a length defined by the algorithm.
     pub n_features: u32,
-    /// Secure sum that this coordinator leads. `None` if the coordinator sums alone.
+    /// Secure sum led by this coordinator. `None` if it computes sums without a helper.
     pub sum: Option<SumStudy>,
 }
 
-/// Reason why a stored study cannot be served.
+/// Error when a stored study cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyUnusable {
     /// The configuration cannot be read.
@@ -44,7 +44,7 @@ pub enum StudyUnusable {
     /// The shared features cannot be drawn.
     #[error("cannot draw the shared features: {0}")]
     Features(#[from] GpError),
-    /// The algorithm runs each agent alone.
+    /// The algorithm runs each agent independently.
     #[error(
         "federation.algorithm = {algorithm:?} runs each agent alone and needs no coordinator; use `fedbo tune`, or algorithm = {}",
         named(&[Exchange::Relayed, Exchange::Released])
@@ -61,7 +61,7 @@ pub enum StudyUnusable {
         /// Name of the algorithm.
         algorithm: &'static str,
     },
-    /// The study asks for shards, which need a shared database.
+    /// The study uses shards, which need a shared database.
     #[error(
         "network.intake = \"shards\" is for coordinators that share a PostgreSQL database; name one with --store, or remove the key"
     )]
@@ -72,18 +72,18 @@ pub enum StudyUnusable {
     /// The secure sum was frozen for another coordinator.
     #[error("secure_sum.leader of the study is the card of another coordinator")]
     OtherLeader,
-    /// A count exceeds the range of messages.
+    /// A count exceeds the range of the wire format.
     #[error("{what} = {found}, at most 4294967295 can be served")]
     TooMany {
-        /// Kind of the counted items.
+        /// Name of the counted items.
         what: &'static str,
-        /// Number of them.
+        /// Their number.
         found: usize,
     },
 }
 
 impl Study {
-    /// Reads a stored study. `key` signs its configuration.
+    /// Parses a stored study, and signs its configuration with `key`.
     ///
     /// # Errors
     /// If the study cannot be served.
@@ -123,12 +123,12 @@ impl Study {
         self.federation.privacy()
     }
 
-    /// Returns true if agents exchange messages, and false if they get releases of sums.
+    /// Returns true if agents exchange messages, and false if they receive released sums.
     pub(crate) fn is_relayed(&self) -> bool {
         matches!(self.federation.collaboration, Collaboration::Relayed(_))
     }
 
-    /// Returns true if a round takes vectors.
+    /// Returns true if a round collects vectors.
     pub(crate) fn collects(&self, round: u64) -> bool {
         match &self.federation.collaboration {
             Collaboration::Relayed(_) => true,
@@ -145,7 +145,7 @@ impl Study {
         }
     }
 
-    /// Returns the head at which the chain of releases begins.
+    /// Returns the initial head of the release chain.
     pub(crate) fn genesis(&self) -> Head {
         match self.plan() {
             Some(plan) => plan.charter.genesis(),

@@ -1,4 +1,4 @@
-//! The place where agents' vectors wait until their round closes.
+//! Holds agents' vectors until their round closes.
 
 use std::sync::Arc;
 
@@ -10,16 +10,17 @@ use crate::store::{Lead, Store, StoreError};
 use crate::study::Study;
 use crate::sum::SumIntake;
 
-/// The intake of a study's vectors. A study has one for its whole life.
+/// The intake of a study's vectors. Its kind is fixed for the lifetime of the study.
 #[derive(Clone)]
 pub(crate) enum Vectors {
-    /// The thread of the study takes them.
+    /// The study's thread receives them.
     Thread,
-    /// Any replica takes them, sealed, into the inbox of the shared store.
+    /// Any replica receives them, and stores them sealed in the inbox of the shared store.
     Inbox(Arc<Intake>),
-    /// Any replica takes them and adds up its own. The inbox is used only to shut a round.
+    /// Any replica receives them and sums its own. The inbox only shuts rounds and detects crashes
+    /// of the database.
     Shards(Arc<Intake>, Arc<ShardIntake>),
-    /// Two servers take shares of them.
+    /// Two servers receive shares of them.
     Sum(Arc<SumIntake>),
 }
 
@@ -27,7 +28,7 @@ impl Vectors {
     /// Returns the intake of a study without a secure sum.
     ///
     /// # Errors
-    /// If the store cannot be written, or the system has no randomness.
+    /// If the store cannot be written, or the system provides no random numbers.
     pub(crate) fn of(
         study: &Arc<Study>,
         store: &Arc<dyn Store>,
@@ -70,8 +71,8 @@ impl Vectors {
         self.inbox().is_some()
     }
 
-    /// Returns true if the machine gets sums instead of vectors, so that a round closes only once
-    /// the slots that count are known.
+    /// Returns true if vectors are summed outside the machine, so that a round closes only once the
+    /// slots that count are known.
     pub(crate) fn are_summed_before(&self) -> bool {
         matches!(self, Self::Shards(..) | Self::Sum(_))
     }

@@ -11,7 +11,7 @@ use crate::world::{World, send, summed};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 
-/// Returns the rows of the table below a heading, with their cells stripped of code marks.
+/// Returns the rows of the table below a heading, with backticks removed from the cells.
 fn table(heading: &str) -> Vec<Vec<String>> {
     let after = PAGE.split_once(&format!("\n### {heading}\n")).unwrap().1;
     let section = after.split("\n#").next().unwrap();
@@ -33,7 +33,7 @@ fn names(cell: &str) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Returns name and labels of each metric in the output of a service that has played rounds.
+/// Returns name and labels of each metric in the output of a service that has run rounds.
 fn metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = text
         .lines()
@@ -48,7 +48,7 @@ fn metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
             continue;
         };
         let labels = labels.rsplit_once('}').unwrap().0;
-        // Values are in quotation marks, and contain none.
+        // Values are quoted, and contain no quotation marks.
         let keys = labels.split('"').step_by(2);
         let keys = keys.map(|key| key.trim_matches([',', '=']).to_owned());
         let keys = keys.filter(|key| !key.is_empty() && key != "le");
@@ -82,7 +82,7 @@ fn every_metric_is_on_the_list() {
 }
 
 /// Returns level, text and fields of each line that a service can log, from the sources of this
-/// crate and of the underlying server.
+/// crate and of the server crate that it uses.
 fn logged() -> BTreeSet<(String, String, BTreeSet<String>)> {
     let mut found = BTreeSet::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -16,7 +16,7 @@ fn folder(parent: &Path, mode: u32) -> std::path::PathBuf {
     path
 }
 
-/// Holds even if the folder itself is readable by others, like a folder that was made beforehand.
+/// Also holds if the folder itself is readable by others, such as a folder created beforehand.
 #[test]
 fn everything_in_a_folder_is_readable_for_its_owner_alone() {
     let parent = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ fn a_folder_in_which_others_may_write_holds_no_key() {
         assert!(error.to_string().contains("`chmod go-w "), "{error}");
         assert_eq!(read_dir(&path).unwrap().count(), 0);
     }
-    // A folder that was opened to others later holds no key either.
+    // A folder that others can write to later holds no key either.
     let path = parent.path().join("ours");
     DirBuilder::new().mode(0o700).create(&path).unwrap();
     drop(Home::open(&path, Mode::Create).unwrap());
@@ -54,7 +54,7 @@ fn a_folder_in_which_others_may_write_holds_no_key() {
     assert!(matches!(opened, Err(HomeError::Key(KeyError::OpenFolder { .. }))));
 }
 
-/// Verifying a copy must work on a read-only medium. Since root may write anyway, this test asks
+/// Verifying a copy must work on a read-only medium. Since root can write anyway, this test checks
 /// the store itself.
 #[test]
 fn a_folder_is_verified_by_a_store_that_cannot_write() {

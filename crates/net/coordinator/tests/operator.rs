@@ -1,5 +1,5 @@
-//! Metrics and health checks are for the operator only. If agents use TLS, they have their own
-//! address, or none.
+//! Metrics and health checks are for the operator only. If agents use TLS, they are served on a
+//! separate address or not at all.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use std::io::{Read, Write};
@@ -40,7 +40,7 @@ fn certificate(folder: &Path) -> (TlsFiles, Arc<ClientConfig>) {
     (files, Arc::new(trust))
 }
 
-/// Sends a request, and returns the status of the answer.
+/// Sends a request, and returns the status of the response.
 fn ask(mut stream: impl Read + Write, path: &str) -> u16 {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();

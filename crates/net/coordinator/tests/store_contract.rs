@@ -1,5 +1,5 @@
-//! The contract of every store with agents, operators and rounds, and the contract of an inbox with
-//! the replicas that share it.
+//! The contract between every store and agents, operators and rounds, and the contract between an
+//! inbox and the replicas that share it.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
@@ -79,7 +79,7 @@ fn postgres_store_contract() {
     }
 }
 
-/// A table that was added on demand is no defect of the file.
+/// A table that was created on first use is not a defect of the file.
 #[test]
 fn a_file_with_participants_is_sound() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,8 +97,8 @@ fn a_file_with_participants_is_sound() {
     assert_eq!(SqliteStore::verify(&path).unwrap(), Vec::<String>::new());
 }
 
-/// Requests are counted all the time, so counting must need little disk space: a disk that fills up
-/// still has room for counters and releases.
+/// Requests write their counters continually, so counting must need little disk space: a disk that
+/// fills up must still have room for counters and releases.
 #[test]
 fn counters_need_little_of_a_disk() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ fn secret(n: u8) -> PublicKey {
     PublicKey([n; 32])
 }
 
-/// Returns the digest of the configuration of the study that [`create`] makes.
+/// Returns the digest of the configuration of the study that [`create`] creates.
 fn agreed() -> Digest {
     config_digest(b"config = 1\n")
 }
@@ -225,7 +225,7 @@ fn tokens_are_used_once(store: &dyn Store) {
     assert!(store.slots(study).unwrap()[1].key.is_none());
     store.add_token(study, 1, &secret(4), 5).unwrap();
     assert_eq!(enrol(4, 2), Err(StoreError::TokenExpired));
-    // A new token for a taken slot lets another key take the slot.
+    // A new token for a claimed slot lets another key claim it.
     add(0, 5).unwrap();
     assert_eq!(enrol(5, 9), Ok(0));
     assert_eq!(store.slots(study).unwrap()[0].key, Some(key(9)));
@@ -259,7 +259,7 @@ fn one_agent_has_one_slot(store: &dyn Store) {
     store.enrol(&secret(1), &agreed(), &key(8)).unwrap();
     let taken = store.rotate(study, 1, &key(8), &key(7)).unwrap_err();
     assert_eq!(taken, StoreError::KeyTaken { slot: 0 });
-    // The agent may have a slot of another study.
+    // The agent may have a slot in another study.
     let other = store.create_study("other", "", &roster(1)).unwrap().key;
     store.add_token(other, 0, &secret(9), hour).unwrap();
     store.enrol(&secret(9), &config_digest(b""), &key(7)).unwrap();
@@ -350,7 +350,7 @@ fn rounds(store: &dyn Store) {
     let broadcast = Some(&b"other"[..]);
     store.begin_round(&lead, NextRound { broadcast, ..next(3) }).unwrap_err();
     assert_eq!(store.broadcast(study.key, 3).unwrap().unwrap().len(), 100_000);
-    // A round that is restarted after a crash gets a new start.
+    // A round that is restarted after a crash gets a new start time.
     let began_ms = 7_777;
     store.begin_round(&lead, NextRound { began_ms, ..next(3) }).unwrap();
     assert_eq!(store.study("labs").unwrap().began_ms, Some(7_777));
@@ -473,7 +473,7 @@ fn inbox_contract() {
     assert_eq!(slots(&[0]), [2]);
     assert_eq!(arrived(4, &[0])[0], Arrived { slot: 2, sealed: b"abc".to_vec() });
     assert_eq!(arrived(3, &[]), []);
-    // After the inbox is shut, repeats get the same answer, and other vectors are late.
+    // After the inbox is shut, repeats return the same result, and other vectors are late.
     inbox.shut_inbox(&lead).unwrap();
     assert_eq!(post(inbox, &study, 1, 4, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 1, 4).unwrap());
@@ -488,18 +488,18 @@ fn inbox_contract() {
     assert_eq!(post(inbox, &study, 2, 5, b"new"), Posted::Taken);
     assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken);
     assert_eq!(arrived(5, &[]), [Arrived { slot: 2, sealed: b"new".to_vec() }]);
-    // The inbox was not shut first. No vector arrives after the round's release.
+    // The inbox was not shut first. No vector is accepted after the round's release.
     inbox.forget_vectors(&lead, 5).unwrap();
     assert_eq!(post(inbox, &study, 0, 5, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 0, 5).unwrap());
-    // A round that takes no vectors.
+    // A round that collects no vectors.
     let collects = false;
     store.begin_round(&lead, NextRound { collects, ..next(6) }).unwrap();
     assert_eq!(post(inbox, &study, 1, 6, b"abc"), Posted::Late);
     assert_eq!(arrived(5, &[]), [], "INV-16: a round's vectors go with it");
 }
 
-/// Shutting a round sees every shard that was allowed to take vectors. Vectors of a shard count
+/// Shutting a round sees every shard that was allowed to accept vectors. Vectors of a shard count
 /// only once the leader has chosen them.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
@@ -565,8 +565,8 @@ fn shards_contract() {
     );
 }
 
-/// The inbox is shut while many vectors are posted. All vectors that were taken can be read then,
-/// and no others arrive later.
+/// The inbox is shut while many vectors are posted. All vectors that were accepted can be read
+/// then, and no others arrive later.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
@@ -602,7 +602,7 @@ fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
 }
 
 /// If a connection is cut at a commit, each change still happens once, and its caller gets the same
-/// answer as without the cut.
+/// result as without the cut.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn an_answer_that_is_lost_changes_nothing() {
@@ -672,8 +672,8 @@ fn database_killed() {
     store.begin_round(&lead, next(3)).unwrap();
 }
 
-/// A counter grows with every request of a slot. It restarts if another agent takes the slot, and
-/// continues if the same agent does.
+/// A counter grows with every request from a slot. It restarts if another agent claims the slot,
+/// and continues if the same agent does.
 fn counters_of_requests(store: &dyn Store) {
     let study = create(store);
     let request = |slot, counter, mark| CountedRequest {
@@ -708,7 +708,7 @@ fn counters_of_requests(store: &dyn Store) {
     assert_eq!(store.count(&[request(0, 1, 1)]).unwrap(), [Counted::Taken]);
 }
 
-/// Replicas take the first counters concurrently. One request of each counter is taken, and no
+/// Replicas record the first counters concurrently. One request per counter is accepted, and no
 /// replica deadlocks.
 fn counters_at_once(store: &dyn Store) {
     let key = create(store).key;

@@ -27,7 +27,7 @@ pub enum HelperError {
     #[error(transparent)]
     Home(#[from] HomeError),
     /// The helper's key is missing.
-    #[error("{}: the helper's key is missing; restore a copy; no study continues without it", path.display())]
+    #[error("{}: the helper's key is missing; restore it from a backup: no study can continue without it", path.display())]
     KeyMissing {
         /// Expected path of the key.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum HelperError {
     Text {
         /// Name of the study.
         study: String,
-        /// Reason that the text is not readable.
+        /// Reason that the text cannot be read.
         source: Box<FileError>,
     },
     /// A study cannot be served.
@@ -59,9 +59,9 @@ pub enum HelperError {
     /// The ledger refused an operation.
     #[error(transparent)]
     Ledger(Box<LedgerError>),
-    /// Of the database and the ledger, one lacks a release that the other has.
+    /// The database or the ledger lacks a release that the other one has.
     #[error(
-        "study {study:?}: {} does not have the share of round {round} that {} has: it was set back or replaced; restore its latest state",
+        "study {study:?}: {} does not have the share of round {round} that {} has: it was rolled back or replaced; restore its latest state",
         path.display(), other.display()
     )]
     SetBack {
@@ -69,7 +69,7 @@ pub enum HelperError {
         study: String,
         /// Round of the release.
         round: u64,
-        /// The file that was set back.
+        /// The file that was rolled back or replaced.
         path: PathBuf,
         /// The file that has the share.
         other: PathBuf,
@@ -115,7 +115,7 @@ pub enum HelperError {
     RoundKey {
         /// The file or folder.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error from the operating system.
         cause: std::io::Error,
     },
     /// The system provides no random numbers for a session.
@@ -124,7 +124,7 @@ pub enum HelperError {
     /// Drawing noise failed.
     #[error(transparent)]
     Noise(#[from] NoiseError),
-    /// The study's noise has a seed, and this build does not support that (INV-10).
+    /// The study uses seeded noise, which this build does not support (INV-10).
     #[error(
         "study {study:?} has simulate = true, and this program is built without simulation: use a \
          program with simulation, or have the study created without simulate"
@@ -216,25 +216,26 @@ pub(crate) enum Refused {
     /// The message cannot be read.
     #[error(transparent)]
     Message(ServerMessageUnreadable),
-    /// The request is of another session: the helper has restarted, or the request was replayed.
+    /// The request belongs to another session: the helper has restarted, or the request was
+    /// replayed.
     #[error("the helper has started a new session; open the round first")]
     Session,
-    /// The helper has closed or never opened the round, or the round does not release.
+    /// The helper has closed or never opened the round, or the round has no release.
     #[error("round {round} is over at the helper, was not opened, or releases nothing")]
     Round { round: u64 },
-    /// The helper's folder is an older copy: it lacks a share that the leader knows (INV-28).
+    /// The helper's folder is an older copy: it lacks a share known to the leader (INV-28).
     #[error(
         "the helper's folder does not have the share of round {round} that the coordinator knows: \
-         the folder was set back to an older copy, and this study is no longer served from it; \
+         the folder was rolled back to an older copy, and this study is no longer served from it; \
          restore the latest state of the folder, or end the study and create it again"
     )]
     SetBack { round: u64 },
     /// The coordinator's folder is an older copy: it asks for a round before the last closed one
     /// (INV-28).
     #[error(
-        "round {round} is over, and so is round {last}: the coordinator's folder was set back to \
-         an older copy, and nothing more is summed for it; restore the latest state of the folder, \
-         or end the study and create it again"
+        "round {round} is over, and so is round {last}: the coordinator's folder was rolled back \
+         to an older copy, and nothing more is summed for it; restore the latest state of the \
+         folder, or end the study and create it again"
     )]
     LeaderSetBack { round: u64, last: u64 },
     /// The leader's share is malformed, of another round, or over other slots.

@@ -119,10 +119,10 @@ impl Home {
         self.folder.join(format!("{study}{LEDGER_ENDING}"))
     }
 
-    /// Takes the lock that allows one service per folder.
+    /// Acquires the lock that allows one service per folder.
     ///
     /// # Errors
-    /// If another service holds the lock, or the system refuses.
+    /// If another service holds the lock, or the lock file cannot be used.
     pub fn lock(&self) -> Result<Lock, HelperError> {
         Ok(hold(&self.folder.join(LOCK_FILE), "serves the studies of this helper")?)
     }
@@ -142,7 +142,7 @@ impl Home {
         Ok(records.into_iter().map(read).collect())
     }
 
-    /// Reads a study from its text, and refuses it if this helper cannot serve it.
+    /// Parses a study from its text, and refuses it if this helper cannot serve it.
     fn read(&self, record: &StudyRecord) -> Result<JoinedStudy, HelperError> {
         let name = || record.name.clone();
         let not_ours = |why| HelperError::NotOurs { study: name(), why };
@@ -175,7 +175,7 @@ impl Home {
         })
     }
 
-    /// Downloads the frozen text of a study, checks it and stores it. Joining twice is harmless.
+    /// Downloads the frozen text of a study, checks it and stores it. Idempotent.
     ///
     /// # Errors
     /// If the coordinator is not the named one, or this helper cannot serve the study. Nothing is
@@ -236,7 +236,7 @@ impl Home {
         self.database.write(|tx| record.insert(tx, 0)).unwrap();
     }
 
-    /// Opens a study for its rounds.
+    /// Opens a study to run its rounds.
     pub(crate) fn open_sum(&self, joined: &JoinedStudy) -> Result<Box<dyn Summing>, HelperError> {
         let study = joined.study.clone();
         let records = StudyRecord::all;
@@ -267,8 +267,8 @@ impl Home {
     }
 }
 
-/// Returns the path of the helper's database beside a ledger's file, and the ledger's head
-/// according to this database, over all charged shares.
+/// Returns the path of the helper's database next to a ledger file, and the ledger's head according
+/// to this database, over all charged shares.
 ///
 /// Returns `None` if the file is not the ledger of a helper's study. Read-only, also while the
 /// helper runs.
@@ -297,7 +297,7 @@ pub fn noted_head(ledger: &Path) -> Result<Option<(PathBuf, Head)>, HelperError>
     Ok(Some((file, head)))
 }
 
-/// Reads a study of a secure sum from its text.
+/// Parses a secure-sum study from its text.
 fn study_of(record: &StudyRecord) -> Result<(Federation, SumStudy), HelperError> {
     let name = || record.name.clone();
     let federation = Federation::received(&record.config)
@@ -309,7 +309,7 @@ fn study_of(record: &StudyRecord) -> Result<(Federation, SumStudy), HelperError>
     Ok((federation, study))
 }
 
-/// Returns the path of some ledger in the folder, if any.
+/// Returns the path of any ledger in the folder.
 fn a_ledger(folder: &Path) -> Option<PathBuf> {
     let mut paths = folder.read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     paths.find(|path| path.to_string_lossy().ends_with(LEDGER_ENDING))

@@ -1,8 +1,8 @@
 //! The helper of secure sums as a service: the second server, run by another party.
 //!
 //! The leader is a study's coordinator. It passes on the shares that agents have sealed for the
-//! helper. The helper verifies them together with the leader, sums them, adds its own whole noise,
-//! and releases its share once, after charging it in its own ledger. It sees no vector.
+//! helper. The helper verifies them together with the leader, sums them, adds its own full noise,
+//! and releases its share once, after charging it in its own ledger. It never sees a vector.
 //!
 //! This crate decides which studies are served, which data is durable and when, and which requests
 //! of the leader are refused. Start at [`Home`], then [`Service`].

@@ -1,8 +1,8 @@
-//! Secret keys of rounds: one file each, outside everything that a backup should contain.
+//! Secret keys of rounds, one file per key, in a folder that backups should exclude.
 //!
-//! A key is drawn when its round is opened and erased when the round closes. So neither the folder
-//! of a later day nor a backup opens the shares sealed for it (INV-27). The folder has a tag that
-//! tells backup programs to exclude it.
+//! A key is drawn when its round is opened and erased when the round closes. So neither a later
+//! state of the folder nor a backup can open the shares sealed for it (INV-27). The folder has a
+//! tag that tells backup programs to exclude it.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -54,7 +54,7 @@ impl RoundKeys {
     }
 
     /// Erases the keys of all rounds up to this one: overwrites the files, then removes them.
-    /// Copies of old blocks in file systems and disks are out of reach.
+    /// Copies of old blocks that file systems and disks keep are not erased.
     pub(crate) fn erase_to(&self, round: u64) -> Result<(), HelperError> {
         let entries = self.folder.read_dir().map_err(refused(&self.folder))?;
         let mut n_erased = 0;

@@ -18,7 +18,7 @@ pub enum ServiceError {
     /// The service cannot listen on its address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A study cannot be served.
+    /// The helper's folder cannot be read.
     #[error(transparent)]
     Helper(#[from] HelperError),
 }
@@ -43,7 +43,7 @@ impl Service {
     /// Starts the service on the current runtime. It accepts requests when this returns.
     ///
     /// # Errors
-    /// If the address or the certificate cannot be used, or a study cannot be served.
+    /// If the address or the certificate cannot be used, or the folder cannot be read.
     pub fn start(home: Home, listen: &ListenSettings) -> Result<Self, ServiceError> {
         let shared = Arc::new(Shared::new(home)?);
         let listening = Listening::start(listen)?;

@@ -45,16 +45,16 @@ pub(crate) struct Shared {
 struct Studies {
     home: Home,
     served: BTreeMap<String, Arc<Served>>,
-    /// Reasons of studies that are not served.
+    /// Errors of studies that are not served, by study name.
     unserved: BTreeMap<String, String>,
     looked: Instant,
 }
 
-/// Minimum interval between searches for newly joined studies, since anybody can request a study.
+/// Minimum interval between searches for newly joined studies, since any client can trigger one.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// Starts to serve all joined studies that can be served.
+    /// Starts serving all joined studies that can be served. Logs the errors of the others.
     pub(crate) fn new(home: Home) -> Result<Self, HelperError> {
         let key = home.key();
         let (served, unserved) = (BTreeMap::new(), BTreeMap::new());
@@ -75,7 +75,7 @@ impl Shared {
         studies.served.get(name).filter(|served| served.coordinator == *coordinator).cloned()
     }
 
-    /// Handles a request of a study's leader. After a disk error, the study is reopened for the
+    /// Handles a request from a study's leader. After a disk error, the study is reopened for the
     /// next request.
     pub(crate) fn act(
         &self,
@@ -261,7 +261,7 @@ async fn reveal(
     .await
 }
 
-/// Reads a request of a study's leader, and handles it on a blocking thread.
+/// Reads a request from a study's leader, and handles it on a blocking thread.
 async fn answer(
     shared: Arc<Shared>,
     place: Place,
@@ -283,7 +283,7 @@ async fn answer(
     })?;
     let looking = (Arc::clone(&shared), study.clone(), signature.key);
     let looked = tokio::task::spawn_blocking(move || looking.0.study(&looking.1, &looking.2));
-    // A requester learns nothing about studies of other coordinators.
+    // The response reveals nothing about studies of other coordinators.
     let served = looked.await.ok().flatten().ok_or_else(|| {
         let message = "this helper serves no study of yours with this name; its operator must join it with `fedbo helper join`";
         Refusal::new(ProblemCode::UnknownStudy, message)

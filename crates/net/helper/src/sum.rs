@@ -25,7 +25,7 @@ pub(crate) trait Summing: Send {
     /// Returns the current session.
     fn session(&self) -> Session;
 
-    /// Opens a round for reports. `known` is the helper's newest share that the leader knows: its
+    /// Opens a round for reports. `known` is the helper's newest share known to the leader: its
     /// round, and the helper's commitment to it.
     ///
     /// Refuses if the folder lacks this share, since it is then an older copy.
@@ -55,7 +55,7 @@ pub(crate) struct Sum<S: NoiseSource> {
     study: SumStudy,
     key: Arc<SigningKey>,
     keys: RoundKeys,
-    /// New for each start: recorded requests of other sessions are refused (INV-28).
+    /// Drawn at each start. Replayed requests from other sessions are refused (INV-28).
     session: Session,
     verification: VerificationKey,
     source: S,
@@ -81,7 +81,7 @@ struct Current {
 }
 
 impl<S: NoiseSource> Sum<S> {
-    /// Opens a study at its stored state.
+    /// Opens a study in its stored state.
     pub(crate) fn open(
         study: SumStudy,
         (key, keys): (Arc<SigningKey>, RoundKeys),
@@ -104,7 +104,7 @@ impl<S: NoiseSource> Sum<S> {
             other: other.to_owned(),
         };
         let file = records.database.path().to_owned();
-        // The process may have died after charging a share and before noting that.
+        // The process may have died after charging a share and before recording that.
         if let Some(ledger) = &mut ledger {
             for entry in ledger.entries(0)? {
                 match records.of_round(entry.round)? {
@@ -151,7 +151,7 @@ impl<S: NoiseSource> Sum<S> {
         })
     }
 
-    /// Refuses a round that is not in the study or does not release, before any other step.
+    /// Refuses a round that is not in the study or has no release, before any other step.
     fn check(&self, round: u64) -> Result<(), Refused> {
         match self.study.schedule.releases(round) {
             true => Ok(()),
@@ -167,7 +167,7 @@ impl<S: NoiseSource> Sum<S> {
             .ok_or(Refused::Round { round })
     }
 
-    /// Verifies a report. Returns the verifier message, and the vector as this server's share.
+    /// Verifies a report. Returns the verifier message, and this server's share of the vector.
     fn look(
         &self,
         (round, key): (u64, &OpeningKey),
@@ -254,8 +254,8 @@ where
                 [&report.nonce, &report.public, &report.for_helper, &report.verifier];
             digest("a passed report", &parts)
         };
-        // A leader that lost its vectors asks again, even if the round's key is erased. Reports in
-        // the share get the same verdict.
+        // A leader that lost its vectors asks again, even after the round's key was erased. Reports
+        // included in the share get the same verdict.
         if self.current(round).is_err() {
             let known = self.stored(round)?.ok_or(Refused::Round { round })?;
             let verdict = |report: &PassedReport| known.verdict(report.slot, &name(report));
@@ -301,7 +301,7 @@ where
             return Err(Refused::Round { round });
         };
         let sums = current.sums.take().ok_or(Refused::Round { round })?;
-        // INV-29: the slots are fixed, so now the noise is drawn.
+        // INV-29: the noise is drawn only once the slots are fixed.
         let share = match sums.close(slots, &mut self.source) {
             Ok(share) => share.to_bytes(),
             Err((sums, refused)) => {
@@ -333,7 +333,7 @@ where
             ledger.commit(round, event, &record.share)?;
             pass("helper: a share is charged");
         }
-        // INV-1: the share is charged and stored before it leaves.
+        // INV-1: the share is charged and stored before it is sent.
         self.records.charge(round, head.seq)?;
         pass("helper: a share is noted as charged");
         self.head = head;
@@ -358,8 +358,8 @@ where
         match known.leader_share {
             Some(before) if before == shown => {}
             Some(_) => return Err(Refused::OtherShare { round }),
-            // The share left with that of a later round, so the leader may know the sum and could
-            // choose its own share.
+            // The share was sent with that of a later round, so the leader may know the sum and
+            // could choose its own share.
             None if self.records.is_shown_after(round)? => return Err(Refused::Round { round }),
             None => {
                 let checked = self.study.check_shares(round, leader_share, &known.share);
@@ -481,7 +481,7 @@ mod tests {
             self.home().open_sum(&self.joined).unwrap()
         }
 
-        /// Returns an agent's report as an honest leader passes it on, and the leader's
+        /// Returns an agent's report, as passed on by an honest leader, and the leader's
         /// verification state.
         fn report(
             &self,
@@ -597,7 +597,7 @@ mod tests {
         drop(helper);
         let mut helper = world.helper();
         assert!(matches!(helper.reveal(0, &other, 0), Err(Refused::OtherShare { round: 0 })));
-        // A malformed share or one over other slots gets nothing in return.
+        // A malformed share, or one over other slots, is refused.
         let vectors = vec![world.sent(helper.as_mut(), 1, 1, &VECTOR)];
         closes(helper.as_mut(), 1, &[1]).unwrap();
         let over_nobody = world.leader_share(1, Vec::new(), 1);
@@ -607,7 +607,7 @@ mod tests {
         }
         let right = world.leader_share(1, vectors, 1);
         assert_eq!(helper.reveal(1, &right, 1).unwrap().1.len(), 1);
-        // A round that is not closed gives nothing.
+        // A round that is not closed has no share to reveal.
         assert!(matches!(helper.reveal(2, &right, 0), Err(Refused::Round { round: 2 })));
     }
 
@@ -632,7 +632,8 @@ mod tests {
         assert_eq!(helper.reveal(1, &later, 0).unwrap().1, entries);
     }
 
-    /// A malicious leader passes on a report in another place or modified; it is not counted.
+    /// A malicious leader passes on a report for another slot or round, or modifies it. The report
+    /// is not counted.
     #[test]
     fn a_report_counts_in_its_own_place_and_unchanged() {
         let world = World::charged();
@@ -707,7 +708,7 @@ mod tests {
         assert!(matches!(set_back, Err(HelperError::SetBack { .. })));
     }
 
-    /// The helper dies between storing and charging a share, or between charging it and noting
+    /// The helper dies between storing and charging a share, or between charging it and recording
     /// that.
     #[test]
     fn a_share_that_was_not_charged_is_made_anew_and_one_that_was_stays() {
@@ -728,7 +729,7 @@ mod tests {
         closes(helper.as_mut(), 1, &[]).unwrap();
         assert_ne!(share(1), [1, 2]);
         drop(helper);
-        // Charged, not noted: opening the ledger adds the note.
+        // Charged, but not recorded: opening the study records it.
         let kept = share(1);
         database.execute("DROP TRIGGER shares_are_fixed", []).unwrap();
         database.execute("UPDATE shares SET seq = NULL WHERE round = 1", []).unwrap();
@@ -750,8 +751,8 @@ mod tests {
         layout[layout.find("CREATE TRIGGER shares_are_fixed").unwrap()..].to_owned()
     }
 
-    /// The disk fails to note a charged share, for example because it is full. The study resumes
-    /// once the disk is writable.
+    /// The disk fails, for example because it is full, while a charge is recorded. The study
+    /// resumes once the disk is writable.
     #[test]
     fn a_disk_that_fails_costs_a_round_and_no_study() {
         let world = World::charged();
@@ -782,7 +783,6 @@ mod tests {
         assert_eq!(world.helper().head().seq, 3);
     }
 
-    /// A study that cannot be served does not affect others.
     #[test]
     fn a_study_that_is_broken_stops_no_other() {
         let world = World::charged();
@@ -832,7 +832,7 @@ mod tests {
         names
     }
 
-    /// Recorded traffic and the folder of a later day, including `helper.key`, open no share.
+    /// Recorded traffic cannot be opened with a later state of the folder, including `helper.key`.
     #[test]
     fn a_recorded_share_is_opened_by_nothing_after_its_round() {
         let world = World::charged();
@@ -925,13 +925,13 @@ mod tests {
         for round in [0, 1] {
             let refused = helper.open(round, None).unwrap_err();
             assert!(matches!(refused, Refused::LeaderSetBack { last: 2, .. }), "{refused}");
-            assert!(refused.to_string().contains("coordinator's folder was set back"));
+            assert!(refused.to_string().contains("coordinator's folder was rolled back"));
         }
         assert!(helper.open(2, None).unwrap().key.is_none());
     }
 
-    /// An older copy of the folder is restored by an attacker or by mistake; the coordinator knows
-    /// a share that it lacks.
+    /// An older copy of the folder is restored by an attacker or by mistake; it lacks a share known
+    /// to the coordinator.
     #[test]
     fn a_folder_that_was_set_back_serves_nothing() {
         let world = World::charged();
@@ -962,17 +962,17 @@ mod tests {
                 "{words}"
             );
         }
-        // No request of an earlier session is answered, and no round is open.
+        // Requests of an earlier session are refused, and no round is open.
         assert_ne!(helper.session(), first);
         assert!(matches!(helper.verify(1, &[]), Err(Refused::Round { round: 1 })));
         assert!(matches!(helper.close(1, &[]), Err(Refused::Round { round: 1 })));
-        // The folder has the share that the coordinator knows, so it serves.
+        // The folder has the share known to the coordinator, so the study is served.
         let known = closed(helper.close(0, &[]).unwrap()).1;
         assert!(helper.open(1, Some((0, known))).unwrap().key.is_some());
         assert!(matches!(helper.open(2, Some((0, bound))), Err(Refused::SetBack { round: 0 })));
     }
 
-    /// Sends a request of the leader to a helper's service. Returns the status and the body of the
+    /// Sends a leader's request to a helper's service. Returns the status and the body of the
     /// response.
     fn ask(
         at: SocketAddr,
@@ -1000,7 +1000,7 @@ mod tests {
         (status, answer[end + 4..].to_vec())
     }
 
-    /// An attacker replays recorded requests of the leader: later, and to a helper restarted from
+    /// An attacker replays the leader's recorded requests: later, and to a helper restarted from
     /// an older copy.
     #[test]
     fn requests_that_were_recorded_are_refused() {
@@ -1041,7 +1041,8 @@ mod tests {
         assert_eq!(status, 200);
         let recorded = close_to_bytes(study.sum_place(0, session), &[]);
         runtime.block_on(first.stop());
-        // The leader's own requests are refused after a restart, since they are of another session.
+        // The leader's own requests are refused after a restart, since they belong to another
+        // session.
         let second = start();
         assert_eq!(close(&second, &recorded), 409);
         let (_, opened) = open(&second, now_ms);

@@ -28,7 +28,7 @@ impl Database {
     /// (INV-15).
     ///
     /// # Errors
-    /// If the file has another format, or the system refuses access.
+    /// If the file has a different format, or the system refuses access.
     pub fn open(path: &Path, mode: Mode, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) = File::locate(path, mode, format).map_err(|fault| in_words(path, fault))?;
         let refused = |failure: Failure| in_words(path, failure.into_fault(format));
@@ -55,8 +55,8 @@ impl Database {
     /// Opens the file for reading.
     ///
     /// # Errors
-    /// Same as [`Database::open`]. A file without tables is left by a process killed during its
-    /// creation: [`HomeError::Absent`].
+    /// Same as [`Database::open`]. [`HomeError::Absent`] for a file without tables, which a process
+    /// killed during creation leaves behind.
     pub fn look(path: &Path, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) =
             File::locate(path, Mode::Existing, format).map_err(|fault| in_words(path, fault))?;
@@ -82,7 +82,7 @@ impl Database {
     /// different processes are serialized.
     ///
     /// # Errors
-    /// If storing fails, or `act` fails; nothing is stored then.
+    /// If the write or `act` fails. Nothing is stored in that case.
     pub fn write<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
@@ -91,7 +91,7 @@ impl Database {
     }
 
     /// Truncates the write-ahead log, so that overwritten data does not remain in it. While another
-    /// process reads, this is left to the next call.
+    /// process reads, the log may remain until the next call.
     pub fn shrink_log(&self) {
         let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
         let _: Result<i64, _> = self.connection.query_row(sql, [], |row| row.get(0));
@@ -113,10 +113,9 @@ impl Database {
     }
 }
 
-/// Upgrades a file of an older version by the missing steps, in one transaction.
+/// Applies the missing steps to a file of an older version, in one transaction.
 ///
-/// No copy is kept, and free space is vacuumed first, since versions before the second left vectors
-/// in it (INV-26).
+/// Keeps no copy, and vacuums free space first, because version 1 left vectors in it (INV-26).
 fn upgrade(file: &File, format: &Format) -> Result<(), Failure> {
     let connection = file.open_any_for_writing(Mode::Existing)?;
     let settings = "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;";

@@ -30,7 +30,7 @@ pub enum HomeError {
     Database {
         /// The file.
         path: PathBuf,
-        /// Description of the problem, and the remedy.
+        /// Description of the problem, and how to fix it.
         message: String,
     },
     /// The database or its disk failed, temporarily or permanently: for example a full disk or
@@ -39,10 +39,10 @@ pub enum HomeError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// The system's error message, and the remedy.
+        /// The system's error message, and how to fix the problem.
         message: String,
     },
-    /// The schema of the agent's database has another version.
+    /// The schema of the agent's database has a different version.
     #[error("{}: its layout has version {found}, this program reads {expected}; {}", path.display(), way_on(*found, *expected))]
     Version {
         /// The file.
@@ -79,12 +79,12 @@ pub enum HomeError {
         /// Description of that process's work.
         what: String,
     },
-    /// The home has several memberships, or none of this name.
+    /// The home has several memberships, or none with this name.
     #[error("{}: {which}", path.display())]
     WhichStudy {
         /// The home.
         path: PathBuf,
-        /// The requested study, the studies in the home, and the remedy.
+        /// The requested study, the studies in the home, and how to fix the problem.
         which: String,
     },
 }
@@ -98,7 +98,7 @@ impl Classified for HomeError {
     }
 }
 
-/// Returns the remedy for a database of another version.
+/// Returns advice for a database with a different version.
 fn way_on(found: i64, expected: i64) -> &'static str {
     match found < expected {
         true => "`fedbo agent run` brings it up to date",
@@ -110,13 +110,13 @@ fn way_on(found: i64, expected: i64) -> &'static str {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialsError {
-    /// The stored study differs.
+    /// The study is stored with different settings, or cannot be opened.
     #[error(transparent)]
     Study(#[from] StudyError),
     /// The storage failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The trials are not those that the agent asked for.
+    /// A stored trial is not the one that the agent requested.
     #[error(
         "{}: trial {number} is not the one that the agent asked for; the trials were changed by hand or belong to another \
          run: restore them from a copy", path.display()

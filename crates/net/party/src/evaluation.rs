@@ -16,7 +16,7 @@ pub enum Evaluated {
     Before(Told),
     /// The trial has a new result, which is durable.
     Now(Told),
-    /// The trial was interrupted and waits to be evaluated again.
+    /// The trial was interrupted and will be evaluated again.
     Interrupted,
 }
 
@@ -37,7 +37,7 @@ pub enum EvaluationError {
 /// Evaluates a trial of a party unless it has a result. Calls `started` before the evaluation.
 ///
 /// # Errors
-/// If storing fails, or the objective fails for every point.
+/// If the trial cannot be stored, or the objective fails for every point.
 pub fn evaluate_trial(
     trials: &Trials,
     objective: &dyn Objective,
@@ -59,7 +59,7 @@ pub fn evaluate_trial(
 /// Stores the start of a trial; returns its result if it already has one.
 ///
 /// # Errors
-/// If storing fails.
+/// If the trial cannot be stored.
 pub fn begin_trial(
     trials: &Trials,
     (trial, point): (&Trial, &Point),
@@ -74,10 +74,11 @@ pub fn begin_trial(
     }
 }
 
-/// Stores the outcome of a started trial; an interrupted one waits to be evaluated again.
+/// Stores the outcome of a started trial. An interrupted trial is released and will be evaluated
+/// again.
 ///
 /// # Errors
-/// If storing fails, or the objective fails for every point.
+/// If the trial cannot be stored, or the objective fails for every point.
 pub fn end_trial(
     trials: &Trials,
     index: u64,

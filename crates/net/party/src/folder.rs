@@ -20,7 +20,7 @@ pub fn make_folder(folder: &Path) -> Result<(), HomeError> {
     private_folder(folder).map_err(refused(folder))
 }
 
-/// Takes the lock of a file without waiting. `what` describes the work of its holder, for messages.
+/// Locks a file without waiting. `what` describes the holder's work in messages.
 ///
 /// # Errors
 /// If another process holds it, or the file cannot be written.
@@ -31,11 +31,11 @@ pub fn hold(path: &Path, what: &str) -> Result<Lock, HomeError> {
     })
 }
 
-/// Makes a file private that an earlier version left readable to others. Does nothing if the file
-/// does not exist, since its creator makes it private.
+/// Makes a file private that an earlier version left readable to other users. Does nothing if the
+/// file does not exist, because it is created private.
 ///
 /// # Errors
-/// If the system refuses.
+/// If the permissions cannot be changed.
 pub fn keep_private(path: &Path) -> Result<(), HomeError> {
     let Ok(metadata) = std::fs::metadata(path) else {
         return Ok(());

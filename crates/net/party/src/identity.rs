@@ -26,7 +26,7 @@ impl Identity {
     /// Reads the keys of a home.
     ///
     /// # Errors
-    /// If the key is missing, or others can access it.
+    /// If the key is missing, or other users can access it.
     pub fn load(home: &Path) -> Result<Self, HomeError> {
         let path = home.join(KEY_FILE);
         Ok(Self {
@@ -38,7 +38,7 @@ impl Identity {
     /// Reads the keys of a home, creating the key if absent.
     ///
     /// # Errors
-    /// If the key cannot be created, or others can access it.
+    /// If the key cannot be created, or other users can access it.
     pub fn load_or_make(home: &Path) -> Result<Self, HomeError> {
         read_or_make_key(&home.join(KEY_FILE))?;
         Self::load(home)
@@ -56,14 +56,14 @@ impl Identity {
     /// Makes the next key the current one.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the file cannot be renamed.
     pub fn adopt_next(home: &Path) -> Result<(), HomeError> {
         let (from, to) = (home.join(NEXT_FILE), home.join(KEY_FILE));
         let adopted = std::fs::rename(&from, &to).and_then(|()| sync_folder(&to));
         Ok(adopted.map_err(|cause| KeyError::Refused { path: to, cause })?)
     }
 
-    /// Returns all keys, starting with the one of this public half if present.
+    /// Returns all keys. The one with this public half comes first, if present.
     #[must_use]
     pub fn in_order(self, known: PublicKey) -> Vec<SigningKey> {
         let mut keys: Vec<SigningKey> = std::iter::once(self.key).chain(self.next).collect();

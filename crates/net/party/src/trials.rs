@@ -1,4 +1,4 @@
-//! A party's trials, in a storage that people can inspect.
+//! A party's trials, in a storage that users can inspect.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl fmt::Debug for Trials {
     }
 }
 
-/// State of a trial that a machine asks for.
+/// Result of [`Trials::begin`].
 pub enum TrialStatus {
     /// The trial already has a result.
     Told(Told),
@@ -82,8 +82,8 @@ impl Trials {
         number < self.stored.len() as u64
     }
 
-    /// Stores a trial as running, unless it is stored already. A trial interrupted by the end of
-    /// its process runs again.
+    /// Stores a trial as running, unless it is already stored. If its process ended during the
+    /// evaluation, the trial runs again.
     pub fn begin(
         &self,
         trial: &Trial,
@@ -130,8 +130,8 @@ impl Trials {
             let mut now = self.storage.trials(self.study)?.into_iter();
             match now.find(|trial| trial.number == number).map(|trial| trial.state) {
                 Some(TrialState::Told(told)) => return Ok(TrialStatus::Told(told)),
-                // Its holder seems alive, but this process has the lock of the study, so the holder
-                // is gone.
+                // The holder seems alive, but this process has the study's lock, so the holder is
+                // gone.
                 Some(TrialState::Running(holding)) => {
                     let holder = TellAuthority::Worker(&holding.worker.id);
                     self.storage.release_trial(self.study, number, holder)?;
@@ -147,7 +147,7 @@ impl Trials {
         TrialsError::Strange { path: self.path.clone(), number }
     }
 
-    /// Stores the result of a trial. It is durable when this returns.
+    /// Stores the result of a trial, which is durable when this returns.
     pub fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
         let teller = TellAuthority::Worker(&self.worker.id);
         self.storage.finish(self.study, number, teller, told)?;
@@ -186,13 +186,13 @@ pub struct TrialsInShort {
     pub trust_percent: Option<i8>,
 }
 
-/// Summarizes the trials of the study of this name; empty if nothing is stored.
+/// Summarizes the trials of the named study. The summary is empty if nothing is stored.
 ///
 /// # Errors
 /// If they cannot be read.
 pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInShort, TrialsError> {
     let path = home.join(TRIALS_FILE);
-    // A process killed while it creates the file leaves it empty.
+    // A process killed during creation leaves an empty file.
     if !std::fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
         return Ok(TrialsInShort::default());
     }
@@ -215,8 +215,8 @@ pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInSh
 
 /// Returns the study definition that is stored with the trials, for tools that display them.
 ///
-/// The federation's algorithm chooses the queries; the nearest strategy of a single-party study is
-/// Thompson sampling as published. The seed is omitted. Existing homes hold this text, and their
+/// The federation's algorithm chooses the queries. The closest strategy of a single-party study is
+/// Thompson sampling as published. The seed is omitted. Existing homes contain this text, and their
 /// agents cannot continue with a different one.
 fn definition(federation: &Federation) -> Definition {
     let parameters = federation.space.parameters().iter();
@@ -239,7 +239,7 @@ fn definition(federation: &Federation) -> Definition {
 mod tests {
     use super::*;
 
-    /// A home with trials from before strategies had today's options.
+    /// A home with trials from before strategies had the current options.
     #[test]
     fn a_home_of_an_earlier_program_goes_on() {
         let text = "[federation]\nname = \"labs\"\nalgorithm = \"fts\"\ndirection = \"minimize\"\nrounds = 3\n\

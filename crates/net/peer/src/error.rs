@@ -79,7 +79,7 @@ pub enum PeerError {
     /// The federation's file does not fit this peer.
     #[error("{0}")]
     Unfit(String),
-    /// There are too few or too many addresses of neighbours.
+    /// The addresses of neighbours are invalid, too few or too many.
     #[error("{0}")]
     Addresses(String),
     /// A connection to a neighbour cannot be set up.
@@ -90,7 +90,7 @@ pub enum PeerError {
         /// The cause.
         source: LinkError,
     },
-    /// The peer at a neighbour's address has another key than before.
+    /// The peer at a neighbour's address has a key other than the known one.
     #[error(
         "the peer at {url} that answers as {neighbour:?} has the key {found}, but the known key is {known}: either another \
          peer has taken its place, or its home was created again; nothing was sent to it. Ask its owner; if the key is right, \
@@ -106,7 +106,7 @@ pub enum PeerError {
         /// Key of the peer at the address.
         found: PublicKey,
     },
-    /// The peer that answers is not the expected one, or cannot prove its key.
+    /// The peer that responds is not the expected one, or cannot prove its key.
     #[error("{url}: {message}")]
     Unexpected {
         /// The address.
@@ -137,7 +137,7 @@ pub enum PeerError {
         /// The reason, and the remedy.
         message: String,
     },
-    /// A neighbour has more of this peer's reports than this peer.
+    /// A neighbour has more of this peer's reports than the peer itself.
     #[error(
         "{neighbour:?} has {theirs} reports of this peer, but its home holds {ours}: either the home was restored from an \
          older copy (then restore the newest one, as values that were shared cannot be measured again), or the neighbour does \

@@ -23,10 +23,11 @@ pub(crate) struct SharedFile {
 }
 
 impl SharedFile {
-    /// Reads the file for the agent of this name.
+    /// Reads the file for the agent with this name.
     ///
-    /// Commands of other agents are not checked, as their programs are on other machines. If the
-    /// peer has an objective of its own (`has_objective`), its command here is not checked either.
+    /// Commands of other agents are not checked, since their programs are on other machines. If the
+    /// peer has an objective of its own (`has_objective`), its command in this file is not checked
+    /// either.
     pub(crate) fn load(
         path: &Path,
         name: &str,

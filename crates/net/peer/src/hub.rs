@@ -12,9 +12,9 @@ use crate::PeerError;
 
 /// Interval between checks of the stop flag, which sends no notification.
 const TICK: Duration = Duration::from_millis(100);
-/// Minimum time between requests by unknown keys that end a pause.
+/// Minimum interval between requests from unknown keys that end a pause.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(1);
-/// Minimum time between warnings about an impostor of a neighbour.
+/// Minimum interval between warnings about an impostor of a neighbour.
 const IMPOSTORS: Duration = Duration::from_secs(60);
 
 /// State that threads share, with a condition variable for its changes.
@@ -34,7 +34,7 @@ struct State {
     n_outgoing: u64,
     /// Number of reports received in this run.
     n_came: u64,
-    /// Number of counted requests by unknown keys, and the time of the last one.
+    /// Number of counted requests from unknown keys, and the time of the last one.
     unknown_contacts: (u64, Option<Instant>),
     is_over: bool,
     failure: Option<PeerError>,
@@ -56,10 +56,10 @@ pub(crate) struct LinkState {
     pub(crate) is_away: bool,
     /// Number of requests from the neighbour.
     pub(crate) n_contacts: u64,
-    /// True if each of the two has all reports of the other.
+    /// True if both sides have all of each other's reports.
     pub(crate) is_complete: bool,
-    /// True if either has told the other that it needs nothing more, or the farewell failed too
-    /// often.
+    /// True if either side has told the other that it needs nothing more, or the farewell failed
+    /// too often.
     pub(crate) is_done: bool,
     /// Number of failed attempts to send the farewell.
     pub(crate) n_farewells_failed: u32,
@@ -70,7 +70,7 @@ pub(crate) struct LinkState {
 /// Next task of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Ask for the neighbour's identity and receipt.
+    /// Request the neighbour's identity and receipt.
     Introduce,
     /// Send the report of this round.
     Push(u64),
@@ -111,7 +111,7 @@ impl Hub {
         self.lock().links.clone()
     }
 
-    /// Changes the state of the exchange with a neighbour. Returns the result of the change.
+    /// Changes the state of the exchange with a neighbour. Returns the result of `change`.
     pub(crate) fn change<R>(&self, slot: u32, change: impl FnOnce(&mut LinkState) -> R) -> R {
         let mut state = self.lock();
         let result = change(state.links.entry(slot).or_default());
@@ -219,8 +219,8 @@ impl Hub {
 
     /// Waits before another attempt; returns `false` if the session ends.
     ///
-    /// A request of the neighbour ends the wait early; for a link without a known neighbour, any
-    /// request by an unknown key does.
+    /// A request from the neighbour ends the wait early. For a link without a known neighbour, a
+    /// counted request from an unknown key does.
     pub(crate) fn pause(&self, slot: Option<u32>, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut state = self.lock();
@@ -306,7 +306,8 @@ mod tests {
         assert!(!hub.pause(Some(1), Duration::from_secs(60)));
     }
 
-    /// Requests by unknown keys end few pauses, so they cannot make this peer retry without rest.
+    /// Requests from unknown keys rarely end a pause, so they cannot make this peer retry
+    /// continuously.
     #[test]
     fn strangers_end_few_pauses() {
         let hub = hub();

@@ -1,14 +1,15 @@
 //! A peer: an agent of distributed Thompson sampling, or of a shared prior between neighbours. It
-//! runs as its own process and shares with its neighbours without a coordinator.
+//! runs as its own process and shares observations with its neighbours, without a coordinator.
 //!
 //! This crate decides which data of a peer is durable and when, which keys it trusts, and when it
-//! needs its neighbours no longer. The machine of `fedbo-protocol` chooses queries and reports,
+//! no longer needs its neighbours. The machine of `fedbo-protocol` chooses queries and reports,
 //! `fedbo-wire` defines the bytes, and the federation's file defines the neighbours. Observations
-//! are shared as they are: nothing here is private.
+//! are shared in plain form: nothing here is private.
 //!
-//! A peer is a log. Its machine takes events in the order in which they became durable, so a
-//! restarted peer replays the log and continues. A report is in the log before its sender gets a
-//! receipt, and in the outbox before it leaves. Start at [`run`], then [`Memory`].
+//! A peer is event-sourced. Its machine processes events in the order in which they became durable,
+//! so a restarted peer replays the log and continues. A received report is in the log before its
+//! receipt is sent, and the peer's own report is in the outbox before it is sent. Start at [`run`],
+//! then [`Memory`].
 
 mod error;
 mod federation_file;

@@ -14,7 +14,7 @@ use crate::{Notice, PeerError};
 
 /// Initial and maximum bound of the backoff.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// Number of farewell attempts to a neighbour that may have ended.
+/// Number of farewell attempts to a neighbour that may have exited.
 const N_FAREWELLS: u32 = 3;
 /// Maximum size of an identity in bytes.
 const IDENTITY_BYTES_MAX: u64 = 16 << 10;
@@ -24,7 +24,7 @@ pub(crate) struct Link {
     pub(crate) shared: Arc<Shared>,
     pub(crate) url: String,
     pub(crate) client: HttpClient,
-    /// Slot of the neighbour; `None` until it has named it.
+    /// Slot of the neighbour; `None` until the neighbour has stated it.
     pub(crate) slot: Option<u32>,
     /// True until the first exchange of this process, which asks the neighbour to repeat its own
     /// introduction.
@@ -84,8 +84,8 @@ impl Link {
                     }
                 }
                 Err(StepError::Fatal(error)) => {
-                    // The session takes the failure after its current trial; the observer learns of
-                    // it now.
+                    // The session handles the failure after its current trial; the observer is
+                    // notified now.
                     self.shared.observer.notice(&Notice::Misconduct(&error.to_string()));
                     return self.shared.hub.fail(error);
                 }
@@ -100,7 +100,7 @@ impl Link {
         getrandom::fill(&mut challenge.0)
             .map_err(|error| PeerError::NoRandomness(error.to_string()))?;
         let target = format!("/v1/peer?challenge={challenge}");
-        // Not signed, since a signature needs the key of a known receiver.
+        // Not signed, since a signature requires the receiver's key.
         let answer = self.client.get(None, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
         let identity: PeerIdentity = answer
             .and_then(|answer| answer.json())
@@ -176,8 +176,8 @@ impl Link {
         Ok(slot)
     }
 
-    /// Exchanges receipts: sends the number of the neighbour's reports received, and optionally the
-    /// farewell; returns the neighbour's receipt.
+    /// Exchanges receipts: sends the number of reports received from the neighbour, and optionally
+    /// the farewell. Returns the neighbour's receipt.
     fn say(&self, farewell: bool) -> Result<Receipt, StepError> {
         let shared = &self.shared;
         let slot = self.slot_or_stopped()?;
@@ -234,7 +234,7 @@ impl Link {
         Ok(Signer { key, to, counter: 0 })
     }
 
-    /// Checks the neighbour's signature of a receipt and its plausibility.
+    /// Checks a receipt's signature and plausibility.
     fn verify(&self, slot: u32, receipt: &Receipt) -> Result<(), StepError> {
         let shared = &self.shared;
         let name = shared.member.name_of(slot);
@@ -294,11 +294,11 @@ impl Link {
         self.unless_it_worked(PeerError::Unexpected { url: self.url.clone(), message })
     }
 
-    /// Makes an error fatal only before the first exchanged report, where it is a setup mistake
-    /// that must be fixed.
+    /// Makes an error fatal only before the first exchanged report, when it is a setup mistake that
+    /// must be fixed.
     ///
-    /// Later, the neighbour has changed and may change back, and one neighbour must not end the
-    /// work with all others.
+    /// After that, the neighbour has changed and may change back, and one neighbour must not end
+    /// the session with all others.
     fn unless_it_worked(&self, error: PeerError) -> StepError {
         let has_worked = self.slot.is_some_and(|slot| {
             let has_come = self.shared.memory.received_from(slot) > 0;

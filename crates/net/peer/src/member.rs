@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fedbo_space::Direction;
 use fedbo_wire::{Digest, PeerReport};
 
-/// A peer's place in its federation. All of it is public, and equal at all peers except for the
+/// A peer's place in its federation. All of it is public, and identical at all peers except for the
 /// place itself.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -22,11 +22,12 @@ pub struct Member {
     pub neighbours: BTreeSet<u32>,
     /// Dimension of the search space.
     pub dim: usize,
-    /// Queries of each peer after its initial points (T): its reports are 0 to T.
+    /// Number of queries of each peer after its initial points (T); its reports are numbered 0 to
+    /// T.
     pub rounds: u64,
-    /// Initial points of each peer.
+    /// Number of initial points of each peer.
     pub n_initial: usize,
-    /// Direction of better values.
+    /// Direction of optimization.
     pub direction: Direction,
 }
 

@@ -1,8 +1,8 @@
 //! A peer's memory: the ordered log of its machine's events, and its own reports.
 //!
 //! The log is also the queue: a received report is appended before it is acknowledged, and the
-//! machine takes events from the log. So there is one order of events, and a restarted peer takes
-//! the same one.
+//! machine reads events from the log. A restarted peer therefore processes the same events in the
+//! same order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,7 +36,7 @@ struct Inner {
     senders: BTreeMap<u32, Sender>,
     /// Number and time of the last event.
     last: (u64, Tick),
-    /// Time of the last event when this process started, and the instant of that start.
+    /// Time of the last event of earlier processes, and the instant at which this process started.
     since: (Tick, Instant),
 }
 
@@ -103,13 +103,13 @@ impl Memory {
         })
     }
 
-    /// Returns the peer's total running time in milliseconds. It excludes time after the last event
-    /// of an earlier process.
+    /// Returns the peer's total running time in milliseconds. It excludes the time after the last
+    /// event of each earlier process.
     pub fn now(&self) -> Tick {
         self.lock().now()
     }
 
-    /// Returns a batch of events after this one.
+    /// Returns a batch of the events after number `seq`.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -185,8 +185,8 @@ impl Memory {
         inner.senders.get(&sender).map_or(0, |known| known.next)
     }
 
-    /// Stores a report of the peer's own before it leaves; returns `false` if another report of its
-    /// round is stored.
+    /// Stores one of the peer's own reports before it is sent; returns `false` if another report of
+    /// its round is stored.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -271,7 +271,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The fields change only after the database has, so a poisoned lock is harmless.
+        // The fields are updated only after the database, so a poisoned lock is harmless.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -293,7 +293,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Compares a report with the stored one of its round. A different one is kept as evidence.
+    /// Compares a report with the stored report of its round. A different report is kept as
+    /// evidence.
     fn compare(&self, sender: u32, round: u64, bytes: &[u8]) -> Result<Taken, HomeError> {
         let sql = "SELECT bytes FROM events WHERE kind = 'report' AND sender = ? AND round = ?";
         let known: Vec<u8> = self.database.read(|tx| {

@@ -17,9 +17,10 @@ pub enum Notice<'a> {
     WaitsFor(u64, &'a [&'a str]),
     /// A round has begun without the reports of these neighbours.
     WentOnWithout(u64, &'a [&'a str]),
-    /// The peer's plan is done, and it waits for these neighbours. Sent again when they change.
+    /// The peer's rounds are done, and it waits for these neighbours. Sent again when the set
+    /// changes.
     StaysFor(&'a [&'a str]),
-    /// A neighbour cannot be reached, for this reason. Sent once until it is reached.
+    /// A neighbour cannot be reached, for this reason. Sent once until the neighbour is reached.
     Away(&'a str, &'a str),
     /// A neighbour can be reached again.
     IsBack(&'a str),
@@ -27,7 +28,8 @@ pub enum Notice<'a> {
     Trusts(&'a str, &'a PublicKey),
     /// A part of a report was rejected.
     Rejected(&'a ReportRejected),
-    /// A neighbour, or an impostor, sent a forbidden request, which was refused.
+    /// A neighbour or an impostor sent a forbidden request, which was refused, or the exchange with
+    /// a neighbour failed permanently.
     Misconduct(&'a str),
 }
 

@@ -22,7 +22,7 @@ const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7434
 /// Maximum number of connections in addition to those of neighbours.
 const N_UNAUTHENTICATED: usize = 256;
 
-/// The parsed file before any check.
+/// The parsed file before validation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PeerToml {
@@ -73,7 +73,7 @@ pub struct Overrides {
     pub leaves: bool,
 }
 
-/// A peer's file, with all checks that do not need the federation's file.
+/// A peer's file, after all checks that do not need the federation's file.
 #[derive(Clone, Debug)]
 pub struct PeerFile {
     /// The peer's folder.
@@ -92,10 +92,10 @@ pub struct PeerFile {
 }
 
 impl PeerFile {
-    /// Reads and checks a file. Its relative paths are relative to its folder.
+    /// Reads and checks a file. Relative paths are resolved against the file's folder.
     ///
     /// # Errors
-    /// The first unusable setting, with its place and the remedy.
+    /// The first unusable setting, with its location and the remedy.
     pub fn load(path: &Path, overrides: Overrides) -> Result<Self, PeerError> {
         Self::checked(TomlFile::read(path)?, overrides)
     }
@@ -162,7 +162,7 @@ impl PeerFile {
         self.parts_of(shared, objective, observer, stop)
     }
 
-    /// Same as [`PeerFile::parts`], with an objective of the program instead of a command.
+    /// Same as [`PeerFile::parts`], with the given objective instead of a command.
     ///
     /// # Errors
     /// If the federation's file or an address cannot be used.
@@ -248,7 +248,7 @@ impl PeerFile {
         })
     }
 
-    /// Returns one address for each of the graph's neighbours.
+    /// Returns one address for each neighbour in the graph.
     fn addresses(&self, member: &Member) -> Result<Vec<Address>, PeerError> {
         let mut addresses = Vec::new();
         let mut unnamed = Vec::new();

@@ -19,7 +19,7 @@ pub(crate) const MEMORY_FILE: &str = "peer.db";
 /// Received reports of one sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sender {
-    /// All rounds below `next` have arrived, and those in `early`.
+    /// All rounds below `next` and those in `early` have arrived.
     pub(crate) next: u64,
     pub(crate) early: BTreeSet<u64>,
 }

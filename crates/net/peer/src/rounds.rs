@@ -1,4 +1,4 @@
-//! Drives the machine of a session: feeds it the log, stores its reports, evaluates its trials.
+//! Drives a session's state machine: feeds it the log, stores its reports, evaluates its trials.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::session::{Ended, Session};
 use crate::shared::Shared;
 use crate::{Notice, PeerError};
 
-/// Time before the observer learns for which neighbours a round waits.
+/// Delay before the observer is told which neighbours a round waits for.
 const SAID_AFTER: Duration = Duration::from_secs(2);
 
 impl Session {
@@ -145,8 +145,8 @@ impl Session {
         };
         let value = match told {
             Told::Value(value) => Some(member.direction.to_maximize(value)),
-            // A peer's trials make no intermediate reports, so none is stopped, and they have one
-            // number.
+            // A peer's trials report no intermediate values, so none is stopped early, and each has
+            // a single objective.
             Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
         };
         let noted = memory.note_evaluated(trial.index, value);
@@ -154,7 +154,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Waits for reports of neighbours, or until the machine's deadline.
+    /// Waits for reports from neighbours, or until the machine's deadline.
     fn wait(&mut self, n_came: u64) -> Result<(), PeerError> {
         let memory = &self.shared.memory;
         let now = memory.now();
@@ -196,8 +196,8 @@ impl Session {
         last.is_some_and(|last| self.machine.received_from(slot) > *last)
     }
 
-    /// Returns the outcome of the session, or `None` while this peer and its neighbours still need
-    /// each other.
+    /// Returns the outcome of the session, or `None` while exchanges with neighbours are still
+    /// pending.
     fn stay(&mut self) -> Option<Ended> {
         let n_outgoing = self.shared.hub.n_outgoing();
         let mut missing = Vec::new();

@@ -13,8 +13,7 @@ pub(crate) const FORMAT: Format = Format {
 
 /// Layout of version 1. `at_ms` is the peer's total running time since its first start.
 ///
-/// Events and reports are append-only: triggers refuse changes that this program must never make by
-/// mistake.
+/// Events and reports are append-only: triggers reject changes that this program must never make.
 const STEP_1: &str = "
 CREATE TABLE peer (
     id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -103,7 +103,7 @@ async fn report_counts(
                 theirs: said.received,
                 ours: n_outgoing,
             });
-            // This is no mistake of the requester.
+            // The requester is not at fault.
             return Err(Refusal::new(ProblemCode::Unavailable, message));
         }
         if said.received > shared.hub.link(sender).confirmed
@@ -172,7 +172,8 @@ async fn report(
     .await
 }
 
-/// Returns the unverified signature of a request, and the neighbour's key if the request names it.
+/// Returns the unverified signature of a request, and the neighbour's key, which the request must
+/// name.
 ///
 /// The time of the signature is not checked: replayed requests change nothing, and clocks may
 /// differ.
@@ -209,7 +210,7 @@ fn of_neighbour(
             Err(Refusal::new(ProblemCode::UnknownAgent, message))
         }
         None => {
-            // A key is learned only at the configured address, never from an incoming request.
+            // A key is only accepted from the configured address, never from an incoming request.
             shared.hub.contact_by_unknown(sender);
             let message = format!(
                 "{:?} has not reached {name:?} at its address yet, so it does not know its key; try again",

@@ -1,5 +1,5 @@
-//! A run of a peer: its machine takes the events of the log, and the session carries out effects
-//! that are not done yet.
+//! A run of a peer: its machine processes the events of the log, and the session carries out the
+//! outstanding effects.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub struct Parts {
 /// The address of a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Slot of the neighbour; `None` if the neighbour must name it.
+    /// Slot of the neighbour; `None` if the neighbour must state it.
     pub slot: Option<u32>,
     /// URL of the neighbour.
     pub url: String,
@@ -67,15 +67,15 @@ pub struct Address {
 /// The outcome of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The plan is done, and all reports in both directions have arrived.
+    /// All rounds are done, and all reports in both directions have arrived.
     Complete,
-    /// The plan is done; the peer did not wait for neighbours that were away or not done.
+    /// All rounds are done; the peer did not wait for neighbours that were away or not done.
     Left,
     /// The stop flag was set. An interrupted trial runs again next time.
     Interrupted,
 }
 
-/// Runs a peer until its plan is done and shared, or the stop flag is set.
+/// Runs a peer until its rounds are done and shared, or the stop flag is set.
 ///
 /// After any interruption, the next run continues at the same point.
 ///
@@ -103,17 +103,17 @@ pub(crate) struct Session {
     proxy: ProxySetting,
     listen: ListenSettings,
     pub(crate) leaves: bool,
-    /// Number of the last event that the machine has taken.
+    /// Number of the last event that the machine has processed.
     pub(crate) seq: u64,
     /// Effects of the machine that are not carried out yet.
     pub(crate) effects: VecDeque<PeerEffect>,
     /// The trial being evaluated.
     pub(crate) running: Option<Trial>,
-    /// Duration of the machine's last answer in seconds.
+    /// Duration of the machine's last step in seconds.
     pub(crate) ask_seconds: f64,
-    /// Last report of each neighbour that has sent it.
+    /// Round of the last report of each neighbour that has sent it.
     pub(crate) last_reports: BTreeMap<u32, u64>,
-    /// True during replay: effects are past, and the observer is not notified again.
+    /// True during replay: the effects are in the past, and the observer is not notified again.
     pub(crate) is_replay: bool,
     pub(crate) is_finished: bool,
     /// The waiting round, the start of its wait, and whether the observer was notified.
@@ -127,7 +127,7 @@ impl Session {
         let home = |error: HomeError| PeerError::Home(error.into());
         make_folder(&parts.home).map_err(home)?;
         let lock = hold(&parts.home.join("peer.lock"), "runs this peer").map_err(home)?;
-        // A started home has a key; a new key would make it another peer.
+        // A home that was started has a key; with a new key it would be another peer.
         let identity = match key_of(&parts.home).map_err(home)? {
             Some(_) => Identity::load(&parts.home),
             None => Identity::load_or_make(&parts.home),

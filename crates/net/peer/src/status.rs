@@ -1,4 +1,4 @@
-//! Status of a peer, read from its folder alone.
+//! Status of a peer, read from its folder.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub struct PeerStatus {
     pub name: String,
     /// The peer's key, which neighbours can put in their files.
     pub key: PublicKey,
-    /// Number of its reports; the first one is of round 0.
+    /// Number of its reports; the first one is for round 0.
     pub reports: u64,
     /// The last round.
     pub rounds: u64,
@@ -29,7 +29,7 @@ pub struct PeerStatus {
     pub n_trials: u64,
     /// Best value so far.
     pub best: Option<f64>,
-    /// Number of rounds with two signed reports of one sender.
+    /// Number of rounds with conflicting signed reports, counted per sender.
     #[serde(rename = "conflicts")]
     pub n_conflicts: u64,
     /// Status of the exchange with each neighbour.

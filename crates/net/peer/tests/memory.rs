@@ -110,7 +110,7 @@ fn a_report_counts_once_and_without_a_gap() {
     assert_eq!(memory.received_from(1), 1);
     assert_eq!(take(&memory, 1, 1.0), Taken::New);
     assert_eq!(memory.received_from(1), 3);
-    // The same report again, and another one of the same round.
+    // The same report again, and another one for the same round.
     assert_eq!(take(&memory, 1, 1.0), Taken::Again);
     let conflict = |is_new| Taken::Conflict { is_new };
     assert_eq!(take(&memory, 1, 1.5), conflict(true));
@@ -140,7 +140,7 @@ fn what_leaves_is_kept_first_and_never_changes() {
     assert_eq!(memory.outgoing(1).unwrap().as_ref(), Some(&made[1]));
 }
 
-/// A key that the user configures replaces a trusted one; otherwise the first trusted key stays.
+/// A key that the user configures replaces a trusted one; otherwise the first trusted key is kept.
 #[test]
 fn what_is_known_of_neighbours_stays() {
     let home = tempfile::tempdir().unwrap();
@@ -188,7 +188,7 @@ fn a_home_stays_its_peers() {
     }
 }
 
-/// The database itself refuses changes that this program must never make by mistake.
+/// The database itself rejects changes that this program must never make.
 #[test]
 fn the_log_is_only_appended_to() {
     let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The helper's ledger as others follow it.
+//! Verification of a helper's ledger by other parties.
 
 use fedbo_ledger::Head;
 use fedbo_wire::{HelperEntry, LedgerEntry, share_digest};
@@ -27,7 +27,7 @@ pub enum HelperMisconduct {
         /// Number of the entry found.
         found: u64,
     },
-    /// The round of the entry does not release, or is not after the previous one.
+    /// The round of the entry has no release, or is not after the previous one.
     #[error(
         "entry {seq} of the helper's ledger is for round {round}, which has no release at that point"
     )]
@@ -37,14 +37,14 @@ pub enum HelperMisconduct {
         /// Round of the entry.
         round: u64,
     },
-    /// The helper charged another event than the configured one.
+    /// The helper charged an event other than the configured one.
     #[error("the helper charged round {round} with another event than the configured one")]
     Event {
         /// The round.
         round: u64,
     },
-    /// The leader's share differs from the one that it revealed to the helper: it chose the share
-    /// after it had seen the helper's.
+    /// The leader's share differs from the one that it revealed to the helper: it may have chosen
+    /// the share after it had seen the helper's.
     #[error(
         "the share of round {round} that the coordinator hands out differs from the one that it showed to the helper"
     )]
@@ -52,8 +52,8 @@ pub enum HelperMisconduct {
         /// The round.
         round: u64,
     },
-    /// The helper did not sign the key for its shares. The owner of the key's secret half could
-    /// open them.
+    /// The helper did not sign the key for its shares. The owner of the corresponding secret key
+    /// could open them.
     #[error("the key of round {round} for the helper's shares is not signed by the helper")]
     Key {
         /// The round.
@@ -61,7 +61,7 @@ pub enum HelperMisconduct {
     },
 }
 
-/// A helper's ledger as far as it is known, up to the head of its chain.
+/// The known part of a helper's ledger, up to the head of its chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelperChain {
     head: Head,
@@ -89,10 +89,10 @@ impl HelperChain {
         self.head
     }
 
-    /// Follows entries, skipping known ones, and returns the new ones.
+    /// Verifies entries, appends the new ones and returns them. Known entries must be unchanged.
     ///
     /// # Errors
-    /// The first misconduct; the chain is unchanged then.
+    /// The first misconduct. The chain is unchanged then.
     pub fn follow(
         &mut self,
         study: &SumStudy,
@@ -200,7 +200,7 @@ mod tests {
         assert!(matches!(study_of(&key(3)), Err(NoSum::OtherLeader { .. })));
     }
 
-    /// Returns entries of these rounds, signed by the helper.
+    /// Returns entries for these rounds, signed by the helper.
     fn entries(study: &SumStudy, rounds: &[u64]) -> Vec<HelperEntry> {
         let mut head = study.helper_genesis;
         let entry = |round: &u64| {
@@ -243,11 +243,11 @@ mod tests {
         let (entry, shown) = (good[0].entry.clone(), good[0].leader_share);
         forged[0] = HelperEntry::new(&key(3), &study.config, entry, &head.hash, shown);
         assert_eq!(follow(&forged), signature);
-        // Of another study.
+        // Entries of another study.
         let mut other = study.clone();
         other.config = Digest([9; 32]);
         assert_eq!(HelperChain::new(&other).follow(&other, &good), signature);
-        // A gap, a round that does not release, another charge.
+        // A gap, a round without a release, and another charge.
         let gap = Err(HelperMisconduct::EntryMissing { expected: 1, found: 2 });
         assert_eq!(follow(&good[1..]), gap);
         let odd = entries(&study, &[1]);

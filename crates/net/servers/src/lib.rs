@@ -1,9 +1,9 @@
-//! Studies of secure sums as both servers and their agents read them from the public text, and the
-//! helper's ledger as others follow it.
+//! Secure-sum studies, as both servers and their agents parse them from the public text, and the
+//! verification of a helper's ledger.
 //!
-//! This crate decides which keys a server has, the content of a study of a secure sum
-//! ([`SumStudy`]), and which entries of a helper's ledger are trusted ([`HelperChain`]). Sockets,
-//! files and rounds belong to the programs.
+//! This crate derives a server's keys, defines the content of a secure-sum study ([`SumStudy`]),
+//! and decides which entries of a helper's ledger are trusted ([`HelperChain`]). Sockets, files and
+//! rounds are left to the programs.
 
 mod chain;
 mod study;

@@ -1,4 +1,4 @@
-//! A study of a secure sum, read from its public text.
+//! A secure-sum study, parsed from its public text.
 
 use fedbo_error_class::{Class, Classified};
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
@@ -14,7 +14,7 @@ use fedbo_wire::{
     SumPlace, config_digest,
 };
 
-/// Error when parsing a text that does not describe a runnable study of a secure sum.
+/// Error when a text does not describe a runnable secure-sum study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSum {
     /// A card cannot be read.
@@ -22,7 +22,7 @@ pub enum NoSum {
     Card {
         /// Key of the card in the table.
         key: &'static str,
-        /// Reason that the card is not readable.
+        /// Reason that the card cannot be read.
         source: CardUnreadable,
     },
     /// The coordinator of the study is not the owner of the leader's card.
@@ -38,12 +38,12 @@ pub enum NoSum {
     /// The privacy event cannot be encoded.
     #[error("the study's privacy event is invalid: {0}")]
     Event(#[from] UnreadableEvent),
-    /// One party would be both servers.
+    /// One party would run both servers.
     #[error(
         "both servers of the study have the same {what}: one party would see every vector; another party must run the helper"
     )]
     OneParty {
-        /// The key that both servers have.
+        /// Name of the key that both servers have.
         what: &'static str,
     },
 }
@@ -54,7 +54,7 @@ impl Classified for NoSum {
     }
 }
 
-/// Derives the keys with which a server opens shares from its signing key.
+/// Derives a server's keys for opening shares from its signing key.
 #[must_use]
 pub fn sealing_key_of(key: &SigningKey) -> SealingKey {
     SealingKey::from_seed(&key.derived("fedbo server of a secure sum, version 1"))
@@ -67,22 +67,22 @@ pub fn card_of(key: &SigningKey) -> ServerCard {
     ServerCard::new(key, seal, agree)
 }
 
-/// A study of a secure sum. It never changes (INV-11).
+/// A secure-sum study. Immutable (INV-11).
 #[derive(Clone, Debug)]
 pub struct SumStudy {
     /// Name of the study.
     pub name: String,
     /// Digest of the study's public text.
     pub config: Digest,
-    /// Scheme for sharing vectors between the servers.
+    /// Scheme for secret-sharing vectors between the servers.
     pub sharing: Sharing,
     /// The coordinator's card.
     pub leader: ServerCard,
-    /// The card of the other party's server.
+    /// The helper's card.
     pub helper: ServerCard,
-    /// The helper's address for the coordinator.
+    /// The helper's address, as used by the coordinator.
     pub helper_url: String,
-    /// Schedule of the rounds with a release.
+    /// Release schedule.
     pub schedule: ReleaseSchedule,
     /// N, the number of slots.
     pub n_slots: u32,

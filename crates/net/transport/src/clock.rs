@@ -3,29 +3,29 @@
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Time source of a session, and its random numbers for the jitter of retries.
+/// A clock, and random numbers for retry jitter.
 pub trait Clock {
     /// Milliseconds since 1970 UTC.
     fn now_ms(&self) -> u64;
 
-    /// Monotonic milliseconds since a fixed moment months ago; setting the time of day does not
-    /// change it.
+    /// Monotonic milliseconds since a fixed moment months ago; changes of the system time do not
+    /// affect it.
     fn elapsed_ms(&self) -> u64;
 
-    /// Blocks for this time.
+    /// Blocks the thread for this time.
     fn sleep(&self, time: Duration);
 
-    /// Returns a number in `[0, 1)` for the jitter of retries. Nothing else depends on it.
+    /// Returns a number in `[0, 1)` for retry jitter. Nothing else depends on it.
     fn chance(&self) -> f64;
 }
 
 /// First value of [`SystemClock::elapsed_ms`](Clock::elapsed_ms): a hundred days.
 ///
-/// The start of a round that began before this process is then still positive; a round takes at
-/// most 31 days.
+/// A round takes at most 31 days, so the start of a round that began before this process is still
+/// positive.
 const BEFORE_MS: u64 = 100 * 86_400_000;
 
-/// Time since some fixed moment. It includes time while the machine is suspended, as rounds do.
+/// Time since boot. Includes time while the machine is suspended, because rounds continue then.
 #[cfg(target_os = "linux")]
 fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -34,8 +34,8 @@ fn since_boot() -> Duration {
         .saturating_add(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
 }
 
-/// Time since the first call. It excludes time while the machine is suspended, as these systems
-/// have no other clock.
+/// Time since the first call. Depending on the platform, it excludes time while the machine is
+/// suspended.
 #[cfg(not(target_os = "linux"))]
 fn since_boot() -> Duration {
     static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
@@ -64,7 +64,8 @@ impl Clock for SystemClock {
     }
 
     fn chance(&self) -> f64 {
-        // Without randomness, the middle: agents then retry at the same time, which is harmless.
+        // If no randomness is available, use the midpoint: agents then retry at the same time,
+        // which is harmless.
         getrandom::u32().map_or(0.5, |bits| f64::from(bits) / 4_294_967_296.0)
     }
 }
@@ -84,7 +85,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Minimum wait, which also applies to the smallest draw.
+    /// Minimum wait; smaller draws are raised to it.
     const SHORTEST: Duration = Duration::from_millis(50);
 
     /// Creates a backoff of up to `first` after the first failure, and never more than `longest`.
@@ -95,8 +96,8 @@ impl Backoff {
 
     /// Returns the wait after one more failed attempt.
     ///
-    /// It is uniform between zero and a bound that doubles with each consecutive failure, by
-    /// default from 2 to 60 seconds.
+    /// It is drawn uniformly between zero and a bound that doubles with each consecutive failure,
+    /// by default from 2 to 60 seconds. It is at least 50 ms.
     pub fn next(&mut self, clock: &dyn Clock) -> Duration {
         let doubled =
             self.first.saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));

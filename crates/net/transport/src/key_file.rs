@@ -11,17 +11,18 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use zeroize::Zeroizing;
 
-/// Maximum number of bytes read from a key file, which is one short line.
+/// Maximum number of bytes read from a key file, which contains one short line.
 const KEY_BYTES_MAX: u64 = 1024;
 
-/// Separates the name of a secret from the id of the process that is writing it.
+/// Separates a secret's file name from the id of the writing process in the names of temporary
+/// files.
 const PART: &str = ".part-";
 
-/// Error when reading or writing a key. No variant reveals anything of the key.
+/// Error when reading or writing a key. No variant reveals anything about the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Others can read or change the key.
+    /// Other users can read or change the key.
     #[error(
         "{}: others may read or change this key (its mode is {mode:03o}, expected 600); if nobody \
          has, `chmod 600 {}`; if somebody may have, replace the key of an agent with `fedbo agent \
@@ -34,7 +35,7 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
-    /// Others can put files into the folder of the key.
+    /// Other users can create files in the key's folder.
     #[error(
         "{}: others can write to this folder (mode {mode:o}) and so replace the key in it; `chmod \
          go-w {}`, or name a folder of your own", path.display(), path.display()
@@ -45,7 +46,7 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
-    /// The folder of the key belongs to another user.
+    /// The key's folder belongs to another user.
     #[error(
         "{}: this folder belongs to user {owner}, so that user can replace the key in it; run as that user, or name a folder of your own",
         path.display()
@@ -53,15 +54,15 @@ pub enum KeyError {
     OtherOwner {
         /// The folder.
         path: PathBuf,
-        /// The user id of its owner.
+        /// The owner's user id.
         owner: u32,
     },
-    /// The file does not hold a key.
+    /// The file does not contain a key.
     #[error("{}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Reason that the text is not a key.
+        /// The parse error.
         source: KeyUnreadable,
     },
     /// The operating system returned an error.
@@ -83,7 +84,7 @@ fn refused(path: &Path) -> impl Fn(std::io::Error) -> KeyError {
 }
 
 /// Checks that a folder belongs to the current user or to root, and that only its owner can add
-/// files.
+/// files. For root, the owner does not matter.
 ///
 /// # Errors
 /// If the check fails, or the folder cannot be inspected.
@@ -105,7 +106,7 @@ pub fn check_folder(path: &Path) -> Result<(), KeyError> {
 /// Reads a key; returns `None` if the file does not exist.
 ///
 /// # Errors
-/// If others can access the file, or it does not hold a key.
+/// If other users can access the file, or it does not contain a key.
 pub fn read_key(path: &Path) -> Result<Option<SigningKey>, KeyError> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
@@ -130,10 +131,10 @@ pub fn read_key(path: &Path) -> Result<Option<SigningKey>, KeyError> {
 /// The file appears atomically. If another process writes it first, that key is used.
 ///
 /// # Errors
-/// If the file cannot be created, others can access it, or it does not hold a key.
+/// If the file cannot be created, other users can access it, or it does not contain a key.
 pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
     if let Some(key) = read_key(path)? {
-        remove_leftovers(path); // they may hold the same secret
+        remove_leftovers(path); // they may contain the same secret
         return Ok(key);
     }
     let mut seed = Zeroizing::new([0; 32]);
@@ -143,13 +144,13 @@ pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
     Ok(read_key(path)?.unwrap_or(key))
 }
 
-/// Writes a secret for its owner alone, unless the file exists.
+/// Writes a secret to a file that only its owner can access, unless the file exists.
 ///
 /// The file appears atomically. On file systems without hard links it is written in place, where a
 /// crash can leave it incomplete.
 ///
 /// # Errors
-/// If an operation fails in the operating system.
+/// If a file operation fails, or the path is a link to a missing file.
 pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
     if let Ok(target) = std::fs::read_link(path)
         && path.try_exists().is_ok_and(|exists| !exists)
@@ -161,7 +162,8 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
         return Err(std::io::Error::new(ErrorKind::NotFound, message));
     }
     remove_leftovers(path);
-    // The name is this process's own: no other process removes or links the file during the write.
+    // The name contains this process's id, so no other process removes or links the file during the
+    // write.
     let part = beside(path, &format!("{PART}{}", std::process::id()));
     let _ = std::fs::remove_file(&part); // left by a killed process with the same id
     let written = private()
@@ -172,7 +174,7 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         })
-        // Linking fails if the file exists; renaming would replace it.
+        // A hard link fails if the file exists; a rename would replace it.
         .and_then(|()| match std::fs::hard_link(&part, path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(error) if has_no_links(&error) => {
@@ -191,7 +193,7 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
     written.and_then(|()| sync_folder(path))
 }
 
-/// Removes the files that dead processes left while writing a secret at this path.
+/// Removes temporary files of dead processes that were writing a secret to this path.
 fn remove_leftovers(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let start = path.file_name().unwrap_or_default().to_string_lossy() + PART;
@@ -206,8 +208,7 @@ fn remove_leftovers(path: &Path) {
     }
 }
 
-/// Returns true if the error of creating a hard link means that the file system does not support
-/// them.
+/// Returns true if creating a hard link failed because the file system does not support it.
 fn has_no_links(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK))
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    /// A link to nothing is an error, since a key that is not stored would differ at each start.
+    /// A dangling link is an error: a key that is not stored would differ at each start.
     #[test]
     fn no_key_is_made_behind_a_link_to_nothing() {
         let folder = tempfile::tempdir().unwrap();

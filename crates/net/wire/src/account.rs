@@ -9,7 +9,7 @@ use crate::{BadSignature, Digest, PublicKey, Signature, SigningKey};
 pub type Rounds = (u64, u64);
 
 /// A coordinator's record of one agent's key over all studies, signed so that the agent's owner can
-/// show it.
+/// show it to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// The agent's key.
@@ -33,7 +33,7 @@ pub struct StudyAccount {
     pub slot: u32,
     /// Largest counter of a request for the slot; 0 before the first.
     pub counter: u64,
-    /// Encoded privacy event that a release charges, in hexadecimal; empty if nothing is charged.
+    /// Encoded privacy event charged for each release, in hexadecimal; empty if nothing is charged.
     pub event: String,
     /// Mode of the study's charter, `default` or `paper`; empty if nothing is charged.
     pub mode: String,
@@ -70,7 +70,7 @@ impl Account {
         self.signed_by(|parts| coordinator.verify(PURPOSE, parts, &self.proof))
     }
 
-    /// Passes the signed parts to `act`: key and time, then of each study its name, digest, slot,
+    /// Passes the signed parts to `act`: key and time, then for each study its name, digest, slot,
     /// counter, event, mode, and the rounds of each list.
     fn signed_by<R>(&self, act: impl FnOnce(&[&[u8]]) -> R) -> R {
         let rounds = |all: &[Rounds]| -> Vec<u8> {

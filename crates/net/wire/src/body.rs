@@ -1,5 +1,5 @@
-//! JSON bodies of requests and responses. Unknown keys are refused in requests and allowed in
-//! responses.
+//! JSON bodies of requests and responses. Requests with unknown keys are refused; responses may
+//! have unknown keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,12 +25,12 @@ pub struct CoordinatorProof {
 const COORDINATOR: &str = "fedbo coordinator, version 1";
 
 impl CoordinatorProof {
-    /// Answers a challenge as the owner of `key`.
+    /// Responds to a challenge as the owner of `key`.
     pub fn new(key: &SigningKey, challenge: &Digest) -> Self {
         Self { coordinator: key.public(), proof: key.sign(COORDINATOR, &[&challenge.0]) }
     }
 
-    /// Checks that the coordinator that answered the challenge holds the key that it names.
+    /// Checks that the coordinator that responded to the challenge holds the key that it names.
     ///
     /// # Errors
     /// If it does not.
@@ -41,8 +41,8 @@ impl CoordinatorProof {
 
 /// Takes a slot for the key that signs the request.
 ///
-/// It proves possession of the token without holding the secret, so a reader of the request cannot
-/// take the slot.
+/// It proves possession of the token without containing the secret, so nobody who reads the request
+/// can take the slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnrolRequest {
@@ -50,7 +50,7 @@ pub struct EnrolRequest {
     pub token: PublicKey,
     /// The configuration that the sender agrees to.
     pub config: Digest,
-    /// Signature by the token's key: the slot is for this key, at this coordinator, under this
+    /// Signature by the token's key over the agent's key, the coordinator's key and the
     /// configuration.
     pub proof: Signature,
 }
@@ -78,7 +78,7 @@ impl EnrolRequest {
     }
 }
 
-/// The slot that was taken.
+/// The assigned slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enrolled {
     /// Name of the study.
@@ -124,7 +124,7 @@ impl RotateRequest {
     }
 }
 
-/// Response to a request that is done and durable (INV-17).
+/// Response to a request that has taken effect durably (INV-17).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     /// Always `accepted`.
@@ -135,7 +135,7 @@ pub struct Accepted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcceptedStatus {
-    /// Done.
+    /// The request has taken effect.
     #[default]
     Accepted,
 }
@@ -162,7 +162,7 @@ pub struct StudyStatus {
     /// round is about to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
-    /// Helper's key of the round, present if two servers sum and the helper has answered for the
+    /// The helper's key of the round, present if two servers sum and the helper has opened the
     /// round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_key: Option<RoundKey>,
@@ -218,15 +218,15 @@ impl FromStr for StudyState {
     }
 }
 
-/// Refusal of a request, with its reason.
+/// The refusal of a request, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// For programs.
     pub code: ProblemCode,
-    /// For people; says what to do.
+    /// For people; states how to fix the problem.
     ///
-    /// Deserializing makes it one line of at most 500 characters: programs insert it into their own
-    /// messages, where it must not pass for lines of theirs (INV-24).
+    /// Deserializing makes it one line of at most 500 characters: programs embed it in their own
+    /// messages, where it must not look like further lines (INV-24).
     #[serde(deserialize_with = "one_line")]
     pub message: String,
 }
@@ -250,15 +250,15 @@ pub enum ProblemCode {
     UnsupportedVersion,
     /// A header of the signature is missing or unreadable.
     NotSigned,
-    /// The signature does not fit.
+    /// The signature is invalid.
     BadSignature,
     /// The clocks differ too much.
     ClockDiffers,
-    /// The key is on no roster.
+    /// The key is not on a roster.
     UnknownAgent,
-    /// The key was taken off the roster.
+    /// The key was removed from the roster.
     Revoked,
-    /// The coordinator gave no such token.
+    /// The coordinator did not issue this token.
     TokenUnknown,
     /// Another key has used the token.
     TokenUsed,
@@ -266,13 +266,13 @@ pub enum ProblemCode {
     TokenExpired,
     /// There is no such study, or the key has no slot in it.
     UnknownStudy,
-    /// The slot is another agent's.
+    /// The slot belongs to another agent.
     NotYourSlot,
-    /// The upload was made under another configuration.
+    /// The upload was made for a different configuration.
     WrongConfig,
-    /// The upload was made with another feature map.
+    /// The upload was made with a different feature map.
     WrongMap,
-    /// The upload has another size than the study's.
+    /// The upload does not have the size that the study requires.
     WrongLength,
     /// A relayed message has weights that are not finite. Never used for a private study (INV-5).
     NotFinite,
@@ -282,8 +282,8 @@ pub enum ProblemCode {
     Late,
     /// The round collects no vectors.
     NotCollected,
-    /// Another message of this slot and round is known (never in a private study, INV-6), or the
-    /// new key already has a slot.
+    /// A different message for this slot and round has arrived before (never in a private study,
+    /// INV-6), or the new key already has a slot.
     Conflict,
     /// The study is paused.
     Paused,

@@ -1,4 +1,4 @@
-//! The card of a server of a secure sum: its public keys, signed by itself.
+//! The card of a server of a secure sum: its public keys, signed by the server.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ pub enum CardUnreadable {
     )]
     OtherKind,
     /// Some characters were changed.
-    #[error("the card was mistyped: its last characters do not fit the others; copy it again")]
+    #[error("the card was mistyped: its last characters do not match the rest; copy it again")]
     Mistyped,
     /// The card is not signed by the key that it names.
     #[error("the card is not signed by the key that it names, so it was changed")]

@@ -21,12 +21,12 @@ pub enum Content {
     },
     /// Releases of a private federation: consecutive entries of its ledger, with ascending rounds.
     Releases(Vec<LedgerEntry>),
-    /// Entries of both servers' ledgers in a secure sum, each without a gap. A round in both has a
-    /// release.
+    /// Entries of both servers' ledgers in a secure sum, each list without gaps. A round in both
+    /// lists has a release.
     Shares {
         /// Entries of the leader, up to the handout's head.
         leader: Vec<LedgerEntry>,
-        /// Entries of the helper, under its own signatures.
+        /// Entries of the helper, signed by the helper.
         helper: Vec<HelperEntry>,
         /// The helper's key of the round that begins; `None` if the round collects nothing or the
         /// helper has closed it.
@@ -34,7 +34,7 @@ pub enum Content {
     },
 }
 
-/// One agent's weight sample, as the coordinator relays it.
+/// An agent's weight sample, as relayed by the coordinator.
 #[derive(Clone, PartialEq)]
 pub struct RelayedMessage {
     /// Slot of the sender.
@@ -172,7 +172,7 @@ fn read_messages(
     const FIELD: &str = "messages";
     let n = fields.u64().ok_or_else(cut_off(FIELD))?;
     at_most("number of messages", n, limits.n_slots.into())?;
-    let mut messages: Vec<RelayedMessage> = Vec::new(); // grows as messages turn out to be there (INV-19)
+    let mut messages: Vec<RelayedMessage> = Vec::new(); // grows with the bytes present (INV-19)
     for _ in 0..n {
         let sender = fields.u32().ok_or_else(cut_off(FIELD))?;
         check_slot("sender", sender, messages.last().map(|m| m.sender), limits)?;

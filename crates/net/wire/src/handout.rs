@@ -23,7 +23,7 @@ pub const HEADER_ELAPSED: &str = "fedbo-elapsed";
 /// [`RoundKey`](crate::RoundKey), if two servers sum.
 pub const HEADER_ROUND_KEY: &str = "fedbo-round-key";
 
-/// Messages or releases since the round for which an agent asked.
+/// Messages or releases since the round that an agent requested.
 ///
 /// ```text
 /// "FBHO" | version u16 | kind u8 | collects u8 | round u64 | config 32 | head: seq u64, hash 32 | content | signature 64
@@ -38,13 +38,13 @@ pub const HEADER_ROUND_KEY: &str = "fedbo-round-key";
 pub struct Handout {
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// Round that begins.
+    /// The round that begins.
     pub round: u64,
     /// True if vectors are collected in that round.
     pub collects: bool,
     /// Head of the ledger including these entries; [`LedgerHead::NONE`] with [`Content::Messages`].
     pub head: LedgerHead,
-    /// The part that agents use.
+    /// The messages or releases for the agent.
     pub content: Content,
 }
 
@@ -87,7 +87,7 @@ pub enum HandoutUnreadable {
         field: &'static str,
         /// The value found.
         found: u64,
-        /// The values allowed, in words.
+        /// Description of the allowed values.
         expected: &'static str,
     },
     /// A number is larger than the study allows.
@@ -113,13 +113,13 @@ pub enum HandoutUnreadable {
     /// A list is not ascending, or has repeated items.
     #[error("the handout's {field} {found} comes after {previous}: they must ascend{gaps}")]
     Order {
-        /// The kind of item, in a word.
+        /// Name of the kind of item.
         field: &'static str,
-        /// The item before.
+        /// The preceding item.
         previous: u64,
         /// The item found.
         found: u64,
-        /// The required step, in words; empty if any is allowed.
+        /// Description of the required step; empty if any is allowed.
         gaps: &'static str,
     },
     /// Bytes follow the end of the handout.
@@ -145,7 +145,7 @@ impl Limits {
     /// Maximum size of a handout with `n_releases` releases. An agent reads no more than this of a
     /// response (INV-18).
     pub fn handout_bytes_max(&self, n_releases: u64) -> u64 {
-        /// Size of the digest and the signature beside an entry of the helper.
+        /// Size of the digest and the signature that accompany an entry of the helper.
         const SIGNED: u64 = 32 + 64;
         let message = MESSAGE_HEADER_SIZE + 8 * u64::from(self.n_features);
         let messages = u64::from(self.n_slots).saturating_mul(message + 4);
@@ -169,12 +169,12 @@ impl Handout {
 
     /// Decodes a message that the coordinator `signer` signed.
     ///
-    /// The signature is checked first, then everything that the limits and the message itself
-    /// determine. Allocates memory only for bytes that are present (INV-19). The agent checks that
+    /// Checks the signature first, then everything that follows from the limits and the message
+    /// itself. Allocates memory only for bytes that are present (INV-19). The agent checks that
     /// round, config and head are the expected ones, the head with [`LedgerHead::after`] (INV-13).
     ///
     /// # Errors
-    /// If the bytes are anything else.
+    /// If the bytes are not such a message.
     pub fn from_bytes(
         bytes: &[u8],
         signer: &PublicKey,

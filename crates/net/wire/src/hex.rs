@@ -4,13 +4,13 @@ use data_encoding::HEXLOWER;
 
 /// Error when parsing a text that is not the expected hexadecimal form.
 ///
-/// It never repeats the text, which may be a secret pasted in the wrong place.
+/// It never contains the text, which may be a secret pasted in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HexUnreadable {
     /// Too short or too long.
     #[error("a {what} has {expected} hexadecimal digits, this text has {found} characters")]
     Length {
-        /// The kind of value expected, in words.
+        /// Name of the expected kind of value.
         what: &'static str,
         /// Number of digits expected.
         expected: usize,
@@ -19,10 +19,10 @@ pub enum HexUnreadable {
     },
     /// A character is not a lowercase hexadecimal digit.
     #[error(
-        "a {what} consists of the digits 0-9 and a-f in lower case, but character {at} of this text is another one"
+        "a {what} consists of the digits 0-9 and a-f in lower case, but character {at} of this text is not one of them"
     )]
     Digit {
-        /// The kind of value expected, in words.
+        /// Name of the expected kind of value.
         what: &'static str,
         /// Position of the character, counted from 1.
         at: usize,

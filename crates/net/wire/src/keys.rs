@@ -9,7 +9,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::hex::{from_hex, hex_text};
 
-/// The secret half of a key, which signs. It is made of 32 bytes from the system's generator.
+/// The secret half of a key, which signs. It is determined by a 32-byte seed.
 ///
 /// It can be copied only through its file text. The seed is cleared when the key is dropped; the
 /// expanded key that the signature library computes from it is not.
@@ -35,12 +35,12 @@ hex_text!(PublicKey, "public key");
 hex_text!(Signature, "signature");
 hex_text!(Digest, "SHA-256 hash");
 
-/// Error when a signature is by another key or over other bytes.
+/// Error when a signature was made by a different key or over different bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the signature does not match: it is by another key, or the signed data has changed")]
 pub struct BadSignature;
 
-/// Error when parsing a text that is not a secret key. It reveals nothing of the text.
+/// Error when parsing a text that is not a secret key. It reveals nothing about the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyUnreadable {
     /// The text does not begin with the prefix of a secret key.
@@ -58,7 +58,8 @@ pub enum KeyUnreadable {
 const FILE_PREFIX: &str = "fedbo-secret-key-1 ";
 
 impl SigningKey {
-    /// Creates the key of a seed. Equal seeds give equal keys, so the seed is the secret.
+    /// Creates the key for a seed. Equal seeds give equal keys, so the seed must be secret and
+    /// unpredictable.
     pub fn from_seed(mut seed: [u8; 32]) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed)
             .expect("every 32 bytes are the seed of an Ed25519 key");
@@ -100,7 +101,7 @@ impl SigningKey {
     /// Parses the text of a key file, with or without a final line break.
     ///
     /// # Errors
-    /// If the text is anything else.
+    /// If the text is not that of a key file.
     pub fn from_file_text(text: &str) -> Result<Self, KeyUnreadable> {
         let line = text.strip_suffix('\n').unwrap_or(text);
         let line = line.strip_suffix('\r').unwrap_or(line);

@@ -8,7 +8,7 @@ use crate::{LedgerEntry, digest};
 
 /// Number and hash of a ledger's last entry; 0 and the hash of the study's charter if it is empty.
 ///
-/// The text is `SEQ:HASH`, as in the ledger's own statements.
+/// The text is `SEQ:HASH`, as in the ledger's statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LedgerHead {
     /// Number of entries covered.
@@ -22,7 +22,7 @@ pub struct LedgerHead {
 pub struct CharterParts<'a> {
     /// The study's name.
     pub name: &'a str,
-    /// The public configuration in the form that the ledger keeps.
+    /// The public configuration in the form that the ledger stores.
     pub config: &'a [u8],
     /// ε of the budget.
     pub epsilon: f64,
@@ -37,7 +37,7 @@ pub struct CharterParts<'a> {
 /// Error when an entry does not follow a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the ledger has entry {found}, expected entry {expected}: entries are missing, or the ledger was set back"
+    "the ledger has entry {found}, expected entry {expected}: entries are missing, or the ledger was rolled back"
 )]
 pub struct ChainBroken {
     /// Number of the entry that should follow.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::Fields;
 use crate::{BadSignature, Digest, LAYOUT_VERSION, ProblemCode, PublicKey, Signature, SigningKey};
 
-/// A peer's raw observations of one round; nothing in it is private.
+/// A peer's raw observations of one round. Reports are not private.
 ///
 /// ```text
 /// "FBRP" | version u16 | last u16 | sender u32 | dim u32 | round u64 | federation 32 | n u32 | n observations | signature 64
@@ -23,7 +23,8 @@ pub struct PeerReport {
     pub federation: Digest,
     /// The sender's index on the roster.
     pub sender: u32,
-    /// Round and number of the report: a sender makes one report per round, from 0 on.
+    /// The round, which is also the number of the report: a sender makes one report per round,
+    /// starting with round 0.
     pub round: u64,
     /// True if this is the sender's last report.
     pub is_last: bool,
@@ -58,7 +59,7 @@ pub enum ReportUnreadable {
         /// Name of the field.
         field: &'static str,
     },
-    /// The points have another number of dimensions.
+    /// The points have a different number of dimensions.
     #[error("the report's points have {found} coordinates, the federation's {expected}")]
     Dim {
         /// Number of dimensions in the report.
@@ -66,7 +67,7 @@ pub enum ReportUnreadable {
         /// Number of dimensions in the federation.
         expected: u32,
     },
-    /// Too few bytes or too many.
+    /// Too few or too many bytes.
     #[error("the report has {found} bytes, expected {expected} for its number of observations")]
     Size {
         /// The number of bytes found.
@@ -106,8 +107,8 @@ impl PeerReport {
     /// Encodes a report in a space of `dim` dimensions, signed by its sender. Equal reports have
     /// equal bytes.
     ///
-    /// If a point has another dimension, or there are more than `u32::MAX` observations, no decoder
-    /// accepts the result.
+    /// If a point has a different dimension, or there are more than `u32::MAX` observations, no
+    /// decoder accepts the result.
     pub fn to_bytes(&self, dim: usize, key: &SigningKey) -> Vec<u8> {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
         let mut bytes = Vec::with_capacity(Self::n_bytes(dim, self.observations.len()));
@@ -136,7 +137,7 @@ impl PeerReport {
     /// Checks the size before it allocates (INV-19). [`PeerReport::verify`] checks the signature.
     ///
     /// # Errors
-    /// If the bytes are anything else.
+    /// If the bytes are not such a report.
     pub fn from_bytes(bytes: &[u8], dim: u32) -> Result<Self, ReportUnreadable> {
         if !bytes.starts_with(&MAGIC) {
             return Err(ReportUnreadable::OtherKind);
@@ -169,7 +170,7 @@ impl PeerReport {
         if bytes.len() != expected {
             return Err(wrong_size());
         }
-        let mut observations = Vec::new(); // grows as observations turn out to be there (INV-19)
+        let mut observations = Vec::new(); // grows with the bytes present (INV-19)
         for _ in 0..n {
             let [succeeded] = fields.take().ok_or_else(wrong_size)?;
             let value: [u8; 8] = fields.take().ok_or_else(wrong_size)?;
@@ -187,7 +188,7 @@ impl PeerReport {
 
     /// Returns the signed part of a report's bytes: all but the signature.
     ///
-    /// It is equal for reports of equal content, whatever bytes follow as the signature.
+    /// It is equal for reports with equal content, regardless of their signatures.
     pub fn content_of(bytes: &[u8]) -> &[u8] {
         let end = bytes.len().saturating_sub(SIGNATURE_SIZE);
         &bytes[..end]
@@ -221,7 +222,8 @@ const IDENTITY: &str = "fedbo peer, version 1";
 
 /// A peer's signed count of the reports that it has received from a sender.
 ///
-/// The sender resends until it has a receipt. A receipt is durable when it is given (INV-17).
+/// The sender resends its reports until it has a receipt. The count is durable before the receipt
+/// is issued (INV-17).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Number of the sender's reports received without a gap, which is the number of the next one.
@@ -231,13 +233,13 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Creates a receipt of the owner of `key` for this sender.
+    /// Creates a receipt for this sender, signed by the owner of `key`.
     pub fn new(key: &SigningKey, federation: &Digest, sender: u32, received_from: u64) -> Self {
         let parts = receipt_parts(federation, sender, received_from);
         Self { received_from, proof: key.sign(RECEIPT, &[&parts.0, &parts.1, &parts.2]) }
     }
 
-    /// Checks that the owner of this key gave the receipt.
+    /// Checks that the owner of this key issued the receipt.
     ///
     /// # Errors
     /// If it did not.
@@ -267,13 +269,13 @@ pub struct PeerIdentity {
     pub key: PublicKey,
     /// Hash of the configuration shared by all peers.
     pub federation: Digest,
-    /// Signature over the asker's challenge, name, slot and federation, which proves that the peer
-    /// holds the key.
+    /// Signature over the requester's challenge, name, slot and federation, which proves that the
+    /// peer holds the key.
     pub proof: Signature,
 }
 
 impl PeerIdentity {
-    /// Answers this 32-byte challenge as the owner of `key`.
+    /// Responds to this 32-byte challenge as the owner of `key`.
     pub fn new(
         key: &SigningKey,
         name: &str,
@@ -291,7 +293,7 @@ impl PeerIdentity {
         }
     }
 
-    /// Checks that the peer that answered the challenge holds the key that it names.
+    /// Checks that the peer that responded to the challenge holds the key that it names.
     ///
     /// # Errors
     /// If it does not.

@@ -95,8 +95,8 @@ pub struct ClockDiffers {
 
 /// Signs a request to the owner of the key `to`; any other receiver rejects it.
 ///
-/// The target is the path and query as sent, from `/v1/` on. A prefix that a proxy adds is not
-/// signed.
+/// The target is the path and query as sent, starting with `/v1/`. A prefix that a proxy adds is
+/// not signed.
 pub fn sign_request(
     key: &SigningKey,
     to: &PublicKey,

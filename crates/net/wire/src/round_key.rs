@@ -11,8 +11,8 @@ use crate::{BadSignature, Digest, HexUnreadable, PublicKey, Signature, SigningKe
 
 /// The key of one round of one study, signed by the helper.
 ///
-/// It proves that the helper has answered for this round: the helper has the secret half, and
-/// erases it when the round closes.
+/// It proves that the helper has opened this round. The helper has the secret half, and erases it
+/// when the round closes.
 ///
 /// The text is 208 hexadecimal digits: the round as 8 little-endian bytes, the key, the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

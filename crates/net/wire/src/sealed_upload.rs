@@ -6,7 +6,7 @@ use std::fmt;
 use crate::upload::Header;
 use crate::{Digest, UploadUnreadable};
 
-/// A vector on its way to the two servers of a secure sum.
+/// A vector sent to the two servers of a secure sum.
 ///
 /// ```text
 /// "FBSU" | version u16 | 0 u16 | slot u32 | n_features u32 | round u64 | config 32 | map 32 | nonce 16 | public share | sealed for the leader |
@@ -75,7 +75,7 @@ impl SealedUpload {
     /// Decodes a message with parts of these sizes. Checks the size before it allocates (INV-19).
     ///
     /// # Errors
-    /// If the bytes are anything else.
+    /// If the bytes are not such a message.
     pub fn from_bytes(bytes: &[u8], sizes: SealedSizes) -> Result<Self, UploadUnreadable> {
         let expected = Self::n_bytes(sizes);
         let (header, mut fields) =

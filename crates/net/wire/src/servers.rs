@@ -1,11 +1,11 @@
 //! Messages between the two servers of a secure sum.
 //!
 //! The leader signs each request like any other request. Each response ends with the helper's
-//! signature over the digest of the request and the response. Sizes of parts follow from the
-//! study's configuration.
+//! signature over the digest of the request and the response. The sizes of all parts follow from
+//! the study's configuration.
 //!
-//! A helper draws a session when it begins to serve a study, and answers requests of this session
-//! only. A replay of requests recorded earlier therefore gets no answer (INV-28).
+//! A helper draws a session when it begins to serve a study, and accepts only requests of this
+//! session. Requests recorded in an earlier session can therefore not be replayed (INV-28).
 
 use std::fmt;
 
@@ -21,18 +21,18 @@ pub const REPORTS_MAX: usize = 500;
 /// Error when decoding bytes that are not a message between the servers of this study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerMessageUnreadable {
-    /// The message is of another kind, version, round or study, or has another length.
-    #[error("the message between the servers is not of this study and round: its {field}")]
+    /// The message has the wrong kind, version, round, study or length.
+    #[error("the message between the servers does not match this study and round: its {field}")]
     Field {
         /// Name of the wrong field.
         field: &'static str,
     },
     /// The helper did not sign the response, or signed it for another request.
-    #[error("the answer is not the helper's answer to the request: {0}")]
+    #[error("the response is not the helper's response to the request: {0}")]
     Signature(#[from] BadSignature),
 }
 
-/// An agent's report, as the leader passes it on to the helper.
+/// An agent's report, as the leader forwards it to the helper.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PassedReport {
     /// The agent's slot.
@@ -47,7 +47,7 @@ pub struct PassedReport {
     pub verifier: Vec<u8>,
 }
 
-/// Sizes of the parts of a passed report and of its verdict, in bytes.
+/// Sizes of the parts of a forwarded report and of its verdict, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassedSizes {
     /// Size of the public share.
@@ -63,7 +63,7 @@ pub struct PassedSizes {
 /// 16 random bytes that a helper draws when it begins to serve a study.
 pub type Session = [u8; 16];
 
-/// Session in a request to open a round; the response holds the helper's session.
+/// Session in a request to open a round; the response contains the helper's session.
 pub const NO_SESSION: Session = [0; 16];
 
 /// Context of a message: the study's configuration, the round, the helper's session.
@@ -130,7 +130,7 @@ const ENTRIES: [u8; 4] = *b"FBRA";
 
 /// `FBOQ`: the leader is about to begin a round.
 ///
-/// It names the newest share of the helper that the leader knows: its round, and the helper's
+/// It identifies the helper's newest share known to the leader, by its round and the helper's
 /// commitment to it.
 ///
 /// ```text
@@ -153,7 +153,7 @@ pub fn open_size() -> usize {
 /// Decodes [`open_to_bytes`].
 ///
 /// # Errors
-/// If the bytes are another message.
+/// If the bytes are not this message.
 pub fn open_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -174,7 +174,7 @@ pub fn open_from_bytes(
 /// The helper's response to a leader that opens a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenAnswer {
-    /// Session of all further messages.
+    /// Session to be used in all further messages.
     pub session: Session,
     /// Key of the round; `None` if the helper has closed the round.
     pub key: Option<RoundKey>,
@@ -198,10 +198,10 @@ impl OpenAnswer {
         HEADER_SIZE + 16 + 32 + 64 + SIGNATURE_SIZE
     }
 
-    /// Decodes [`OpenAnswer::to_bytes`]. The caller checks the signature of the key itself.
+    /// Decodes [`OpenAnswer::to_bytes`]. The caller must check the signature of the round key.
     ///
     /// # Errors
-    /// If the bytes are another message, or not the helper's response to this request.
+    /// If the bytes are not this message, or not the helper's response to this request.
     pub fn from_bytes(
         bytes: &[u8],
         place: SumPlace,
@@ -253,7 +253,7 @@ pub fn verify_size(sizes: PassedSizes, n: usize) -> usize {
 /// Decodes [`verify_to_bytes`]. Checks the size before it allocates (INV-19).
 ///
 /// # Errors
-/// If the bytes are another message.
+/// If the bytes are not this message.
 pub fn verify_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -298,7 +298,7 @@ pub fn verdicts_to_bytes(
 /// Decodes [`verdicts_to_bytes`].
 ///
 /// # Errors
-/// If the bytes are another message, or not the helper's response to this request.
+/// If the bytes are not this message, or not the helper's response to this request.
 pub fn verdicts_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -338,7 +338,7 @@ pub fn close_size(n: usize) -> usize {
 /// Decodes [`close_to_bytes`].
 ///
 /// # Errors
-/// If the bytes are another message.
+/// If the bytes are not this message.
 pub fn close_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -364,7 +364,7 @@ fn read_slots(fields: &mut Fields<'_>, n: u32, n_slots: u32) -> Option<Vec<u32>>
 /// The helper's response to a close request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseAnswer {
-    /// The helper's share over these slots is charged and stored. A hash that reveals nothing of
+    /// The helper's share over these slots is charged and stored. A hash that reveals nothing about
     /// the share commits the helper to it.
     Closed {
         /// Slots of the sum, possibly those of an earlier request: a round closes once.
@@ -402,7 +402,7 @@ impl CloseAnswer {
     /// Decodes [`CloseAnswer::to_bytes`].
     ///
     /// # Errors
-    /// If the bytes are another message, or not the helper's response to this request.
+    /// If the bytes are not this message, or not the helper's response to this request.
     pub fn from_bytes(
         bytes: &[u8],
         place: SumPlace,
@@ -441,7 +441,7 @@ pub fn reveal_size(share: usize) -> usize {
 /// Decodes [`reveal_to_bytes`].
 ///
 /// # Errors
-/// If the bytes are another message.
+/// If the bytes are not this message.
 pub fn reveal_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -529,7 +529,7 @@ pub fn entries_to_bytes(
 /// Decodes [`entries_to_bytes`]: the salt and the entries.
 ///
 /// # Errors
-/// If the bytes are another message, or not the helper's response to this request.
+/// If the bytes are not this message, or not the helper's response to this request.
 pub fn entries_from_bytes(
     bytes: &[u8],
     place: SumPlace,

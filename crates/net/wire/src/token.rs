@@ -1,4 +1,4 @@
-//! Enrolment tokens: an operator gives one to a party, which takes a slot with it once.
+//! Enrolment tokens. An operator gives a token to a party, which uses it once to take a slot.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,15 +9,15 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::keys::sha256;
 use crate::{Digest, PublicKey, SigningKey, digest};
 
-/// A secret that takes a slot once, with the coordinator's key and the digest of the study's
+/// A single-use secret to take a slot, with the coordinator's key and the digest of the study's
 /// configuration.
 ///
 /// The key and the digest tell the holder which coordinator to trust and which configuration it
 /// agrees to (INV-11).
 ///
 /// The text is `fbt2_` followed by unpadded URL-safe base64 of the three fields in this order and
-/// the first four bytes of their SHA-256. Only this text shows the secret, which is never sent:
-/// [`EnrolmentToken::key`] signs in its place.
+/// the first four bytes of their SHA-256. Only this text reveals the secret. The secret is never
+/// sent: [`EnrolmentToken::key`] signs in its place.
 #[derive(Clone)]
 pub struct EnrolmentToken {
     /// 20 bytes from the system's generator.
@@ -29,7 +29,7 @@ pub struct EnrolmentToken {
     pub config: Digest,
 }
 
-/// Error when parsing a text that is not a token. It reveals nothing of the text.
+/// Error when parsing a text that is not a token. It reveals nothing about the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenUnreadable {
     /// The text does not begin with the prefix of a token.
@@ -54,7 +54,7 @@ pub enum TokenUnreadable {
     },
     /// There are too many characters.
     #[error(
-        "the enrolment token has {found} characters, expected {TEXT_LENGTH}: other text was copied with it; copy the token alone"
+        "the enrolment token has {found} characters, expected {TEXT_LENGTH}: other text was copied with it; copy only the token"
     )]
     TooLong {
         /// Number of characters found.
@@ -62,7 +62,7 @@ pub enum TokenUnreadable {
     },
     /// Some characters were changed.
     #[error(
-        "the enrolment token was mistyped: its last characters do not fit the others; copy it again"
+        "the enrolment token was mistyped: its last characters do not match the rest; copy it again"
     )]
     Mistyped,
 }
@@ -87,7 +87,7 @@ impl EnrolmentToken {
         SigningKey::from_seed(seed.0)
     }
 
-    /// Returns the text that is given to the party.
+    /// Returns the text to give to the party.
     pub fn to_text(&self) -> Zeroizing<String> {
         let mut bytes = Zeroizing::new([0; SIZE]);
         let (content, check) = bytes.split_at_mut(SIZE - CHECK_SIZE);
@@ -112,7 +112,7 @@ impl FromStr for EnrolmentToken {
             return Err(TokenUnreadable::Earlier);
         }
         let Some(encoded) = text.strip_prefix(PREFIX) else {
-            // A part of the prefix is a truncated token.
+            // A text that is only the beginning of the prefix is a truncated token.
             let is_rest = !text.is_empty() && PREFIX.starts_with(text);
             return Err(if is_rest {
                 TokenUnreadable::CutOff { found: text.len() }

@@ -8,7 +8,7 @@ use zeroize::Zeroize as _;
 use crate::fields::Fields;
 use crate::{Digest, LAYOUT_VERSION, ProblemCode};
 
-/// A weight sample ω_n on its way to the coordinator.
+/// A weight sample ω_n sent to the coordinator.
 ///
 /// ```text
 /// "FBUP" | version u16 | 0 u16 | slot u32 | n_features u32 | round u64 | config 32 | map 32 | weights 8·M
@@ -58,7 +58,7 @@ pub enum UploadUnreadable {
         /// The study's M.
         expected: u32,
     },
-    /// Too few bytes or too many.
+    /// Too few or too many bytes.
     #[error("the upload has {found} bytes, one of this study has {expected}")]
     Size {
         /// The number of bytes found.
@@ -176,7 +176,7 @@ impl Upload {
     /// the size before it allocates (INV-19).
     ///
     /// # Errors
-    /// If the bytes are anything else.
+    /// If the bytes are not such a message.
     pub fn from_bytes(bytes: &[u8], n_features: u32) -> Result<Self, UploadUnreadable> {
         let expected = Self::n_bytes(n_features as usize);
         let (header, mut fields) = Header::read(MAGIC, "FBUP", bytes, (n_features, expected))?;
@@ -187,8 +187,7 @@ impl Upload {
     }
 }
 
-/// Overwrites the weights when dropped (INV-16). A caller that takes them out must clear them
-/// itself.
+/// Overwrites the weights when dropped (INV-16). A caller that moves them out must clear them.
 impl Drop for Upload {
     fn drop(&mut self) {
         self.weights.zeroize();

@@ -109,7 +109,8 @@ fn a_state_has_the_same_name_in_headers_and_bodies() {
     assert!("Running".parse::<StudyState>().is_err());
 }
 
-/// Agents in other languages rely on these names and numbers, which never change within a version.
+/// Agents in other languages depend on these names and numbers, which never change within a
+/// version.
 #[test]
 fn problems_are_those_of_the_protocol() {
     let table = include_str!("../../../../docs/protocol.md");

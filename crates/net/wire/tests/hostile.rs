@@ -1,6 +1,6 @@
 //! Hostile bytes are refused, or are exactly one message (INV-19).
 
-#![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
+#![expect(clippy::unwrap_used, reason = "a test fails on unexpected data")]
 
 use fedbo_wire::{
     Content, Digest, EnrolmentToken, Handout, HandoutUnreadable, HelperEntry, LedgerEntry,
@@ -56,7 +56,7 @@ fn handouts() -> [Handout; 3] {
     ]
 }
 
-/// All strings that differ from `bytes` in one bit.
+/// Returns all strings that differ from `bytes` in one bit.
 fn flips(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     (0..8 * bytes.len()).map(|bit| {
         let mut flipped = bytes.to_vec();
@@ -143,7 +143,8 @@ fn what_a_coordinator_signs_has_one_form() {
         }
         assert!(!check_signed(&[unsigned, &[0]].concat(), LIMITS));
         let n_accepted = flips(unsigned).filter(|flipped| check_signed(flipped, LIMITS)).count();
-        // Accepts changes of round and config at least, and none of magic, version and lengths.
+        // At least changes of round and config are accepted, and no change of magic, version or
+        // lengths.
         assert!(n_accepted > 8 * 40 && n_accepted < 8 * (unsigned.len() - 6));
     }
 }

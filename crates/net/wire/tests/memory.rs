@@ -1,13 +1,13 @@
 //! Claimed lengths of gigabytes cost neither memory nor time (INV-19).
 //!
-//! This is the only test of its process: it measures the address space, which other threads would
+//! This is the only test in its process: it measures the address space, which other threads would
 //! change.
 
 use std::time::{Duration, Instant};
 
 use fedbo_wire::{Handout, Limits, SigningKey, Upload};
 
-/// The largest possible study: only the bytes present bound a message.
+/// The largest possible study, so that only the bytes present limit a message.
 const LIMITS: Limits =
     Limits { n_features: u32::MAX, n_slots: u32::MAX, release_bytes_max: u64::MAX };
 
@@ -24,7 +24,7 @@ fn header(kind: u8) -> Vec<u8> {
     bytes
 }
 
-/// Returns handouts with each of these values in each of their lengths, followed by a few bytes.
+/// Returns handouts in which each length field has each of these values, followed by a few bytes.
 fn unsigned_handouts() -> Vec<Vec<u8>> {
     let long = |length: u64| length.to_le_bytes();
     let mut handouts = Vec::new();
@@ -59,7 +59,7 @@ fn peak() -> Option<u64> {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the time that the decoder takes is what is measured"
+    reason = "the test measures how long decoding these bytes takes"
 )]
 fn hostile_lengths_take_no_memory_and_no_time() {
     let key = SigningKey::from_seed([7; 32]);
@@ -82,7 +82,7 @@ fn hostile_lengths_take_no_memory_and_no_time() {
     assert!(begun.elapsed() < Duration::from_secs(2));
     if let (Some(before), Some(after)) = (before, peak()) {
         assert!(after - before < BOUND, "from {before} to {after} bytes");
-        // Shows that the bound detects a trusted length.
+        // Control: trusting a length exceeds the bound.
         let trusted: Vec<f64> = Vec::with_capacity(1 << 27);
         assert!(peak().unwrap() - before > BOUND);
         drop(trusted);

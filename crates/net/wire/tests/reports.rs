@@ -92,7 +92,7 @@ fn what_a_report_never_says_is_refused() {
     assert_eq!(with(60, 3), field("succeeded"));
     let second = 60 + 9 + 24;
     assert_eq!(with(second + 1, 1), field("value"));
-    // A count that exceeds the bytes allocates nothing.
+    // A count that exceeds the bytes present causes no allocation.
     let mut claims = whole[..60].to_vec();
     claims[56..60].copy_from_slice(&[255; 4]);
     assert!(PeerReport::from_bytes(&claims, DIM).is_err());

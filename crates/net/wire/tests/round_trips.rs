@@ -1,6 +1,6 @@
 //! Round trips: decoding inverts encoding, and encoding inverts decoding.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
+#![expect(clippy::unwrap_used, reason = "a test fails on unexpected data")]
 
 use fedbo_wire::{
     Content, Digest, EnrolmentToken, Handout, HelperEntry, LedgerEntry, LedgerHead, Limits,
@@ -83,7 +83,7 @@ fn any_handout() -> impl Strategy<Value = (Handout, Limits)> {
     let head = (any::<u64>(), any::<[u8; 32]>());
     (any::<[u8; 32]>(), any::<u64>(), any::<bool>(), head, content).prop_map(
         |(config, round, collects, (seq, hash), (mut content, limits))| {
-            // One in two has the key of its round.
+            // Half of them have the key of their round.
             if let (Content::Shares { key, .. }, true) = (&mut content, collects) {
                 *key = Some(RoundKey { round, key: config, signature: Signature([3; 64]) });
             }

@@ -46,7 +46,8 @@ fn whole<T>(
     read(bytes, PLACE).expect("the message itself")
 }
 
-/// Every flipped bit of a response is detected, and the response answers only its own request.
+/// Every flipped bit of a response is detected, and the response is accepted only for its own
+/// request.
 fn signed<T>(bytes: &[u8], read: impl Fn(&[u8], &[u8], u8) -> Result<T, ServerMessageUnreadable>) {
     for bit in 0..8 * bytes.len() {
         let mut changed = bytes.to_vec();
@@ -77,7 +78,7 @@ fn a_round_is_opened_with_the_newest_share_that_is_known() {
     }
 }
 
-/// A key is signed by the helper for one study and one round.
+/// The helper signs a key for one study and one round.
 #[test]
 fn a_key_of_a_round_is_signed_for_its_place() {
     let made = RoundKey::new(&key(2), &PLACE.config, 7, [4; 32]);
@@ -101,7 +102,7 @@ fn reports_are_passed_on_whole() {
     let bytes = verify_to_bytes(PLACE, &reports);
     assert_eq!(bytes.len(), verify_size(SIZES, 2));
     assert_eq!(whole(&bytes, |bytes, at| verify_from_bytes(bytes, at, SIZES)), reports);
-    // A count that exceeds the bytes allocates nothing (INV-19).
+    // A count that exceeds the bytes present causes no allocation (INV-19).
     let mut many = bytes;
     many[64..68].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(verify_from_bytes(&many, PLACE, SIZES).is_err());
@@ -211,7 +212,7 @@ fn a_card_is_its_owners_and_no_character_of_it_may_change() {
     for other in ["", "fbs1_", &text[..50], "fbt2_AAAA", &format!("{text}A")] {
         assert_eq!(other.parse::<ServerCard>(), Err(CardUnreadable::OtherKind));
     }
-    // An attacker puts its own keys beside the owner's key.
+    // An attacker combines its own keys with the owner's key.
     let bytes = |card: &ServerCard| {
         let text = card.to_string();
         BASE64URL_NOPAD.decode(text.strip_prefix("fbs1_").unwrap().as_bytes()).unwrap()

@@ -140,7 +140,7 @@ fn entries_follow_their_head_by_number() {
     assert_eq!(after.to_string().split_once(':').unwrap().0, "6");
 }
 
-/// The known entry of the ledger's own tests has the same hash here.
+/// The known entry in the ledger's tests has the same hash here.
 #[test]
 fn the_hash_of_a_known_entry_is_the_ledgers() {
     let start = LedgerHead { seq: 0, hash: [7; 32] };
@@ -151,7 +151,7 @@ fn the_hash_of_a_known_entry_is_the_ledgers() {
     );
 }
 
-/// Secrets and weights occur only in outputs that are made to hold them.
+/// Secrets and weights occur only in outputs that are meant to contain them.
 #[test]
 fn canary_grep() {
     let token = EnrolmentToken {

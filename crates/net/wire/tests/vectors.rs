@@ -1,6 +1,6 @@
 //! The examples of `docs/protocol-vectors.json`, made by a program in another language.
 
-#![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
+#![expect(clippy::unwrap_used, reason = "a test fails on unexpected data")]
 
 use fedbo_wire::{
     Account, CharterParts, Content, CoordinatorProof, Digest, EnrolRequest, EnrolmentToken,

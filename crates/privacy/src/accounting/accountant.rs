@@ -16,8 +16,8 @@ pub trait Accountant {
     /// Adds `count` releases of `event`.
     ///
     /// # Errors
-    /// If the accountant proves nothing about this event, or there are too many; then nothing is
-    /// added.
+    /// If the accountant proves no bound for this event, or there are too many releases. Nothing is
+    /// added in that case.
     fn compose(&mut self, event: &PrivacyEvent, count: u64) -> Result<(), UnsupportedEvent>;
 
     /// Returns the number of composed releases.
@@ -40,14 +40,14 @@ pub trait Accountant {
 /// An event without a proved bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UnsupportedEvent {
-    /// The accountant was derived for another sampling scheme.
+    /// The accountant supports only another sampling scheme.
     #[error(
         "the accountant {accountant} does not support {sampling}; use the accountant {instead}"
     )]
     Sampling {
         /// The accountant.
         accountant: AccountantKind,
-        /// The sampling of the event, in words.
+        /// Description of the event's sampling.
         sampling: &'static str,
         /// An accountant that accepts such events.
         instead: AccountantKind,
@@ -78,7 +78,7 @@ pub enum Unproved {
         /// The δ.
         delta: f64,
     },
-    /// The noise is so small that the integrals are not evaluated.
+    /// The noise is too small to evaluate the integrals.
     #[error(
         "noise multiplier = {multiplier} with sampling rate = {rate} is below {limit}, where no \
          useful bound exists; use more noise"
@@ -119,7 +119,7 @@ pub(super) fn n_releases_after(before: u64, count: u64) -> Result<u64, Unsupport
 /// The kinds of accountants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccountantKind {
-    /// Privacy loss distributions, which give the reported figure: [`PldAccountant`].
+    /// Privacy loss distributions, used for the reported figure: [`PldAccountant`].
     Pld,
     /// Rényi divergences at real orders: [`RenyiAccountant`].
     Renyi,

@@ -106,7 +106,7 @@ pub fn smallest_multiplier(
         Sampling::Poisson(_) | Sampling::WithoutReplacement { .. } => MULTIPLIERS.0,
     };
     let (least, most) = (least.ln(), MULTIPLIERS.1.ln());
-    // More noise is milder, so the search goes down from the largest multiplier.
+    // More noise costs less, so the search goes down from the largest multiplier.
     let found = search(&cost, most, least, 0.0, budget.epsilon)?;
     let Some((log, epsilon)) = found else {
         return Err(impossible(kind, "noise multiplier", "1e9".to_owned(), budget));
@@ -132,7 +132,8 @@ pub fn largest_rate(
         let noise = Noise::Gaussian(multiplier);
         epsilon(kind, &PrivacyEvent { sampling, noise }, rounds, budget)
     };
-    // Without sampling the cost is known even if the noise is too small for any rate below 1.
+    // Without sampling, the cost can be computed even if the noise is too small for any rate below
+    // 1.
     let whole = cost(0.0)?;
     if whole <= budget.epsilon {
         return Ok(Calibrated { value: SamplingRate::ALL, epsilon: whole, is_limit: false });
@@ -150,7 +151,7 @@ pub fn largest_rate(
     Ok(Calibrated { value, epsilon, is_limit: false })
 }
 
-/// Returns the largest number of rounds of such releases within `budget`, to one round or a
+/// Returns the largest number of rounds with such releases within `budget`, to one round or a
 /// relative precision of 1e−4. The search ends at 1e9.
 ///
 /// # Errors

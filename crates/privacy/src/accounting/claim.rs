@@ -24,7 +24,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// An ε with everything that it depends on (threat model, section 2).
+/// An ε with everything on which it depends (threat model, section 2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
     /// An upper bound on ε.

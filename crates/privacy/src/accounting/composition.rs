@@ -6,7 +6,7 @@ use super::accountant::{AccountantKind, Unproved, UnsupportedEvent, n_releases_a
 use super::event::{InvalidParameter, Noise, PrivacyEvent, Sampling, invalid};
 use super::subsampled::Subsampled;
 
-/// The smallest supported z with sampling: below it, a single round costs an ε of thousands.
+/// The smallest supported z with sampling. Below it, the ε of a single round is in the thousands.
 pub(super) const MIN_MULTIPLIER: f64 = 0.05;
 /// Larger multipliers are reduced to this one.
 const MAX_MULTIPLIER: f64 = 1e12;
@@ -155,7 +155,7 @@ pub(super) enum Representative {
     Mean,
 }
 
-/// Returns about `most` parts that represent all. Parts in the same cell of a grid of ratios
+/// Returns about `most` parts that represent all parts. Parts in the same cell of a grid of ratios
 /// 1 + 2^−n are a class; the grid is as fine as `most` allows.
 pub(super) fn gathered(
     parts: &[Subsampled],

@@ -10,7 +10,7 @@ pub struct InvalidParameter {
     pub name: &'static str,
     /// The given value.
     pub value: String,
-    /// The accepted values, in words.
+    /// Description of the accepted values.
     pub expected: &'static str,
 }
 
@@ -94,7 +94,7 @@ impl Delta {
     }
 }
 
-/// The sampling of the agents of a round.
+/// The sampling of agents in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
     /// Each agent takes part independently with probability q.

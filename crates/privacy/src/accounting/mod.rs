@@ -1,7 +1,7 @@
 //! Privacy accounting: upper bounds on the joint cost of releases.
 //!
-//! Start at [`Accountant`]; [`AccountantKind::Pld`] gives the reported figure. Claims, assumptions,
-//! proofs and the names of the tests are in `ACCOUNTING.md` beside this crate.
+//! Start at [`Accountant`]; [`AccountantKind::Pld`] computes the reported figure. The crate's
+//! `ACCOUNTING.md` contains claims, assumptions, proofs and the names of the tests.
 
 mod accountant;
 mod calibration;

@@ -73,8 +73,8 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
 }
 
 /// Bounds the moment by convexity of x^β: r^β ≤ 1 − q + q e^{βu}, hence
-/// ln E r^β ≤ ln(1 − q + q e^G) with G the moment without sampling. Used if orders are so large, or
-/// noise is so small, that the integral would need very many nodes.
+/// ln E r^β ≤ ln(1 − q + q e^G) with G the moment without sampling. Used if the order is so large,
+/// or the noise so small, that the integral would need too many nodes.
 fn by_convexity(q: f64, theta: f64, unsampled: f64, precision: f64) -> Moment {
     let log = if (-1.0..=0.0).contains(&theta) {
         0.0 // E r^β ≤ (E r)^β for β between 0 and 1
@@ -135,8 +135,8 @@ impl Grid {
             2.0 * PI * height / (wanted + 0.5 * height * highest)
         };
         let reach = z * (2.0 * (wanted + spread)).sqrt();
-        // A negative power is at most (1 − q)^β times the density around 0, or its peak around β is
-        // as near.
+        // For negative β, the integrand is at most (1 − q)^β times the density around 0, unless its
+        // peak around β is within reach.
         let mut centres = [0.0, 1.0, if beta < -reach { 0.0 } else { beta }];
         centres.sort_by(f64::total_cmp);
         let mut intervals: Vec<(f64, f64)> = Vec::with_capacity(3);

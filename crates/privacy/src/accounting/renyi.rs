@@ -127,7 +127,8 @@ pub(super) fn log_delta(moment: f64, theta: f64, epsilon: f64) -> f64 {
 }
 
 /// Returns the θ that minimizes `at`(ln θ): descends from `guess` in steps of a factor 2, then uses
-/// golden-section search. Every value is a valid bound, so a missed minimum costs only tightness.
+/// golden-section search. Every value is a valid bound, so missing the minimum costs only
+/// tightness.
 pub(super) fn smallest(at: impl Fn(f64) -> f64, guess: f64) -> f64 {
     let (lowest, highest) = (ORDERS.0.ln(), ORDERS.1.ln());
     let mut step = std::f64::consts::LN_2;

@@ -4,7 +4,8 @@ use chacha20::ChaCha20Rng;
 use rand::{Rng, SeedableRng};
 use zeroize::Zeroize;
 
-/// The purpose of a stream of a round's key. Streams of the same key are independent.
+/// The purpose of a stream that is derived from a round's key. Streams of the same key are
+/// independent.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     /// The coins that decide participation.

@@ -1,4 +1,4 @@
-//! A round of the mechanism: vectors stay unread until it closes; then coins and noise are drawn,
+//! A round of the mechanism. Vectors stay unread until it closes; then coins and noise are drawn,
 //! and the vectors are added.
 
 use std::fmt;
@@ -36,7 +36,7 @@ pub enum VectorRefused {
         found: usize,
     },
     /// The slot has already sent its vector. The error does not depend on the content of the second
-    /// one, and servers repeat to the agent their answer to the first (INV-6).
+    /// vector, and servers repeat their response to the first (INV-6).
     #[error("slot {slot} has already sent its vector of this round; the first one counts")]
     Repeated {
         /// The slot.
@@ -45,7 +45,7 @@ pub enum VectorRefused {
 }
 
 /// A round that accepts vectors and keeps them unread until it closes. It holds no key, noise or
-/// coins: if a machine is cloned while it runs, each copy draws its own.
+/// coins: if a machine is cloned during the round, each copy draws its own.
 pub struct Collecting {
     mechanism: Mechanism,
     round: u64,
@@ -75,8 +75,8 @@ impl Mechanism {
         }
     }
 
-    /// Draws a round's randomness from two independent streams of a fresh key: the noise of every
-    /// coordinate, with which the sums start, and a coin for every slot (INV-8).
+    /// Draws a round's randomness from two independent streams of a fresh key: noise for every
+    /// coordinate, which is the initial value of the sums, and a coin for every slot (INV-8).
     pub(super) fn noise_of_round<S: NoiseSource>(
         &self,
         header: &Header,
@@ -95,7 +95,7 @@ impl Mechanism {
 
 impl Collecting {
     /// Accepts the vector of a slot without reading it. A vector with a non-finite coordinate is
-    /// also accepted, and counts as zero.
+    /// also accepted, and treated as zero.
     ///
     /// # Errors
     /// For public reasons; see [`VectorRefused`]. The round continues without the vector.
@@ -105,12 +105,12 @@ impl Collecting {
 
     /// Closes the round, even without any vectors (INV-3). Draws noise for every coordinate and a
     /// coin for every slot from two independent streams of a fresh key. Then reads the vectors in
-    /// the order of slots, clips each, and adds it to its sum if the slot's coin decides so
+    /// the order of slots, clips each, and adds it to its sum if the slot's coin selects it
     /// (INV-8).
     ///
     /// The sums start from the noise, so a sum without noise never exists. Costs O(P M + N M), the
     /// same for each vector regardless of its content and coin: no branch depends on either
-    /// (INV-5). Secrets are cleared on the way.
+    /// (INV-5). Secrets are cleared along the way.
     ///
     /// # Errors
     /// If the source has no randomness. No vector has been read then, and the round has no release.

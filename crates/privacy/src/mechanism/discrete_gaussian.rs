@@ -10,7 +10,7 @@ use crate::accounting::InvalidParameter;
 /// Sampled by rejection from a discrete Laplace distribution (Canonne, Kamath and Steinke (2020),
 /// "The discrete Gaussian for differential privacy"), using only integers: the distribution is
 /// exact, not approximate (INV-8). The duration of a draw depends on its value, never on a vector.
-/// Releases leave on schedule (INV-9), which hides the duration.
+/// Releases are sent on schedule (INV-9), which hides the duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscreteGaussian {
     /// σ².

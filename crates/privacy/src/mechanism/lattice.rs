@@ -102,7 +102,7 @@ impl Lattice {
     /// [`MAX_FEATURES`] numbers; the caller must clear them.
     ///
     /// # Panics
-    /// As [`Lattice::add`].
+    /// Same as for [`Lattice::add`].
     pub(crate) fn clipped(&self, vector: &[f64]) -> Vec<i64> {
         let mut sums = vec![0; vector.len()];
         let mut scaled = Zeroizing::new(vec![0; vector.len()]);
@@ -119,8 +119,8 @@ impl Lattice {
     /// (paper: Algorithm 1 line 9).
     ///
     /// If r = 1 then K ≥ ⌈‖v‖⌉, else Σ k² ≤ r² Σ v² ≤ K². If j was lowered, ‖v‖ ≥ 2^24 > K. A
-    /// vector with a non-finite coordinate counts as zero. Every vector takes the same steps: no
-    /// branch depends on its contents or on the mask (INV-5).
+    /// vector with a non-finite coordinate is treated as zero. Every vector takes the same steps:
+    /// no branch depends on its contents or on the mask (INV-5).
     ///
     /// # Panics
     /// If r² Σ v² or Σ k² still exceeds K²: the process stops before anything is sent (INV-7).
@@ -181,8 +181,8 @@ impl pulp::WithSimd for Add<'_> {
     }
 }
 
-/// All bits set if a ≥ b, else none. `black_box` hides the two cases from the compiler, which would
-/// otherwise branch.
+/// Returns all bits set if a ≥ b, and 0 otherwise. `black_box` hides the two cases from the
+/// compiler, which might otherwise branch.
 #[inline(always)]
 fn not_below(a: u64, b: u64) -> u64 {
     black_box(u64::from(a >= b)).wrapping_neg()

@@ -5,10 +5,10 @@
 //! [`Collecting`] keeps arriving vectors unread. [`Collecting::close`] draws coins and noise, then
 //! reads and adds the vectors. It returns a [`Release`] and the
 //! [`PrivacyEvent`](crate::accounting::PrivacyEvent) that it costs. The mechanism reads no clock,
-//! keeps no files and has no notion of agents: a slot is a number. `MECHANISM.md` beside the
-//! crate's manifest states the claim and proves it.
+//! stores no files and has no notion of agents: a slot is a number. The crate's `MECHANISM.md`
+//! states the claim and proves it.
 //!
-//! [`PaperMechanism`] is for reproduction. It has the paper's guarantee, which assumes exact real
+//! [`PaperMechanism`] is for reproduction. Its guarantee is the paper's, which assumes exact real
 //! numbers.
 
 mod bits;

@@ -21,8 +21,8 @@ pub struct PaperSettings {
     pub n_regions: u32,
     /// M: features, from 1 to [`super::MAX_FEATURES`].
     pub n_features: u32,
-    /// S: the clipping threshold; each vector is clipped at S / √P. Infinite disables clipping and
-    /// requires z = 0.
+    /// S: the clipping threshold; each vector is clipped at S / √P. An infinite S disables clipping
+    /// and requires z = 0.
     pub max_norm: f64,
     /// The sampling of agents, and q.
     pub sampling: PaperSampling,
@@ -74,7 +74,7 @@ pub enum PaperError {
         name: &'static str,
         /// The given value.
         value: f64,
-        /// The accepted values, in words.
+        /// Description of the accepted values.
         expected: &'static str,
     },
     /// ⌊q N⌋ = 0.
@@ -204,10 +204,10 @@ impl PaperMechanism {
         })
     }
 
-    /// Runs a whole round: vector n belongs to slot n, and a refused vector counts as zero.
+    /// Runs a whole round: vector n belongs to slot n, and a refused vector is treated as zero.
     ///
     /// # Errors
-    /// As [`Self::begin`] and [`PaperCollecting::close`].
+    /// Same as for [`Self::begin`] and [`PaperCollecting::close`].
     pub fn aggregate<S: NoiseSource>(
         &self,
         round: u64,
@@ -266,8 +266,8 @@ impl PaperMechanism {
         sampled
     }
 
-    /// ω̂ = ω / max(1, ‖ω‖ / (S/√P)), or zero if ω is not finite; avoids overflow of the squares of
-    /// huge coordinates.
+    /// ω̂ = ω / max(1, ‖ω‖ / (S/√P)), or zero if ω is not finite. Squares of huge coordinates do
+    /// not overflow.
     fn clip(&self, vector: &mut [f64]) {
         let largest = vector.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
         if !vector.iter().all(|x| x.is_finite()) {
@@ -320,7 +320,7 @@ impl PaperCollecting {
     /// If the source has no randomness. No vector has been read then, and the round has no release.
     pub fn close<S: NoiseSource>(self, source: &mut S) -> Result<PaperClosed<S::Kind>, NoiseError> {
         let key = source.key(self.round)?;
-        // Nothing fails from here on.
+        // Nothing below can fail.
         let settings = &self.mechanism.settings;
         let rate = settings.sampling.rate().get();
         let sampled = self.mechanism.sample(&key);

@@ -1,8 +1,8 @@
 //! Sums that are split between several collectors.
 //!
 //! Integer addition commutes, so a release has the same bytes whether one collector has all vectors
-//! of a round or several collectors have some each. A collector keeps vectors unread until it
-//! learns which of them count, and then adds those. A part has no noise, so it is as secret as the
+//! of a round or several collectors share them. A collector keeps vectors unread until it is told
+//! which of them count, and then adds those. A part has no noise, so it is as secret as the
 //! vectors. The sum of the parts starts from the noise, as in
 //! [`Collecting::close`](super::Collecting::close).
 
@@ -144,8 +144,8 @@ impl PartCollecting {
 }
 
 impl PartialSum {
-    /// Creates a received part of a round from its numbers, which sum the vectors of `n_vectors`
-    /// slots.
+    /// Creates a received part of a round from its numbers, which are the sum of the vectors of
+    /// `n_vectors` slots.
     ///
     /// # Errors
     /// If no such vectors can produce the numbers.

@@ -10,7 +10,7 @@ use super::source::Kind;
 /// The shape of the sums that a round releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseShape {
-    /// P sums of M numbers, one per region, for weights that differ between regions.
+    /// P sums of M numbers, one per region, for agent weights that differ between regions.
     Regions,
     /// One sum of M numbers over all slots, with the noise of one region; sufficient once weights
     /// are uniform.
@@ -30,7 +30,7 @@ impl ReleaseShape {
     }
 }
 
-/// The public part of a release besides its sums.
+/// The public fields of a release before its sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) mechanism: [u8; 32],
@@ -99,7 +99,7 @@ pub enum ReleaseRefused {
     #[error("the release is of another kind: simulated and secure releases do not mix")]
     OtherKind,
     /// There are too few or too many bytes.
-    #[error("the release has {found} bytes, its header says {expected}")]
+    #[error("the release has {found} bytes, its header states {expected}")]
     WrongSize {
         /// The number of bytes according to the header.
         expected: u64,
@@ -116,7 +116,7 @@ pub enum ReleaseRefused {
     #[error("the release was made by a mechanism with other parameters")]
     OtherMechanism,
     /// The release belongs to another round.
-    #[error("the release is of round {found}, not {expected}")]
+    #[error("the release belongs to round {found}, not {expected}")]
     OtherRound {
         /// The requested round.
         expected: u64,
@@ -182,7 +182,7 @@ impl<K> Release<K> {
     /// If the region is out of range.
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a released value; beyond 2^53 it is rounded to a multiple of g still"
+        reason = "a released value; beyond 2^53 it is still rounded to a multiple of g"
     )]
     pub fn values(&self, region: u32) -> Vec<f64> {
         assert!(region < self.n_sums(), "there is no sum {region}");

@@ -10,12 +10,12 @@ use super::lattice::{Lattice, MAX_FEATURES};
 use super::source::{NoiseError, NoiseSource};
 use crate::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 
-/// All public parameters that determine a release besides vectors and randomness. Fixed before the
-/// first round (INV-11).
+/// All public parameters of the mechanism. With the vectors and the randomness, they determine a
+/// release. Fixed before the first round (INV-11).
 #[derive(Clone, Debug, PartialEq)]
 pub struct MechanismSettings {
-    /// N: slots of the roster, at least 1. Slots are numbered from 0; an unused slot counts as a
-    /// zero vector.
+    /// N: slots of the roster, at least 1. Slots are numbered from 0; an unused slot is equivalent
+    /// to a zero vector.
     pub n_slots: u32,
     /// P: regions, at least 1; may exceed N.
     pub n_regions: u32,
@@ -34,7 +34,7 @@ pub struct MechanismSettings {
 pub enum Server {
     /// The coordinator, to which agents upload.
     Leader,
-    /// The server of the other party.
+    /// The second server, run by another party.
     Helper,
 }
 
@@ -53,7 +53,7 @@ pub enum MechanismError {
     },
     /// A release would be too long.
     #[error(
-        "n_regions = {n_regions} times n_features = {n_features} makes more than {largest} numbers a release; use fewer \
+        "n_regions = {n_regions} times n_features = {n_features} makes more than {largest} numbers per release; use fewer \
          regions or features"
     )]
     TooManyCoordinates {
@@ -106,10 +106,11 @@ pub enum MechanismError {
 /// The subsampled discrete Gaussian mechanism with validated settings.
 ///
 /// A slot takes part in a round independently with probability q. The vectors of participating
-/// slots are put on a [`Lattice`], clipped at norm K, and summed in integers, per region or in one
-/// total. Each coordinate of a sum carries a draw of the discrete Gaussian with σ² = ⌈(z K)²⌉. The
-/// sensitivity under zero-out adjacency is K in both shapes, since a slot adds to exactly one sum.
-/// Nothing is divided: readers of the release apply weights and 1/q as post-processing.
+/// slots are mapped to a [`Lattice`], clipped at norm K, and summed as integers, per region or in
+/// one total. Each coordinate of a sum includes a draw from the discrete Gaussian with
+/// σ² = ⌈(z K)²⌉. The sensitivity under zero-out adjacency is K in both shapes, since a slot adds
+/// to exactly one sum. There is no division: readers of the release apply weights and 1/q as
+/// post-processing.
 ///
 /// Reference: DP-FTS-DE, Algorithm 1 lines 5 to 11, with these deviations: one sum per vector
 /// instead of P weighted ones, noise on a lattice, no division by q.
@@ -135,7 +136,7 @@ impl Mechanism {
     }
 
     /// Like [`Self::new`], for a secure sum with numbers of `bits` bits including the sign, within
-    /// [`Lattice::BITS`]. The noise of each server alone has the mechanism's σ, which
+    /// [`Lattice::BITS`]. The noise of each server has the full σ of the mechanism, which
     /// [`Self::event`] assumes.
     ///
     /// # Errors
@@ -187,15 +188,15 @@ impl Mechanism {
     /// as rounded to the lattice.
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a figure to weigh a release by; the noise itself is drawn in integers"
+        reason = "only for weighting a release; the noise is drawn in integers"
     )]
     pub fn noise_std(&self) -> f64 {
         (self.noise.variance() as f64).sqrt() * self.lattice.spacing()
     }
 
     /// Returns an agent's vector in units of the lattice's spacing, clipped at norm K, for a secure
-    /// sum. A vector with a non-finite coordinate counts as zero. The steps are the same for every
-    /// vector (INV-5).
+    /// sum. A vector with a non-finite coordinate is treated as zero. The steps are the same for
+    /// every vector (INV-5).
     ///
     /// # Panics
     /// If a clipped vector is still too long: the process stops before anything is sent (INV-7).

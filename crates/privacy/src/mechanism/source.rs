@@ -16,7 +16,7 @@ mod sealed {
     pub trait Keys {
         /// Returns the key of a round's streams.
         fn key(&mut self, round: u64) -> Result<Zeroizing<[u8; 32]>, NoiseError>;
-        /// Receives the number of 32-bit words that a round has drawn.
+        /// Records the number of 32-bit words that a round has drawn.
         fn count(&mut self, _n_words: u128) {}
     }
 
@@ -40,8 +40,8 @@ pub enum Secure {}
 
 /// Noise from a seed, which gives no privacy (INV-10).
 ///
-/// A simulated release differs in type from a secure one. With `Secure` instead of `Simulated`
-/// this compiles:
+/// A simulated release differs in type from a secure one. The first example does not compile; with
+/// `Secure` instead of `Simulated` it does:
 ///
 /// ```compile_fail,E0308
 /// use fedbo_privacy::mechanism::{Release, Secure, Simulated};
@@ -70,7 +70,7 @@ impl Kind for Simulated {
     const PRIVATE: bool = false;
 }
 
-/// Gives each round its own key. Sealed: the sources are [`SecureNoise`] and, for simulations,
+/// A source of one key per round. Sealed: the sources are [`SecureNoise`] and, for simulations,
 /// `SimNoise`.
 pub trait NoiseSource: sealed::Keys {
     /// The kind of the resulting releases.
@@ -80,8 +80,8 @@ pub trait NoiseSource: sealed::Keys {
 /// 32 fresh bytes from the operating system for each round, expanded by ChaCha20 and cleared after
 /// use (INV-8).
 ///
-/// The source has no seed and can be neither stored nor copied (INV-10); without `Clone` this
-/// compiles:
+/// The source has no seed and can be neither stored nor copied (INV-10). The first example does not
+/// compile; without the bound `Clone` it does:
 ///
 /// ```compile_fail,E0277
 /// fn copies<T: Clone>(_: T) {}
@@ -99,7 +99,7 @@ impl SecureNoise {
     /// Creates the source for production.
     #[expect(
         clippy::new_without_default,
-        reason = "where noise comes from is said in full wherever it is chosen"
+        reason = "every caller names the source of noise explicitly"
     )]
     pub fn new() -> Self {
         Self(())
@@ -120,7 +120,7 @@ impl NoiseSource for SecureNoise {
 
 /// Noise determined by a seed and the round number, for simulations and tests.
 ///
-/// The same seed and round give the same coins and noise, independently of earlier draws.
+/// The same seed and round give the same coins and noise, regardless of earlier draws.
 #[cfg(feature = "simulation")]
 #[derive(Debug)]
 pub struct SimNoise {

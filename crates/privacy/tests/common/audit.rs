@@ -27,7 +27,7 @@ fn interval(hits: u64, tries: u64, alpha: f64) -> (f64, f64) {
     (end(0.0), end(1.0))
 }
 
-/// The adversary's guesses "the slot is present": how many are right with the slot, and wrong
+/// Counts of the adversary's guesses that the slot is present: right ones with the slot, wrong ones
 /// without it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttackRecord {

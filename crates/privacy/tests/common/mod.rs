@@ -2,7 +2,7 @@
 //! noise.
 #![expect(
     clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
+    reason = "clippy allows it only in test functions, not in shared helpers"
 )]
 #![allow(dead_code, reason = "each test file uses its own part")]
 

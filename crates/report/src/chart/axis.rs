@@ -1,6 +1,6 @@
 //! Ranges, ticks and their labels.
 
-use fedbo_space::{Kind, Value};
+use fedbo_space::{Kind, Numbers, Value};
 
 use super::Scale;
 use super::text::Font;
@@ -9,23 +9,23 @@ use super::values::within_magnitude;
 /// Minimum distance between adjacent labels.
 const LABEL_GAP: f64 = 6.0;
 
-/// An axis: a range, in decades if it is logarithmic, and its ticks.
+/// An axis: a range, in decades if logarithmic, and its ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     low: f64,
     high: f64,
     scale: Scale,
-    /// True if a logarithmic axis is one of negative values.
+    /// True if a logarithmic axis shows negative values.
     mirrored: bool,
     /// Position and label of each tick.
     pub(crate) ticks: Vec<(f64, String)>,
     /// Positions of the minor ticks.
     pub(crate) minor: Vec<f64>,
-    /// Names of categories, which occupy the intervals from 0 to 1, from 1 to 2, ...; empty for a
-    /// numeric axis.
+    /// Names of categories, which occupy the intervals from 0 to 1, from 1 to 2, and so on; empty
+    /// for a numeric axis.
     pub(crate) names: Vec<String>,
-    /// The constructor with its range, to recreate the axis with another number of ticks; and the
-    /// current number.
+    /// The constructor with its range, which recreates the axis with another number of ticks, and
+    /// the current number of ticks.
     made: (Made, f64, f64),
     pub(crate) n_ticks: u32,
 }
@@ -42,7 +42,7 @@ enum Made {
 }
 
 impl Axis {
-    /// A linear axis from `low` to `high` with these ticks. `low` may be the larger end.
+    /// A linear axis from `low` to `high` with these ticks. `low` may be greater than `high`.
     fn stepped(made: (Made, f64, f64), (low, high): (f64, f64), ticks: Vec<(f64, String)>) -> Self {
         Self {
             low,
@@ -70,7 +70,7 @@ impl Axis {
         }
     }
 
-    /// Whole numbers from end to end, without a margin.
+    /// Integers from end to end, without a margin.
     pub(crate) fn iterations(low: f64, high: f64, n_ticks: u32) -> Self {
         let made = (Made::Iterations, low, high);
         let high = high.max(low + 1.0);
@@ -79,7 +79,7 @@ impl Axis {
         Self { n_ticks, ..Self::stepped(made, (low, high), ticks) }
     }
 
-    /// Whole numbers, with a margin so that points at the ends are inside.
+    /// Integers, with a margin that keeps points at the ends inside.
     pub(crate) fn whole(low: f64, high: f64, n_ticks: u32) -> Self {
         let margin = ((high - low) * 0.04).max(0.5);
         let step = nice_step((high - low).max(1.0), n_ticks).max(1.0);
@@ -88,8 +88,8 @@ impl Axis {
         Self { n_ticks, ..Self::stepped(made, (low - margin, high + margin), ticks) }
     }
 
-    /// From 0 to `high`, which must be above 0, for bars; with room for a number after the longest
-    /// one.
+    /// From 0 to `high`, which must be above 0, for bars. Leaves room for a number after the
+    /// longest bar.
     pub(crate) fn of_bars(high: f64, n_ticks: u32) -> Self {
         let ticks = linear_ticks(0.0, high, nice_step(high, n_ticks));
         Self::stepped((Made::Fixed, 0.0, 0.0), (0.0, 1.12 * high), ticks)
@@ -110,7 +110,7 @@ impl Axis {
         Self { names: names.clone(), ..Self::bare(names.len().max(1) as f64, 0.0) }
     }
 
-    /// The axis of a parameter's range; `names` creates that of categories,
+    /// The axis of a parameter's range. `names` creates an axis of categories,
     /// [`columns`](Self::columns) or [`rows`](Self::rows).
     pub(crate) fn of_range(
         range: &Kind,
@@ -128,11 +128,9 @@ impl Axis {
                 Self::linear(low, high, n_ticks)
             }
         };
-        match range {
-            Kind::Float { low, high, log } => numbers(*low, *high, *log, false),
-            Kind::Int { low, high, log } => numbers(*low as f64, *high as f64, *log, true),
-            Kind::Stepped(grid) => numbers(grid.low(), grid.high(), false, grid.is_whole()),
-            Kind::Categorical { choices } => names(choices.iter().map(Value::to_string).collect()),
+        match range.numbers() {
+            Some(Numbers { low, high, log, is_whole, .. }) => numbers(low, high, log, is_whole),
+            None => names(range.choices().iter().map(Value::to_string).collect()),
         }
     }
 
@@ -178,7 +176,7 @@ impl Axis {
         Self { ticks: Vec::new(), ..make(2) }
     }
 
-    /// The labels within the allowed overhang.
+    /// The labels within the permitted overhang.
     fn labels_inside(&self, width: f64, overhang: f64, font: Font) -> Vec<Extent> {
         let mut inside = Vec::with_capacity(self.ticks.len());
         for (index, (position, label)) in self.ticks.iter().enumerate() {
@@ -258,8 +256,8 @@ impl Axis {
         self.scale == Scale::Log
     }
 
-    /// Returns the place of a value on the axis: 0 at its start, 1 at its end. A value beyond an
-    /// end is clamped to it.
+    /// Returns the position of a value on the axis: 0 at its start, 1 at its end. A value beyond an
+    /// end is clamped.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let position = match self.scale {
             Scale::Linear => value,
@@ -271,7 +269,7 @@ impl Axis {
         self.place_of_position(position)
     }
 
-    /// Returns the place of a tick's position.
+    /// Returns the relative position of a tick.
     pub(crate) fn place_of_position(&self, position: f64) -> f64 {
         ((position - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
@@ -289,7 +287,7 @@ fn overlap(labels: &[Extent]) -> bool {
     labels.windows(2).any(|pair| pair[1].from < pair[0].to + LABEL_GAP)
 }
 
-/// The smallest step of 1, 2 or 5 times a power of ten that gives at most approximately `n_ticks`
+/// The smallest step of 1, 2 or 5 times a power of ten that gives no more than about `n_ticks`
 /// ticks.
 fn nice_step(range: f64, n_ticks: u32) -> f64 {
     let least = range / f64::from(n_ticks.max(1));
@@ -308,8 +306,8 @@ fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// Formats a label with the decimals that the step needs, or with powers of ten on very large and
-/// very small axes.
+/// Formats a label with as many decimals as the step needs, or with powers of ten if the axis is
+/// very large or very small.
 fn linear_label(value: f64, step: f64, largest: f64) -> String {
     let value = if value.abs() < step * 1e-9 { 0.0 } else { value };
     let exponent = (step.log10() + 1e-9).floor();

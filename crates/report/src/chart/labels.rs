@@ -1,12 +1,14 @@
-//! Readable places of names: beside points, where they cover least, and at the ends of lines.
+//! Readable positions of names: beside points, where they cover the least, and at the ends of
+//! lines.
 
 use std::f64::consts::TAU;
 
-/// Costs of a name's place.
+/// Costs of a name's position.
 ///
 /// Per length of a hidden line (`HIDDEN`); per area shared with a disc or an error bar (`COVERED`),
 /// shared with another name, or beyond the panel; per length of a tie that crosses another name;
-/// per unit of closeness to another agent's disc; and per unit of distance from the name's own.
+/// per unit of closeness to another agent's disc; and per unit of distance from the name's own
+/// disc.
 const HIDDEN: f64 = 1.0;
 const COVERED: f64 = 1.0;
 const ON_NAME: f64 = 4.0;
@@ -14,15 +16,15 @@ const BEYOND: f64 = 3.0;
 const TIED: f64 = 16.0;
 const NEAR: f64 = 2.5;
 const FAR: f64 = 0.6;
-/// Distance from another agent's disc. A closer name may be taken for that agent's.
+/// Distance from another agent's disc below which a name may be mistaken for that agent's.
 const APART: f64 = 14.0;
-/// Distance within which a line counts as hidden by a name.
+/// Distance below which a line counts as hidden by a name.
 const CLEAR: f64 = 2.5;
-/// Additional distances that are tried between a name and its agent.
+/// Additional distances tried between a name and its agent.
 const FARTHER: [f64; 5] = [0.0, 5.0, 11.0, 20.0, 32.0];
 /// Number of passes that place each name again among all others.
 const N_PASSES: usize = 3;
-/// Number of directions that are tried; a multiple of eight includes the corners.
+/// Number of directions tried. A multiple of eight includes the corners.
 const N_DIRECTIONS: u32 = 24;
 
 /// The rectangle of a name.
@@ -36,8 +38,8 @@ pub(super) struct Spot {
 impl Spot {
     /// A spot at a distance from a point in a direction (of length 1).
     ///
-    /// It is centred directly above, below and beside the point, and touches it with a corner in
-    /// between.
+    /// It is centred above, below or beside the point in the four main directions, and touches it
+    /// with a corner in between.
     pub(super) fn beside(
         (x, y): (f64, f64),
         [dx, dy]: [f64; 2],
@@ -66,7 +68,7 @@ impl Spot {
         Self { middle, half: ((right - left) / 2.0, (bottom - top) / 2.0) }
     }
 
-    /// The point of the rectangle nearest to another.
+    /// The point of the rectangle nearest to the given point.
     pub(super) fn nearest(self, (x, y): (f64, f64)) -> (f64, f64) {
         let ((left, top), (right, bottom)) = self.corners();
         (x.clamp(left, right), y.clamp(top, bottom))
@@ -77,7 +79,7 @@ impl Spot {
         self.shared(other.middle, other.half)
     }
 
-    /// The area of the intersection with a rectangle of this centre and half size.
+    /// The area of the intersection with a rectangle given by its centre and half size.
     fn shared(self, middle: (f64, f64), half: (f64, f64)) -> f64 {
         let along = |a: f64, half_a: f64, b: f64, half_b: f64| {
             let length = (a + half_a).min(b + half_b) - (a - half_a).max(b - half_b);
@@ -87,7 +89,7 @@ impl Spot {
             * along(self.middle.1, self.half.1, middle.1, half.1)
     }
 
-    /// The spot extended by a margin.
+    /// The spot enlarged by a margin.
     fn grown(self, margin: f64) -> Self {
         Self { half: (self.half.0 + margin, self.half.1 + margin), ..self }
     }
@@ -98,7 +100,7 @@ impl Spot {
         wide.hypot(beyond(y, self.middle.1, self.half.1))
     }
 
-    /// The length of the part of a line within it.
+    /// The length of the part of a line inside the spot.
     fn hidden(self, [(ax, ay), (bx, by)]: [(f64, f64); 2]) -> f64 {
         let (dx, dy) = (bx - ax, by - ay);
         let ((left, top), (right, bottom)) = self.corners();
@@ -118,16 +120,16 @@ impl Spot {
     }
 }
 
-/// A name to be placed beside an agent.
+/// A request to place a name beside an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// The centre of the agent's disc.
     pub(super) agent: (f64, f64),
-    /// Minimum distance from there to the name.
+    /// Minimum distance from the agent to the name.
     pub(super) distance: f64,
     /// Half of the name's width and height.
     pub(super) half: (f64, f64),
-    /// The preferred side if all places are free.
+    /// The preferred side if all positions are free.
     pub(super) prefer: Side,
 }
 
@@ -144,11 +146,11 @@ pub(super) struct Ground {
     pub(super) lines: Vec<[(f64, f64); 2]>,
     pub(super) discs: Vec<(f64, f64)>,
     pub(super) radius: f64,
-    /// Rectangles to avoid, for example those of error bars.
+    /// Rectangles to avoid, such as error bars.
     pub(super) solid: Vec<Spot>,
     /// The panel that should contain the names.
     pub(super) within: Option<Spot>,
-    /// Potential ties from placed names to their points.
+    /// Ties from placed names to their points, in case they are drawn.
     pub(super) ties: Vec<[(f64, f64); 2]>,
     /// The placed names.
     pub(super) names: Vec<Spot>,
@@ -180,15 +182,15 @@ impl Ground {
             + NEAR * too_near.sum::<f64>()
     }
 
-    /// Places the names one after another. Further passes place each name again, since other names
-    /// may occupy a better spot without needing it.
+    /// Places the names one after another. Further passes place each name again, since an earlier
+    /// name may occupy a spot that a later one needs more.
     pub(super) fn place(mut self, wanted: &[Wanted]) -> Vec<Spot> {
         let n_given = self.names.len();
         for pass in 0..=N_PASSES {
             for name in wanted {
                 if pass > 0 {
-                    // The first name is removed and added again at the end, so that each pass
-                    // replaces every name.
+                    // Remove the first name and add it again at the end, so that each pass replaces
+                    // every name.
                     self.names.remove(n_given);
                     self.ties.remove(0);
                 }
@@ -202,8 +204,9 @@ impl Ground {
 
     /// The spot for a name with the lowest cost.
     ///
-    /// Of equal costs, the nearer and more usual one is chosen: below, then rather below than above
-    /// and right than left; or to the right, then rather right than left and above than below.
+    /// For equal costs, a nearer and more conventional spot wins: directly below first, then below
+    /// before above and right before left; or directly right first, then right before left and
+    /// above before below.
     fn best(&self, wanted: Wanted) -> Spot {
         let Wanted { agent, distance, half, prefer } = wanted;
         let usual = match prefer {
@@ -232,8 +235,8 @@ impl Ground {
 
 /// Heights for names at the ends of lines, as close as possible to the lines.
 ///
-/// Each name is `height` high, all are between `top` and `bottom`, and they keep the order of the
-/// lines. If there is not enough room, they are packed evenly.
+/// Each name has height `height`, all are between `top` and `bottom`, and they keep the order of
+/// the lines. If there is not enough room, they are packed evenly.
 pub(super) fn spread(wanted: &[f64], height: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     let n = wanted.len();
     if n == 0 {
@@ -242,7 +245,7 @@ pub(super) fn spread(wanted: &[f64], height: f64, (top, bottom): (f64, f64)) -> 
     let height = height.min((bottom - top) / n as f64);
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
-    // Blocks of touching names, each as close as possible to its lines: (sum of the preferred first
+    // Blocks of touching names, each as close as possible to its lines: (sum of the preferred start
     // heights, names).
     let mut blocks: Vec<(f64, Vec<usize>)> = Vec::new();
     let first_of = |(sum, names): &(f64, Vec<usize>)| {
@@ -257,7 +260,7 @@ pub(super) fn spread(wanted: &[f64], height: f64, (top, bottom): (f64, f64)) -> 
                 blocks.push(above);
                 break;
             }
-            // A name after k others prefers the block to begin k heights above it.
+            // A name below k others prefers the block to start k heights above it.
             let shift = height * (above.1.len() * block.1.len()) as f64;
             block.0 += above.0 - shift;
             block.1 = [above.1, block.1].concat();
@@ -389,8 +392,8 @@ mod tests {
         }
     }
 
-    /// A crowd below the upper border, crossed by two lines: no name covers the tie of another to
-    /// its marker.
+    /// Many markers below the upper border, crossed by two lines: no name covers the tie of another
+    /// name to its marker.
     #[test]
     fn names_and_the_ties_of_others_keep_apart() {
         let crowd = [
@@ -417,7 +420,7 @@ mod tests {
     fn a_lone_name_stands_to_the_right_of_its_marker() {
         let (placed, _, _) = beside_markers(&[(150.0, 150.0, 30.0)], &[]);
         assert_eq!(placed, [Spot { middle: (173.0, 150.0), half: (15.0, 6.0) }]);
-        // A line through the preferred place is avoided.
+        // A name avoids a line through its preferred position.
         let (placed, _, _) = beside_markers(&[(150.0, 150.0, 30.0)], &[150.0]);
         assert!(placed[0].hidden([(70.0, 150.0), (400.0, 150.0)]) < 1e-9, "{placed:?}");
     }

@@ -1,10 +1,10 @@
-//! The shared layout: title and legend at the top, panels in rows and columns, names of axes
-//! outside, a footnote at the bottom.
+//! The shared layout: title and legend at the top, panels in rows and columns, axis labels outside,
+//! a footnote at the bottom.
 //!
 //! Columns are as wide as their panels with the labels of their vertical axes. Rows are as high as
-//! their panels with the labels below. Texts never overlap: tick labels that do not fit are left
-//! out, names are shortened, legend entries that do not fit continue on a new line, and names
-//! beside points and at the ends of lines avoid each other.
+//! their panels with the labels below. Texts never overlap: tick labels that do not fit are
+//! omitted, names are shortened, the legend continues on a new line if necessary, and names beside
+//! points and at the ends of lines avoid each other.
 
 use plotters::style::{Color, RGBAColor, RGBColor};
 
@@ -19,7 +19,7 @@ use super::{At, Chart, Key, Mark, Panel, Sign, Y};
 
 type Point = (f64, f64);
 
-/// A chart with all positions, in units of length from the upper left corner.
+/// A chart with computed positions, in units of length from the upper left corner.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     pub(super) size: (u32, u32),
@@ -50,7 +50,7 @@ pub(super) enum Shape {
         points: Vec<Point>,
         stroke: Stroke,
     },
-    /// `at` is on the baseline; `upwards`: from bottom to top.
+    /// `at` is on the baseline. `upwards` text runs from bottom to top.
     Text {
         text: String,
         at: Point,
@@ -60,31 +60,32 @@ pub(super) enum Shape {
     },
 }
 
-/// Distance between a sign and its text, and size of the markers in signs.
+/// Distance between a sign and its text, and size of markers in signs.
 const SIGN_GAP: f64 = 7.0;
 const SIGN_SIZE: f64 = 4.0;
 /// Height of a line of the legend, and of a panel's title including its spacing.
 const KEY_LINE: f64 = NAME.em + 8.0;
 const TITLE_ROOM: f64 = 24.0;
-/// Distance between the labels of a row and the titles of the next, and between panels without
+/// Distance between the labels of a row and the titles of the next row, and between panels without
 /// labels.
 const ROW_GAP: f64 = 14.0;
 const BARE_GAP: f64 = 20.0;
 /// Maximum overhang of the labels of a horizontal axis.
 const OVERHANG: f64 = 12.0;
-/// Maximum size of category names: beside one column, two, or more; and vertically, below a panel.
+/// Maximum size of category names: beside panels in one, two, or more columns; and vertically,
+/// below a panel.
 const BESIDE: [f64; 3] = [200.0, 140.0, 84.0];
 const UPWARDS: f64 = 84.0;
 /// Column width below which names that do not fit are set vertically.
 const COLUMN_MIN: f64 = 72.0;
-/// Width below which categories are not separated by lines.
+/// Column width below which categories are not separated by lines.
 const PARTED_MIN: f64 = 7.0;
-/// Distances from the end of the rules to the first error bar beside them, between error bars, and
-/// from the last one to the names.
+/// Distances from the end of the rules to the first error bar, between error bars, and from the
+/// last error bar to the names.
 const FIRST_BAR: f64 = 8.0;
 const NEXT_BAR: f64 = 7.0;
 const NAME_GAP: f64 = 14.0;
-/// Maximum width of the name of a rule.
+/// Maximum width of a rule's name.
 const RULE_NAME: f64 = 160.0;
 /// Half the width of the caps of an error bar.
 const CAP: f64 = 3.0;
@@ -201,7 +202,7 @@ impl Scene {
         }));
     }
 
-    /// Adds the name of a vertical axis beside the panels, between two heights.
+    /// Adds the label of a vertical axis beside the panels, between two heights.
     fn y_label(&mut self, label: &str, (top, bottom): (f64, f64)) {
         let height = bottom - top;
         let text = NAME.cut(label, height / 0.7);
@@ -210,7 +211,7 @@ impl Scene {
         self.text_upwards(text, at, Anchor::Middle, font);
     }
 
-    /// Adds title and legend between two edges, and returns their lower end.
+    /// Adds the title and the legend between two edges, and returns their lower end.
     fn head(&mut self, chart: &Chart, left: f64, right: f64) -> f64 {
         let mut y = EDGE;
         for (text, font) in [(&chart.title, TITLE), (&chart.facts, Font { em: 13.0, ..NOTE })] {
@@ -237,7 +238,7 @@ impl Scene {
         y + if chart.keys.is_empty() { 0.0 } else { KEY_LINE } + 6.0
     }
 
-    /// Draws a sign from the middle of its left edge to the right.
+    /// Draws a sign. `(x, y)` is the middle of its left edge.
     fn sign(&mut self, sign: Sign, (x, y): Point) {
         let right = x + sign.width();
         let middle = (f64::midpoint(x, right), y);
@@ -288,16 +289,16 @@ impl Sign {
     }
 }
 
-/// A panel at its position, with labels that fit.
+/// A panel at its position, with fitted labels.
 struct View<'a> {
     panel: &'a Panel,
     /// Left and upper edge.
     at: Point,
-    /// Width and height, the strip included.
+    /// Width and height, including the strip.
     size: Point,
     x: Axis,
-    /// Names of the categories below, whether those are vertical, and names of the categories
-    /// beside.
+    /// Names of the categories below, whether they are vertical, and names of the categories beside
+    /// the panel.
     x_names: (Vec<String>, bool),
     y_names: Vec<String>,
     rule_names: Vec<String>,
@@ -456,7 +457,7 @@ impl<'a> View<'a> {
         self.draw_rules(scene);
         let spots = self.places_of_labels();
         for (label, spot) in panel.labels.iter().zip(&spots) {
-            // A name far from its point is tied to it by a line.
+            // A tie connects the name to its point if they are far apart.
             let point = self.point(&label.at);
             let near = spot.nearest(point);
             let length = (near.0 - point.0).hypot(near.1 - point.1);
@@ -465,7 +466,7 @@ impl<'a> View<'a> {
             }
         }
         panel.marks.iter().for_each(|mark| self.draw_mark(mark, scene));
-        // Marks below a name are faded, and all fading precedes the first name.
+        // Marks below a name are faded. All fading precedes the first name.
         for (_, spot) in
             panel.labels.iter().zip(&spots).filter(|(label, _)| label.outward.is_none())
         {
@@ -546,7 +547,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Draws the rules through the panel, the error bars beside it, and the names.
+    /// Draws the rules through the panel, the error bars beside it, and their names.
     fn draw_rules(&self, scene: &mut Scene) {
         let ((left, top), (right, bottom)) = (self.at, self.end());
         let height = |y: f64| self.y(Y::Value(y));
@@ -617,7 +618,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The rectangle of each label, which avoids lines, points, error bars and other names.
+    /// The rectangles of the labels, which avoid lines, points, error bars and other names.
     fn places_of_labels(&self) -> Vec<Spot> {
         if self.panel.labels.is_empty() {
             return Vec::new();
@@ -676,8 +677,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// Names of categories that fit below a panel, and whether they are vertical; empty ones if there
-/// is no room.
+/// Names of categories that fit below a panel, and whether they are vertical. The names are empty
+/// if there is no room.
 fn names_below(names: &[String], width: f64, font: Font) -> (Vec<String>, bool) {
     let column = width / names.len().max(1) as f64;
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -688,13 +689,13 @@ fn names_below(names: &[String], width: f64, font: Font) -> (Vec<String>, bool) 
     (thinned(font.cut_apart(&all, UPWARDS), column, font), true)
 }
 
-/// Names of categories that fit beside a panel; empty ones if there is no room.
+/// Names of categories that fit beside a panel; empty names if there is no room.
 fn names_beside(names: &[String], (width, height): Point, font: Font) -> Vec<String> {
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     thinned(font.cut_apart(&all, width), height / names.len().max(1) as f64, font)
 }
 
-/// Removes some names if rows are narrower than a line of text.
+/// Blanks some names if rows are lower than a line of text.
 fn thinned(mut names: Vec<String>, row: f64, font: Font) -> Vec<String> {
     let every = (font.em + 1.0) / row;
     let mut next = 0.0;
@@ -714,7 +715,7 @@ pub(super) mod tests {
     use super::super::{Label, Rule, Strip, at, in_strip};
     use super::*;
 
-    /// With more names than this beside points and lines of a panel, some may overlap.
+    /// With more than this number of names beside points and lines in a panel, some may overlap.
     const N_CROWD: usize = 20;
 
     /// The upper left and lower right corners of a shape.
@@ -773,7 +774,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A panel with all kinds of content.
+    /// A panel with every kind of content.
     fn panel(cell: (usize, usize), n_names: usize, above: bool) -> Panel {
         let names = |stem: &str| -> Vec<String> {
             (0..n_names).map(|index| format!("{stem} {index} of several categories")).collect()
@@ -850,7 +851,7 @@ pub(super) mod tests {
                 let cells = [(1, 0), (1, 1), (2, 0), (2, 1)];
                 let mut panels: Vec<Panel> =
                     cells.into_iter().map(|cell| panel(cell, n_names, above)).collect();
-                // Either the chart or each row names the vertical axis.
+                // Either the chart or each row labels the vertical axis.
                 panels.iter_mut().for_each(|panel| panel.y_label.clear());
                 let wide = Panel {
                     wide: true,

@@ -1,5 +1,5 @@
-//! The shared description of all pictures, as plain data: panels with axes, marks in their units, a
-//! legend, captions.
+//! The shared description of all pictures, as plain data: panels with axes, marks in axis units, a
+//! legend, and captions.
 //!
 //! A picture creates a [`Chart`]. [`layout`] computes all positions, and [`render`] writes the
 //! result.
@@ -37,16 +37,16 @@ pub enum Scale {
     Log,
 }
 
-/// A picture. Any text may be empty, and is shortened if it is too long.
+/// A picture. Any text may be empty. Texts that are too long are shortened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Chart {
-    /// Title above everything, and the line below it.
+    /// Title at the top, and the line below it.
     pub(crate) title: String,
     pub(crate) facts: String,
     /// The legend, above the panels.
     pub(crate) keys: Vec<Key>,
     pub(crate) panels: Vec<Panel>,
-    /// Names of the axes of all panels.
+    /// Labels of the axes of all panels.
     pub(crate) x_label: String,
     pub(crate) y_label: String,
     pub(crate) footnote: String,
@@ -66,11 +66,11 @@ impl Key {
     }
 }
 
-/// The sign before a text of the legend.
+/// The sign before a legend text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sign {
     Point(Glyph),
-    /// A line with an optional marker in its middle and an optional band around it.
+    /// A line with an optional marker at its middle and an optional band around it.
     Line {
         stroke: Stroke,
         glyph: Option<Glyph>,
@@ -90,7 +90,7 @@ impl Sign {
         Self::Line { stroke, glyph: None, band: false }
     }
 
-    /// A line with a marker in its middle.
+    /// A line with a marker at its middle.
     pub(crate) fn curve(stroke: Stroke, glyph: Glyph) -> Self {
         Self::Line { stroke, glyph: Some(glyph), band: false }
     }
@@ -100,7 +100,7 @@ impl Sign {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Panel {
     pub(crate) title: String,
-    /// Names of its own axes.
+    /// Labels of the panel's own axes.
     pub(crate) x_label: String,
     pub(crate) y_label: String,
     /// Row and column.
@@ -114,12 +114,12 @@ pub(crate) struct Panel {
     pub(crate) framed: bool,
     pub(crate) y_labels: bool,
     pub(crate) strip: Option<Strip>,
-    /// Marks below the grid and above it, each in drawing order.
+    /// Marks below and above the grid, each in drawing order.
     pub(crate) backdrop: Vec<Mark>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) labels: Vec<Label>,
-    /// The text in the middle of a panel without content.
+    /// The text in the middle of an empty panel.
     pub(crate) nothing: String,
 }
 
@@ -159,7 +159,7 @@ impl Panel {
 
 #[cfg(test)]
 impl Panel {
-    /// The places of its points, in lengths from the upper left corner.
+    /// The positions of its points, in lengths from the upper left corner.
     pub(crate) fn places(&self) -> Vec<(f64, f64)> {
         let points = self.marks.iter().filter_map(|mark| match mark {
             Mark::Points { at, .. } => Some(at),
@@ -176,7 +176,7 @@ impl Panel {
     }
 }
 
-/// A strip beyond the range of the vertical axis, for entries without a place on it.
+/// A strip beyond the range of the vertical axis, for entries without a position on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Strip {
     /// True if it is above the range.
@@ -185,7 +185,7 @@ pub(crate) struct Strip {
     pub(crate) label: &'static str,
 }
 
-/// A place in a panel. Infinite values are the ends of an axis.
+/// A position in a panel. Infinite values are the ends of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct At {
     pub(crate) x: f64,
@@ -203,12 +203,12 @@ pub(crate) enum Y {
     Strip(f64),
 }
 
-/// The place of two values.
+/// The position given by two values.
 pub(crate) fn at(x: f64, y: f64) -> At {
     At { x, y: Y::Value(y), shift: (0.0, 0.0) }
 }
 
-/// A place in the middle of the strip, or at another height of it.
+/// A position in the strip; `share` is the height, 0.5 for the middle.
 pub(crate) fn in_strip(x: f64, share: f64) -> At {
     At { y: Y::Strip(share), ..at(x, 0.0) }
 }
@@ -219,14 +219,14 @@ impl At {
     }
 }
 
-/// Something that a panel shows.
+/// An element drawn in a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Mark {
     Line {
         at: Vec<At>,
         stroke: Stroke,
     },
-    /// A filled area, for example a band around a line.
+    /// A filled area, such as a band around a line.
     Band {
         at: Vec<At>,
         color: RGBAColor,
@@ -236,7 +236,7 @@ pub(crate) enum Mark {
         glyph: Glyph,
         size: f64,
     },
-    /// A bar, or the cell of a heat map: the part of the panel between two corners.
+    /// A bar, or a cell of a heat map: the part of the panel between two corners.
     Cell {
         from: At,
         to: At,
@@ -256,8 +256,8 @@ pub(crate) enum Mark {
     },
 }
 
-/// A horizontal line through a panel. Its name, if it has one, is at its right end, with its error
-/// bar.
+/// A horizontal line through a panel. If it has a name, the name and its error bar are at the right
+/// end.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
     pub(crate) y: f64,
@@ -266,8 +266,7 @@ pub(crate) struct Rule {
     pub(crate) ends: Option<(f64, f64)>,
 }
 
-/// A name beside a point, in the direction `outward` (of length 1), or at the place where it covers
-/// least.
+/// A name beside a point, in the direction `outward` (a unit vector), or where it covers the least.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Label {
     pub(crate) at: At,
@@ -276,7 +275,7 @@ pub(crate) struct Label {
     /// Minimum distance from the point to its name.
     pub(crate) distance: f64,
     pub(crate) outward: Option<[f64; 2]>,
-    /// True if the name prefers the place below the point to that on its right.
+    /// True if the name prefers the position below the point to the one on its right.
     pub(crate) below: bool,
 }
 
@@ -314,7 +313,7 @@ impl Chart {
         render::svg(&self.placed()).expect("a picture")
     }
 
-    /// The picture in memory. Errors name it by the file name `file`.
+    /// The picture in memory. Errors identify it by the file name `file`.
     pub(crate) fn picture(self, file: &str) -> Picture {
         Picture { file: PathBuf::from(file), chart: self }
     }
@@ -354,8 +353,8 @@ impl Picture {
     }
 }
 
-/// Writes a picture's two files, SVG and PNG, into a folder and returns their paths; or returns the
-/// reason why there is no picture.
+/// Writes a picture's two files, SVG and PNG, into a folder and returns their paths. `chart` may be
+/// the reason why there is no picture, which becomes the error.
 pub(crate) fn write(
     chart: Result<Chart, String>,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Drawing of a placed chart to its two files, through plotters.
+//! Drawing of a laid-out chart to its two files with plotters.
 
 use std::path::Path;
 
@@ -16,35 +16,35 @@ use super::text::{BITMAP_SIZE_PER_EM, FAMILY, Font, register_fonts};
 use crate::error::ReportError;
 use crate::folder::write_whole;
 
-/// Pixels of the drawing per unit of length; a unit is a pixel of an ordinary screen, 1/96 inch.
+/// Pixels of the drawing per unit of length. A unit is a pixel of an ordinary screen, 1/96 inch.
 const PIXELS_PER_UNIT: u32 = 4;
 /// Pixels of the PNG per unit of length: twice the density of a screen.
 const PNG_PIXELS_PER_UNIT: u32 = 2;
-/// Maximum number of pixels of a smoothed drawing, at three bytes each.
+/// Maximum number of pixels of a drawing with smoothing, at three bytes each.
 const SMOOTH_PIXELS_MAX: u64 = 60_000_000;
 /// Maximum number of pixels of any drawing.
 const PIXELS_MAX: u64 = 100_000_000;
 /// The SVG backend divides the given font size by this factor.
 const SVG_SIZE_PER_EM: f64 = 1.24;
 
-/// Writes a placed chart as SVG.
+/// Writes a laid-out chart as SVG.
 pub(super) fn write_svg(scene: &Scene, path: &Path) -> Result<(), ReportError> {
     let svg = svg(scene).map_err(|message| draw_error(path, message))?;
     write_whole(path, svg.as_bytes())
 }
 
-/// Returns a placed chart as SVG.
+/// Returns a laid-out chart as SVG.
 pub(super) fn svg(scene: &Scene) -> Result<String, String> {
     let (width, height) = scene.size;
     let size = (width * PIXELS_PER_UNIT, height * PIXELS_PER_UNIT);
     let mut svg = String::new();
     let backend = SVGBackend::with_string(&mut svg, size);
     draw(scene, backend, TextMetrics::Svg, PIXELS_PER_UNIT)?;
-    // The SVG is drawn on a fine integer grid, and displayed at its real size.
+    // The SVG is drawn on a fine integer grid and displayed at its real size.
     let fine = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
     let shown = format!("<svg role=\"img\" width=\"{width}\" height=\"{height}\"");
     let svg = svg.replacen(&fine, &shown, 1);
-    // Screen readers expect these as the first children of the picture.
+    // Screen readers expect the title and description as the first children of the picture.
     let Some((head, rest)) = svg.split_once(">\n") else {
         return Ok(svg);
     };
@@ -52,23 +52,22 @@ pub(super) fn svg(scene: &Scene) -> Result<String, String> {
     Ok(format!("{head}>\n<title>{title}</title>\n<desc>{description}</desc>\n{rest}"))
 }
 
-/// Escapes a text for an SVG, which may contain neither markup nor control characters.
+/// Escapes a text for SVG, which must contain neither markup nor control characters.
 fn escaped(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Writes a placed chart as PNG.
+/// Writes a laid-out chart as PNG.
 pub(super) fn write_png(scene: &Scene, path: &Path) -> Result<(), ReportError> {
     let png = png(scene).map_err(|message| draw_error(path, message))?;
     write_whole(path, &png)
 }
 
-/// Returns a placed chart as PNG.
+/// Returns a laid-out chart as PNG.
 pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, String> {
     let (width, height) = scene.size;
-    // To save memory, a very large picture is drawn without smoothing, and not at all beyond a
-    // limit.
+    // To save memory, a very large picture is drawn without smoothing, and refused beyond a limit.
     let n_pixels = |scale: u32| u64::from(width * scale) * u64::from(height * scale);
     let scale = if n_pixels(PIXELS_PER_UNIT) > SMOOTH_PIXELS_MAX {
         PNG_PIXELS_PER_UNIT
@@ -97,7 +96,7 @@ pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, String> {
     Ok(encoded)
 }
 
-/// Converts the renderer's message to the error of a picture.
+/// Converts the renderer's message to a picture error.
 pub(super) fn draw_error(path: &Path, message: String) -> ReportError {
     ReportError::Draw { path: path.to_owned(), message }
 }
@@ -115,14 +114,14 @@ fn draw<DB: DrawingBackend>(
     drawn.and_then(|()| area.present()).map_err(|error| error.to_string())
 }
 
-/// The backend for a text. Backends interpret sizes and heights differently.
+/// The backend of a text. Backends interpret sizes and heights differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextMetrics {
     Svg,
     Bitmap,
 }
 
-/// A drawing area with real lengths; the origin is the upper left corner.
+/// A drawing area with real-valued lengths. The origin is the upper left corner.
 struct Canvas<'a, DB: DrawingBackend> {
     area: &'a DrawingArea<DB, Shift>,
     text: TextMetrics,
@@ -184,7 +183,7 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
         let style = stroke.color.stroke_width(self.pixel(stroke.width).max(1).unsigned_abs());
         for piece in dashes(&without_start(points, stroke.skip), stroke.dash) {
             let piece: Vec<(i32, i32)> = piece.into_iter().map(|point| self.point(point)).collect();
-            // The bitmap backend draws mitred corners and butt ends; a disc at each corner rounds
+            // The bitmap backend draws mitred corners and butt ends. A disc at each corner rounds
             // them.
             if self.text == TextMetrics::Bitmap && stroke.width > 1.0 {
                 for corner in piece.iter().skip(1).take(piece.len().saturating_sub(2)) {
@@ -197,7 +196,7 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
         Ok(())
     }
 
-    /// The size with which the backend renders this font.
+    /// The size at which the backend renders this font.
     fn size(&self, font: Font) -> f64 {
         font.em
             * match self.text {
@@ -206,7 +205,7 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
             }
     }
 
-    /// Returns the distance from the anchor at the top of a text down to the backend's baseline.
+    /// Returns the distance from a text's anchor at the top down to the backend's baseline.
     fn baseline(&self, font: Font) -> f64 {
         match self.text {
             TextMetrics::Svg => 0.76 * font.em,
@@ -276,8 +275,8 @@ fn dashes(points: &[(f64, f64)], pattern: &[f64]) -> Vec<Vec<(f64, f64)>> {
     pieces
 }
 
-/// Downscales an RGB image by an integer factor, with the mean of each block. This gives smooth
-/// edges to all shapes.
+/// Downscales an RGB image by an integer factor. Each pixel is the mean of a block, which smooths
+/// the edges of all shapes.
 fn average_blocks(fine: &[u8], width: usize, factor: usize) -> Vec<u8> {
     let height = fine.len() / 3 / width;
     let area = factor * factor;
@@ -328,7 +327,8 @@ mod tests {
 
     #[test]
     fn blocks_are_averaged_by_channel() {
-        // 2×2 pixels into one: channels 0, 10, 20, 30 → 15; 1, 1, 1, 2 → 1.25; 255 everywhere.
+        // 2×2 pixels are averaged to one: channels 0, 10, 20, 30 → 15; 1, 1, 1, 2 → 1.25; 255
+        // everywhere.
         let fine = [0, 1, 255, 10, 1, 255, 20, 1, 255, 30, 2, 255];
         assert_eq!(average_blocks(&fine, 2, 2), [15, 1, 255]);
     }

@@ -1,4 +1,4 @@
-//! Colours, fonts and lengths that all pictures share, the styles of arms, and the look of points
+//! Colours, fonts and lengths shared by all pictures, the styles of arms, and the look of points
 //! and lines.
 
 use plotters::style::RGBColor;
@@ -58,7 +58,7 @@ pub(crate) const BLUE: RGBColor = RGBColor(0, 114, 178);
 pub(crate) const VERMILION: RGBColor = RGBColor(213, 94, 0);
 pub(crate) const ORANGE: RGBColor = RGBColor(230, 159, 0);
 
-/// Okabe and Ito's palette for colour-blind readers, without its yellow, which is too faint on
+/// Okabe and Ito's palette for colour-blind readers, without its yellow, which is too pale on
 /// white.
 const COLORS: [RGBColor; 7] = [
     BLUE,
@@ -70,7 +70,7 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
 ];
 
-/// Alternating lengths of dash and gap; empty for a solid line.
+/// Alternating lengths of dashes and gaps; empty for a solid line.
 const DASHES: [&[f64]; 6] = [
     &[],
     &[8.0, 3.5],
@@ -117,10 +117,10 @@ pub(crate) enum Anchor {
 pub(crate) struct Stroke {
     pub(crate) color: RGBColor,
     pub(crate) width: f64,
-    /// Alternating lengths of dash and gap; empty for a solid line.
+    /// Alternating lengths of dashes and gaps; empty for a solid line.
     pub(crate) dash: &'static [f64],
-    /// Length of the line's start that is not drawn, so that the dashes of adjacent lines are not
-    /// aligned.
+    /// Length at the start of the line that is not drawn, so that the dashes of adjacent lines are
+    /// not aligned.
     pub(crate) skip: f64,
 }
 
@@ -132,8 +132,8 @@ impl Stroke {
 
     /// The line of the arm with this index.
     ///
-    /// The least common multiple of the numbers of colours, markers and dashes is 168, so this
-    /// number of arms have distinct styles.
+    /// The least common multiple of the numbers of colours, markers and dash patterns is 168, so
+    /// this number of arms have distinct styles.
     pub(crate) fn of_arm(arm_idx: usize) -> Self {
         let dash = DASHES[arm_idx % DASHES.len()];
         Self { dash, ..Self::solid(color_of_arm(arm_idx), LINE_WIDTH) }
@@ -146,16 +146,16 @@ impl Stroke {
     }
 }
 
-/// The look of a point; lengths are multiples of its size.
+/// The look of a point. Lengths are multiples of its size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Glyph {
     pub(crate) marker: Marker,
     pub(crate) color: RGBColor,
     /// The size of its shape.
     scale: f64,
-    /// Size of the white rim that separates it from the background; 0 for none.
+    /// Size of the white rim around the shape; 0 for none.
     rim: f64,
-    /// Radius of a black ring around it, and of a white hole in it; 0 for none.
+    /// Radius of the black ring around the shape, and of the white hole in it; 0 for none.
     ring: f64,
     hole: f64,
 }
@@ -176,12 +176,12 @@ impl Glyph {
         Self { rim: 1.22, ..Self::new(Marker::Circle, color) }
     }
 
-    /// A cross for a failure, without a rim since crosses may be crowded.
+    /// A cross for a failure, without a rim since crosses may be dense.
     pub(crate) const fn failed(color: RGBColor) -> Self {
         Self { scale: 0.85, ..Self::new(Marker::Cross, color).bare() }
     }
 
-    /// A diamond for the best.
+    /// A diamond for the best trial.
     pub(crate) const fn best(color: RGBColor) -> Self {
         Self { scale: 1.35, rim: 1.75, ..Self::new(Marker::Diamond, color) }
     }
@@ -196,17 +196,17 @@ impl Glyph {
         Self { hole: 0.57, ..self }
     }
 
-    /// Adds a black ring around it.
+    /// Adds a black ring.
     pub(crate) const fn ringed(self) -> Self {
         Self { ring: 1.95, ..self }
     }
 
-    /// Distance from the centre to its outermost point.
+    /// Distance from the centre to the outermost point.
     pub(super) fn reach(self) -> f64 {
         self.rim.max(1.1 * self.ring).max(1.3 * self.scale)
     }
 
-    /// The parts that are drawn on top of each other around the origin: a shape, its size and its
+    /// The parts drawn on top of each other around the origin, each with a shape, a size and a
     /// colour.
     pub(super) fn parts(self) -> impl Iterator<Item = (Marker, f64, RGBColor)> {
         let disc = |size, color| (Marker::Circle, size, color);
@@ -227,8 +227,8 @@ pub(crate) fn color_of_arm(arm_idx: usize) -> RGBColor {
     COLORS[arm_idx % COLORS.len()]
 }
 
-/// Mixes a colour with white, keeping `percent` of it. The result is opaque, so that both file
-/// formats look the same.
+/// Mixes a colour with white and keeps `percent` of it. The result is opaque, so both file formats
+/// look the same.
 pub(crate) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
     let percent = percent.min(100);
     let mix = |channel: u8| {
@@ -238,8 +238,8 @@ pub(crate) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
     RGBColor(mix(r), mix(g), mix(b))
 }
 
-/// Colours from the first trial (0) to the last (1), increasingly dark so that the order survives
-/// without colours.
+/// Colours from the first trial (0) to the last (1). They become darker, so that the order is
+/// visible without colour.
 pub(crate) fn color_of_order(share: f64) -> RGBColor {
     const STOPS: [[f64; 3]; 5] = [
         [161.0, 218.0, 180.0],
@@ -267,13 +267,13 @@ fn channel(value: f64) -> u8 {
     value.round() as u8
 }
 
-/// Size of each of `n` marks: `largest` up to `n_large` of them, then decreasing.
+/// Size of each of `n` markers: `largest` up to `n_large` markers, then decreasing.
 pub(crate) fn size_for(n: usize, n_large: f64, (smallest, largest): (f64, f64)) -> f64 {
     (largest * (n_large / n.max(1) as f64).powf(0.35)).clamp(smallest, largest)
 }
 
 impl Marker {
-    /// Corners around the origin, about one unit away.
+    /// Corners around the origin, at a distance of about one unit.
     pub(super) fn outline(self) -> Vec<(f64, f64)> {
         let polygon = |n: u32, start: f64, radius: f64| -> Vec<(f64, f64)> {
             let corner = |index| {

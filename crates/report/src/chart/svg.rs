@@ -1,7 +1,7 @@
 //! Shapes and texts that tests parse from an SVG. Lengths are in pixels of the drawing, four per
 //! unit of length.
 
-/// A place in the drawing.
+/// A position in the drawing.
 pub(crate) type At = (f64, f64);
 
 pub(crate) const BLUE: &str = "#0072B2";
@@ -51,7 +51,7 @@ pub(crate) fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
     of_color.map(corners).filter(|corners| corners.len() == n_corners).map(middle).collect()
 }
 
-/// Rectangles of one colour: left, upper, right and lower edges.
+/// Rectangles of one colour, as left, upper, right and lower edges.
 pub(crate) fn rectangles(svg: &str, fill: &str) -> Vec<[f64; 4]> {
     let rectangles = elements(svg, "rect").into_iter();
     let of_color = rectangles.filter(|rectangle| attribute(rectangle, "fill") == fill);
@@ -70,7 +70,7 @@ pub(crate) fn lines(svg: &str, stroke: &str, n_least: usize) -> Vec<Vec<At>> {
     of_color.filter(|line| line.len() > n_least).collect()
 }
 
-/// Texts, each with its place.
+/// Texts with their positions.
 pub(crate) fn texts(svg: &str) -> Vec<(String, At)> {
     let text = |element: &str| {
         let (_, content) = element.split_once('>').expect("a text");
@@ -109,7 +109,7 @@ pub(crate) fn svg_size(svg: &str) -> (f64, f64) {
     (length(picture, "width"), length(picture, "height"))
 }
 
-/// Asserts that all marks and texts are within the picture, and that all numbers are valid.
+/// Asserts that all marks and texts are inside the picture and that all numbers are valid.
 pub(crate) fn assert_sound(svg: &str, case: &str) {
     for bad in ["NaN", "inf", "2147483647", "-2147483648"] {
         assert!(!svg.replace("infeasible", "").contains(bad), "{bad} in {case}");
@@ -118,7 +118,7 @@ pub(crate) fn assert_sound(svg: &str, case: &str) {
     let inside = |(x, y): At| (0.0..=4.0 * width).contains(&x) && (0.0..=4.0 * height).contains(&y);
     for disc in elements(svg, "circle") {
         let at = (length(disc, "cx"), length(disc, "cy"));
-        // NaN is drawn in the corner.
+        // NaN would be drawn in the corner.
         assert!(inside(at) && at.0 > 30.0 && at.1 > 30.0, "{disc} in {case}");
     }
     for polygon in elements(svg, "polygon") {

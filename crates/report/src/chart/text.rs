@@ -1,4 +1,4 @@
-//! Fonts: widths of texts, and shortened names.
+//! Fonts: text widths and shortened names.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -6,24 +6,26 @@ use std::sync::LazyLock;
 use plotters::prelude::IntoFont;
 use plotters::style::{FontStyle, RGBColor, register_font};
 
-/// The name under which the embedded font is registered, followed by the fallback fonts of a
-/// browser that shows an SVG.
+/// The name under which the embedded font is registered, followed by the fallback fonts for
+/// browsers that display an SVG.
 pub(super) const FAMILY: &str = "Noto Sans, Open Sans, Helvetica, Arial, DejaVu Sans, sans-serif";
 
-/// Ascent minus descent of Noto Sans over its em, which the bitmap backend uses as the font size.
+/// (Ascent − descent) / em of Noto Sans. The bitmap backend interprets font sizes as ascent −
+/// descent.
 pub(super) const BITMAP_SIZE_PER_EM: f64 = 2789.0 / 2048.0;
 
 /// Maximum number of characters of a name, regardless of the room.
 const SHORTENED_CHARS_MAX: usize = 200;
 
-/// Factor by which the font of a reader's browser may be wider.
+/// Factor by which the reader's browser font may be wider.
 const WIDER: f64 = 1.08;
 
-/// The regular font of pictures, for pages that should match them: Noto Sans, as TrueType.
+/// The regular font of the pictures, Noto Sans in TrueType format, for web pages that should match
+/// them.
 ///
-/// A static, so that a program contains the font once.
+/// This is a static, so that a program contains the font only once.
 pub static FONT: &[u8] = ttf_noto_sans::REGULAR;
-/// The bold font of pictures.
+/// The bold font of the pictures.
 pub static BOLD_FONT: &[u8] = ttf_noto_sans::BOLD;
 
 /// Registers the fonts with plotters, once.
@@ -38,7 +40,7 @@ pub(crate) fn register_fonts() -> Result<(), String> {
 /// Size, weight and colour of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Font {
-    /// The em, in units of length.
+    /// The em size in units of length.
     pub(crate) em: f64,
     pub(crate) bold: bool,
     pub(crate) color: RGBColor,
@@ -51,7 +53,7 @@ impl Font {
 
     /// Width of a text in units of length, in the embedded font.
     pub(crate) fn width(self, text: &str) -> f64 {
-        // Measured at a large size, since plotters returns whole pixels. A damaged font is reported
+        // Measure at a large size, since plotters returns whole pixels. A damaged font is reported
         // when the picture is drawn.
         let size = 100.0 * BITMAP_SIZE_PER_EM;
         let measured = register_fonts()
@@ -65,12 +67,12 @@ impl Font {
         WIDER * self.width(text)
     }
 
-    /// The largest room of several texts.
+    /// The largest room required by several texts.
     pub(crate) fn widest<'a>(self, texts: impl IntoIterator<Item = &'a String>) -> f64 {
         texts.into_iter().map(|text| self.room(text)).fold(0.0, f64::max)
     }
 
-    /// The same font, reduced if the text would need more room than this.
+    /// The same font, reduced if the text needs more room than this.
     pub(crate) fn fitted(self, text: &str, room: f64) -> Self {
         let factor = (room / self.room(text).max(1.0)).clamp(0.4, 1.0);
         Self { em: self.em * factor, ..self }
@@ -87,11 +89,11 @@ impl Font {
         self.shortened_apart(names, room / WIDER)
     }
 
-    /// Shortens a text to this width by omitting its middle, since both ends of a name are the most
-    /// informative.
+    /// Shortens a text to this width by omitting its middle, since the ends of a name carry the
+    /// most information.
     fn shortened(self, text: &str, width: f64) -> String {
-        // Control characters become spaces, so that the name is on one line. The length is limited,
-        // so that measuring ends.
+        // Replace control characters by spaces to keep the name on one line. Limit the length to
+        // bound the time for measuring.
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let chars: Vec<char> = text.chars().map(plain).collect();
         let cut = |n_kept: usize| -> String {
@@ -118,7 +120,7 @@ impl Font {
         cut(fits.min(chars.len()))
     }
 
-    /// Shortens several names, so that different ones remain different if possible.
+    /// Shortens several names. Different names remain different if possible.
     fn shortened_apart(self, names: &[&str], width: f64) -> Vec<String> {
         let shorten = |names: &[String]| -> Vec<String> {
             names.iter().map(|name| self.shortened(name, width)).collect()
@@ -155,7 +157,7 @@ fn without_common_ends(names: &[String], head: bool, tail: bool) -> Vec<String> 
     let n_tail = (0..shortest - n_head)
         .take_while(|index| tail && same(&|name: &[char]| name[name.len() - 1 - *index]))
         .count();
-    // A single common character is kept, since it is more useful than an ellipsis.
+    // Keep a single common character, since it is more useful than an ellipsis.
     let at_least_two = |n: usize| if n > 1 { n } else { 0 };
     let (head, tail) = (at_least_two(n_head), at_least_two(n_tail));
     let cut = |name: &Vec<char>| {
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn widths_are_those_of_the_font() {
-        // A digit of Noto Sans is 1171 of 2048 units wide, and digits are not kerned.
+        // A digit of Noto Sans is 1171/2048 em wide, and digits are not kerned.
         let width = FONT.width("0000000000");
         assert!((width - 100.0 * 1171.0 / 2048.0).abs() < 0.2, "{width}");
     }

@@ -1,5 +1,5 @@
-//! The axis of values, chosen to resolve the better ones: linear or logarithmic, and without
-//! outliers on the worse side.
+//! The axis of values. It resolves the better values: linear or logarithmic, without outliers on
+//! the worse side.
 
 use fedbo_space::Direction;
 
@@ -10,29 +10,29 @@ use super::{Scale, Strip};
 const LARGEST: f64 = 1e300;
 /// Approximate number of ticks.
 const N_TICKS: u32 = 7;
-/// Ratio of values of one sign above which the axis is logarithmic, if that spreads the better
-/// ones.
+/// Ratio of values of one sign above which the axis is logarithmic, if a logarithm spreads the
+/// better values.
 const WIDE: f64 = 100.0;
-/// A logarithm spreads them if the better end is the one near 0, or if best and median differ by
-/// more than this factor.
+/// A logarithm spreads the better values if the better end is the one near 0, or if best and median
+/// differ by more than this factor.
 const WIDE_HALF: f64 = 10.0;
 /// A curve has diverged if its distance from the best value is more than this multiple of the
 /// typical one.
 const DIVERGED: f64 = 20.0;
-/// On a logarithmic axis: the same criterion in decades.
+/// The same criterion on a logarithmic axis, in decades.
 const DIVERGED_DECADES: f64 = 1.5;
-/// Next to a diverged curve, the axis extends to at most this multiple of the typical distance.
+/// If a curve diverged, the axis extends to at most this multiple of the typical distance.
 const KEPT: f64 = 2.0;
 /// Height of the strip for values off the axis.
 const STRIP: f64 = 20.0;
 
-/// The vertical axis, and the treatment of values beyond its worse end.
+/// The vertical axis, and the handling of values beyond its worse end.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueAxis {
     pub(crate) axis: Axis,
     spacing: Spacing,
     direction: Direction,
-    /// The best value, and the worst on the axis, if there are even worse ones.
+    /// The best value and the worst value on the axis, if there are values beyond the latter.
     limits: Option<(f64, f64)>,
 }
 
@@ -69,8 +69,8 @@ impl ValueAxis {
 
     /// Same as [`ValueAxis::of`], for the values of curves.
     ///
-    /// `typical_worst` is a value that most curves do not exceed. If some go far beyond it, the
-    /// axis ends near it.
+    /// `typical_worst` is a value that most curves do not exceed. If some curves go far beyond it,
+    /// the axis ends near it.
     pub(crate) fn of_curves(
         values: impl Iterator<Item = f64>,
         typical_worst: Option<f64>,
@@ -115,9 +115,9 @@ impl ValueAxis {
         self.limits.is_some_and(|(_, worst)| self.direction.is_better(worst, value))
     }
 
-    /// Returns the place of a value: 0 at the axis's lower end, 1 at its upper end.
+    /// Returns the position of a value: 0 at the lower end of the axis, 1 at its upper end.
     ///
-    /// A value beyond the axis has a place outside, at a distance of at most half an axis, so that
+    /// The position of a value beyond the axis is outside by at most half an axis length, so that
     /// lines leave the axis at a visible slope.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let inside = |value: f64| self.axis.place(value);
@@ -142,7 +142,7 @@ impl ValueAxis {
     }
 }
 
-/// The name of a value axis, with the direction of better values.
+/// The label of a value axis, with the direction of better values.
 pub(crate) fn labelled(y_label: &str, direction: Direction) -> String {
     let y_label = if y_label.is_empty() { "value" } else { y_label };
     let better = match direction {
@@ -156,14 +156,14 @@ pub(crate) fn within_magnitude(value: f64) -> f64 {
     value.clamp(-LARGEST, LARGEST)
 }
 
-/// Returns the number of values on the axis; `values` are sorted from best to worst.
+/// Returns the number of values on the axis. `values` are sorted from best to worst.
 fn n_shown(values: &[f64], spacing: Spacing) -> usize {
     let positions: Vec<f64> = values.iter().map(|value| spacing.position(*value)).collect();
     n_in_reach(&positions)
 }
 
-/// Returns the spacing for `values`, at least one, sorted from best to worst. Values that a linear
-/// axis leaves off do not count.
+/// Returns the spacing for `values`, which are sorted from best to worst and not empty. Values that
+/// a linear axis leaves off do not count.
 fn fitting_spacing(values: &[f64]) -> Spacing {
     let spacing = match values {
         all if all.iter().all(|value| *value > 0.0) => Spacing::Log,
@@ -178,11 +178,11 @@ fn fitting_spacing(values: &[f64]) -> Spacing {
     if decades(worst) > WIDE.log10() && spreads_better { spacing } else { Spacing::Linear }
 }
 
-/// Returns the values within a typical range, without those that would compress the others.
+/// Returns the values in a typical range, without those that would compress the others.
 ///
 /// `values` are sorted from best to worst; `typical_worst` is a value that most curves do not
 /// exceed. Nothing is left off unless the worst value is very far from it, so that a curve that
-/// only starts slightly worse stays on the axis.
+/// starts only slightly worse stays on the axis.
 fn within_typical(values: &[f64], typical_worst: Option<f64>, wanted: Option<Spacing>) -> &[f64] {
     let (Some(typical_worst), [best, .., worst]) = (typical_worst, values) else {
         return values;
@@ -206,22 +206,22 @@ fn within_typical(values: &[f64], typical_worst: Option<f64>, wanted: Option<Spa
     }
 }
 
-/// The worst tenth (at least one value) is left off the axis if that shortens it by this factor.
+/// Factor by which leaving off the worst tenth of the values (at least one) must shorten the axis.
 const FAR: f64 = 8.0;
-/// Up to a third of the values, perhaps a penalty, is left off if that shortens the axis by this
-/// factor.
+/// Factor by which leaving off up to a third of the values, such as penalties, must shorten the
+/// axis.
 const VERY_FAR: f64 = 50.0;
 /// Minimum number of values for some to be left off.
 const N_FOR_LIMIT: usize = 5;
 
 /// Returns the number of values, starting from the best, that are not far beyond all others.
-/// `positions` are their positions on an axis, from best to worst.
+/// `positions` are axis positions from best to worst.
 fn n_in_reach(positions: &[f64]) -> usize {
     let n = positions.len();
     if n < N_FOR_LIMIT {
         return n;
     }
-    // Halves, since the difference of two finite values may overflow.
+    // Halve first, since the difference of two finite values may overflow.
     let from_best = |index: usize| (positions[index] / 2.0 - positions[0] / 2.0).abs();
     let is_far = |n_left_off: usize| {
         let last = from_best(n - n_left_off - 1);
@@ -262,8 +262,8 @@ mod tests {
         assert!(refused.expect_err("not positive").contains("the value -2"));
     }
 
-    /// A value far beyond the others is in the strip on the worse side, and its place continues the
-    /// axis.
+    /// A value far beyond the others is in the strip on the worse side, and its position
+    /// extrapolates the axis.
     #[test]
     fn far_values_are_off_the_axis_on_the_worse_side() {
         for (direction, sign) in [(Minimize, 1.0), (Maximize, -1.0)] {
@@ -279,8 +279,8 @@ mod tests {
         }
     }
 
-    /// Holds for any number of values of diverged curves, and even if they grow step by step
-    /// without a gap.
+    /// Holds for any number of values of diverged curves, even if they grow step by step without a
+    /// gap.
     #[test]
     fn diverged_curves_do_not_press_the_others_together() {
         for (direction, sign) in [(Minimize, 1.0), (Maximize, -1.0)] {
@@ -298,7 +298,7 @@ mod tests {
             let share = (whole.place(sound[19]) - whole.place(sound[0])).abs();
             assert!(share < 0.2, "without a typical value: {share}");
         }
-        // A curve that starts several times higher, and one within the decades of a logarithmic
+        // Curves that start several times higher, or that stay within the decades of a logarithmic
         // axis, have not diverged.
         for (values, typical) in
             [([0.1, 0.5, 1.0, 2.0, 8.0], 1.0), ([1e-6, 1e-3, 1.0, 1e3, 3e4], 1e3)]

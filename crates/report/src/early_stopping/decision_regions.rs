@@ -1,5 +1,5 @@
 //! `decision-regions`: the decisions of an optimal stopping rule, by epoch and average error so far
-//! (thesis Fig. A.2), and the path of a trial through them.
+//! (thesis Fig. A.2), and one trial's path through them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ use crate::error::ReportError;
 const N_TICKS: u32 = 7;
 /// Height of the strip for C2.
 const STRIP: f64 = 18.0;
-/// Overlap of a fill with its neighbour, so that no gap is visible between them.
+/// Overlap of a fill with its neighbour, which prevents a visible gap between them.
 const UNDER: f64 = 0.5;
-/// The fills differ in brightness, so that they work without colour.
+/// The fills differ in brightness, so they are distinguishable without colour.
 const CONTINUE: RGBColor = WHITE;
 const STOP_EARLY: RGBColor = RGBColor(247, 211, 56);
 const RUN_TO_END: RGBColor = RED;
@@ -26,27 +26,27 @@ const NO_RULE: RGBColor = RGBColor(236, 236, 236);
 const FORBIDDEN: RGBColor = RGBColor(130, 130, 130);
 const ALLOWED: RGBColor = WHITE;
 
-/// Names of the picture's files, with the trial's number if it is given: `decision-regions-7.svg`.
+/// Returns the file names of the picture, with the trial number if given: `decision-regions-7.svg`.
 #[must_use]
 pub fn decision_regions_files(trial: Option<u64>) -> [String; 2] {
     let number = trial.map_or(String::new(), |trial| format!("-{trial}"));
     ["svg", "png"].map(|ending| format!("decision-regions{number}.{ending}"))
 }
 
-/// The rule of one trial, and the trial's path.
+/// The stopping rule of one trial, and the trial's path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRegionsPicture {
-    /// Title above everything; empty for none.
+    /// Title at the top; empty for none.
     pub title: String,
-    /// Name of the horizontal axis: "epoch".
+    /// Label of the horizontal axis: "epoch".
     pub x_label: String,
-    /// Name of the vertical axis: "average error so far", or that of the values that the errors
-    /// represent.
+    /// Label of the vertical axis: "average error so far", or the name of the values that the
+    /// errors represent.
     pub y_label: String,
     /// The rule's decisions, by increasing epoch.
     pub epochs: Vec<RegionEpoch>,
-    /// Increasing epochs, each with the trial's average so far in the axis's unit. They may precede
-    /// the rule's first epoch.
+    /// The trial's average so far after each epoch, in the unit of the axis. Epochs increase and
+    /// may precede the rule's first epoch.
     pub path: Vec<(usize, f64)>,
     /// The epoch after which the trial was stopped; `None` if it was not.
     pub stopped_at: Option<usize>,
@@ -57,13 +57,13 @@ pub struct DecisionRegionsPicture {
 pub struct RegionEpoch {
     /// The epoch.
     pub epoch: usize,
-    /// The lower end of the first cell, in the axis's unit.
+    /// The lower end of the first cell, in the unit of the axis.
     pub low: f64,
     /// The upper end of the last cell.
     pub high: f64,
-    /// Cells of equal height from `low` to `high`; `None` if no sampled path reaches the cell.
+    /// Cells of equal height from `low` to `high`; `None` for a cell that no sampled path reaches.
     pub cells: Vec<Option<Region>>,
-    /// C2: whether stopping is allowed after this epoch (thesis, section 4.3.1).
+    /// True if C2 allows stopping after this epoch (thesis, section 4.3.1).
     pub may_stop: bool,
 }
 
@@ -95,12 +95,12 @@ impl Default for DecisionRegionsPicture {
 impl DecisionRegionsPicture {
     /// Writes [`decision_regions_files`] of this trial into the folder and returns their paths.
     ///
-    /// The vertical axis shows the cells that paths reach, and the trial's path. A strip below
-    /// shows the epochs after which C2 forbids stopping.
+    /// The vertical axis covers the cells that paths reach and the trial's path. A strip below the
+    /// axis marks the epochs after which C2 forbids stopping.
     ///
     /// # Errors
     /// [`ReportError::Draw`] if a number is not finite, epochs do not increase, cells have no
-    /// height, or the trial was stopped after an epoch that its path does not have;
+    /// height, or the trial was stopped after an epoch that is not on its path;
     /// [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path, trial: Option<u64>) -> Result<Vec<PathBuf>, ReportError> {
         let [svg, png] = decision_regions_files(trial);

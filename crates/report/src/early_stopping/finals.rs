@@ -1,5 +1,5 @@
-//! `stopped-finals`: the final value of each training, or the value it would have reached without
-//! being stopped (thesis Fig. A.4).
+//! `stopped-finals`: the final value of each training; for a stopped one, the value that it would
+//! have reached (thesis Fig. A.4).
 
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,22 @@ use crate::chart::{At, Chart, Key, Panel, Scale, Sign, at, counted, in_strip, wr
 use crate::error::ReportError;
 use fedbo_space::Direction;
 
-/// Names of the picture's files.
+/// File names of the picture.
 pub const FINALS_FILES: [&str; 2] = ["stopped-finals.svg", "stopped-finals.png"];
 
-/// Maximum number of wrong stops named in the footnote.
+/// Maximum number of wrong stops listed in the footnote.
 const N_NAMED_MAX: usize = 8;
 
-/// The final values of a study's trials, including the stopped ones, which only an experiment can
-/// know.
+/// The final values of a study's trials. Those of stopped trials are known only in an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalsPicture {
-    /// Title above everything; empty for none.
+    /// Title at the top; empty for none.
     pub title: String,
-    /// Name of the vertical axis. The direction of better values is appended.
+    /// Label of the vertical axis. The direction of better values is appended.
     pub y_label: String,
     /// The direction of optimization.
     pub direction: Direction,
-    /// The scale of the vertical axis. `None`: as in
+    /// The scale of the vertical axis. `None` selects it automatically, as in
     /// [`LearningCurvesPicture`](super::LearningCurvesPicture).
     pub scale: Option<Scale>,
     /// The trials, in any order.
@@ -37,18 +36,18 @@ pub struct FinalsPicture {
 /// One trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FinalPoint {
-    /// Its number.
+    /// The trial's number.
     pub trial: u64,
-    /// Its value after the last epoch, actual or hypothetical.
+    /// The value after the last epoch, actual or hypothetical.
     pub value: f64,
-    /// True if it was stopped early.
+    /// True if the trial was stopped early.
     pub stopped: bool,
-    /// The best value so far at the time of the decision; `None` if there was none.
+    /// The best value at the time of the decision; `None` if there was none.
     pub incumbent: Option<f64>,
 }
 
 impl FinalPoint {
-    /// Returns true if it was stopped although its final value would have been better than the
+    /// Returns true if the trial was stopped although its final value would have beaten the
     /// incumbent.
     #[must_use]
     pub fn is_wrong_stop(&self, direction: Direction) -> bool {
@@ -60,9 +59,9 @@ impl FinalPoint {
 impl FinalsPicture {
     /// Writes [`FINALS_FILES`] into the folder and returns their paths.
     ///
-    /// Complete trainings are triangles and stopped ones discs; a wrong stop has a ring and a line
-    /// to the incumbent. The incumbent is a line of steps. Values far on the worse side of all
-    /// others are in a strip.
+    /// Triangles are complete trainings and discs are stopped ones. A wrong stop has a ring and a
+    /// line to the incumbent, which is drawn as a step line. Values far worse than all others are
+    /// placed in a strip.
     ///
     /// # Errors
     /// [`ReportError::Draw`] if a value is not finite, or `scale` requests a logarithmic axis for
@@ -107,7 +106,7 @@ impl FinalsPicture {
                 point.incumbent.map(|incumbent| vec![place(x, point.value), place(x, incumbent)]);
             panel.line(ends.unwrap_or_default(), Stroke::solid(INK, 1.0));
         }
-        // Wrong stops are drawn above all others.
+        // Wrong stops are drawn on top.
         let size = size_for(points.len(), 40.0, (1.8, MARK));
         for kind in kinds {
             let at = of_kind(kind).map(|point| place(point.trial as f64, point.value));
@@ -144,7 +143,7 @@ impl FinalsPicture {
 /// The line of the incumbent.
 const INCUMBENT: Stroke = Stroke::solid(BLUE, LINE_WIDTH);
 
-/// The kind of a trial's end.
+/// The outcome of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Complete,
@@ -172,7 +171,7 @@ impl FinalPoint {
     }
 }
 
-/// Corners of the incumbent's line, with steps half-way between two trials.
+/// Corners of the incumbent's step line. Each step is midway between two trials.
 fn steps(points: &[FinalPoint], place: impl Fn(f64, f64) -> At) -> Vec<At> {
     let mut corners: Vec<At> = Vec::new();
     let mut before: Option<f64> = None;
@@ -188,7 +187,7 @@ fn steps(points: &[FinalPoint], place: impl Fn(f64, f64) -> At) -> Vec<At> {
     corners
 }
 
-/// Returns the footnote: the number of stopped trials, and those that were stopped wrongly.
+/// Returns the footnote: the number of stopped trials, and the trials that were stopped wrongly.
 fn footnote(points: &[FinalPoint], direction: Direction) -> String {
     let mut text = counted(points.len(), "trial", "trials");
     let n_stopped = points.iter().filter(|point| point.stopped).count();

@@ -1,5 +1,5 @@
-//! `learning-curves`: the values of every training by epoch, and the end of each, including early
-//! stops (thesis Fig. A.3).
+//! `learning-curves`: the values of each training by epoch, and how it ended, including early stops
+//! (thesis Fig. A.3).
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,12 @@ use crate::chart::values::{ValueAxis, labelled};
 use crate::chart::{At, Chart, Key, Panel, Picture, Scale, Sign, Y, at, counted, in_strip, write};
 use crate::error::ReportError;
 
-/// Maximum number of points of a curve. A longer curve is thinned to the resolution of its pixel
-/// columns.
+/// Maximum number of points of a curve. A longer curve is thinned to pixel resolution.
 const N_POINTS_MAX: usize = 1200;
-/// Approximate maximum number of dots in dotted lines, so that the SVG stays small.
+/// Approximate maximum number of dots in dotted lines, to keep the SVG small.
 const N_DOTS_MAX: f64 = 12_000.0;
-/// Dash patterns for the hypothetical continuation of stopped trainings, with the period of each.
-/// The first one with few enough dots is used.
+/// Dash patterns, each with its period, for the hypothetical continuation of stopped trainings. The
+/// first pattern that produces few enough dots is used.
 const DOTTED: [(f64, &[f64]); 4] =
     [(4.0, &[1.5, 2.5]), (7.0, &[3.0, 4.0]), (12.0, &[5.0, 7.0]), (24.0, &[12.0, 12.0])];
 /// The fractional parts of its multiples are evenly spread.
@@ -27,24 +26,24 @@ const GOLDEN: f64 = 0.618_033_988_749_894_9;
 const BEST: Stroke = Stroke::solid(INK, 2.75);
 const AROUND_BEST: Stroke = Stroke::solid(WHITE, 5.0);
 
-/// Names of the picture's files.
+/// File names of the picture.
 pub const LEARNING_CURVES_FILES: [&str; 2] = ["learning-curves.svg", "learning-curves.png"];
 
 /// The learning curves of a study's trials.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearningCurvesPicture {
-    /// Title above everything; empty for none.
+    /// Title at the top; empty for none.
     pub title: String,
-    /// Name of the vertical axis. The direction of better values is appended.
+    /// Label of the vertical axis. The direction of better values is appended.
     pub y_label: String,
-    /// N: number of epochs of a complete training.
+    /// N: the number of epochs of a complete training.
     pub n_epochs: u32,
     /// The direction of optimization.
     pub direction: Direction,
-    /// The scale of the vertical axis. `None`: logarithmic if all values are above 0, span more
-    /// than two decades, and the scale spreads the better ones; otherwise linear.
+    /// The scale of the vertical axis. `None` selects logarithmic if all values are above 0, span
+    /// more than two decades, and a logarithm spreads the better ones; linear otherwise.
     pub scale: Option<Scale>,
-    /// The trainings, one line each.
+    /// The trainings, one line per training.
     pub lines: Vec<LearningCurveLine>,
 }
 
@@ -53,16 +52,16 @@ pub struct LearningCurvesPicture {
 pub struct LearningCurveLine {
     /// The trial's number.
     pub trial: u64,
-    /// Increasing epochs, each with the value after it.
+    /// The value after each epoch. Epochs increase.
     pub values: Vec<(u32, f64)>,
-    /// The final state of the training.
+    /// The outcome of the training.
     pub ended: CurveEnd,
-    /// The values that it would have had after its last epoch, if an experiment knows them. The
-    /// epochs continue to increase.
+    /// The values that the training would have had after its last epoch, if an experiment provides
+    /// them. Epochs continue to increase.
     pub rest: Vec<(u32, f64)>,
 }
 
-/// The final state of a training.
+/// The outcome of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CurveEnd {
     /// It was trained to the end.
@@ -71,17 +70,17 @@ pub enum CurveEnd {
     Stopped,
     /// It failed.
     Failed,
-    /// It has not ended.
+    /// It is still running.
     Running,
 }
 
 impl LearningCurvesPicture {
     /// Writes [`LEARNING_CURVES_FILES`] into the folder and returns their paths.
     ///
-    /// Each training is a line up to its last epoch, with a mark for the way it ended. The complete
-    /// training with the best last value is drawn thickest, above all others. Values far on the
-    /// worse side of all others, such as those of a diverged training, are in a strip, and the
-    /// footnote counts them.
+    /// Each training is a line up to its last epoch, with a marker for how it ended. The complete
+    /// training with the best last value is drawn thickest and on top. Values far worse than all
+    /// others, such as those of a diverged training, are placed in a strip and counted in the
+    /// footnote.
     ///
     /// # Errors
     /// [`ReportError::Draw`] if a value is not finite, epochs do not increase, or `scale` requests
@@ -94,7 +93,7 @@ impl LearningCurvesPicture {
     /// Returns the picture in memory.
     ///
     /// # Errors
-    /// As for [`LearningCurvesPicture::write`], except those about files.
+    /// As for [`LearningCurvesPicture::write`], except file errors.
     pub fn picture(&self) -> Result<Picture, ReportError> {
         let file = LEARNING_CURVES_FILES[0];
         let chart = self.check().and_then(|()| self.chart());
@@ -121,7 +120,7 @@ impl LearningCurvesPicture {
         Ok(())
     }
 
-    /// Index of the complete training with the best last value, the first of equals.
+    /// Returns the index of the complete training with the best last value; the first one in a tie.
     fn best(&self) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         for (index, line) in self.lines.iter().enumerate() {
@@ -136,9 +135,10 @@ impl LearningCurvesPicture {
     }
 
     /// Returns a typical worst value: the median of the worst values of complete and stopped
-    /// trainings. For an even number, the better one of the middle two counts.
+    /// trainings. For an even number of trainings, it is the better of the two middle values.
     ///
-    /// If there are none, it is that of all trainings. `None` for fewer than three trainings.
+    /// If no training is complete or stopped, all trainings count. `None` for fewer than three
+    /// trainings.
     fn typical_worst(&self) -> Option<f64> {
         let is_sound = |line: &&LearningCurveLine| {
             matches!(line.ended, CurveEnd::Complete | CurveEnd::Stopped)
@@ -229,7 +229,7 @@ impl LearningCurvesPicture {
         let length: f64 = rests.iter().flatten().map(|piece| on_axis.length(piece)).sum();
         let is_few = |(period, _): &&(f64, &'static [f64])| length / period <= N_DOTS_MAX;
         rest.dash = DOTTED.iter().find(is_few).map_or(DOTTED[3].1, |(_, dash)| dash);
-        // The dots of different lines are not aligned vertically.
+        // Shift the dots so that those of different lines are not aligned vertically.
         let period: f64 = rest.dash.iter().sum();
         for (index, pieces) in rests.into_iter().enumerate() {
             let skip = period * (index as f64 * GOLDEN).fract();
@@ -237,7 +237,7 @@ impl LearningCurvesPicture {
         }
 
         let best = self.best();
-        // Complete trainings are drawn above the others, with their marks above all lines.
+        // Complete trainings are drawn on top, and all markers above all lines.
         let order = [CurveEnd::Failed, CurveEnd::Stopped, CurveEnd::Running, CurveEnd::Complete];
         let of_end = order.map(|ended| {
             let lines = self.lines.iter().enumerate();
@@ -327,7 +327,7 @@ impl CurveEnd {
         }
     }
 
-    /// The line of one of `n_lines` trainings: thinner and paler if there are many.
+    /// The line style of one of `n_lines` trainings: thinner and paler if there are many.
     fn stroke(self, n_lines: usize) -> Stroke {
         let (color, percent, dash): (_, _, &[f64]) = match self {
             Self::Complete => (GREEN, 100, &[]),
@@ -353,7 +353,7 @@ struct OnAxis<'a> {
 }
 
 impl OnAxis<'_> {
-    /// Converts a place to lengths of the panel.
+    /// Converts a place to panel lengths.
     fn length_of(&self, point: &At) -> (f64, f64) {
         let value = match point.y {
             Y::Value(value) | Y::Strip(value) => value,
@@ -375,7 +375,7 @@ impl OnAxis<'_> {
         for (epoch, value) in points {
             let (x, place, beyond) =
                 (f64::from(*epoch), self.y.place(*value), self.y.is_beyond(*value));
-            // The intersection of the line with the end of the axis.
+            // The point where the line crosses the end of the axis.
             let crossing =
                 before.filter(|before| before.2 != beyond).map(|(from, from_place, _)| {
                     let share = (end - from_place) / (place - from_place);
@@ -396,7 +396,7 @@ impl OnAxis<'_> {
         pieces.into_iter().map(|piece| self.thinned(piece)).collect()
     }
 
-    /// Thins a long line to the first, lowest, highest and last point of each unit of its width.
+    /// Thins a long line to the first, lowest, highest and last point per unit of width.
     fn thinned(&self, points: Vec<At>) -> Vec<At> {
         if points.len() <= N_POINTS_MAX {
             return points;

@@ -1,8 +1,8 @@
 //! Pictures of early stopping: `learning-curves`, `stopped-finals` and `decision-regions`, each as SVG and PNG.
 //!
-//! This module draws trainings and the decisions to end them. It has no knowledge of rules: curves,
-//! finals and regions are plain data. After Dai 2021 (thesis), Figs. A.2 to A.4. Start at
-//! [`LearningCurvesPicture`], [`FinalsPicture`] and [`DecisionRegionsPicture`].
+//! This module draws trainings and the decisions to end them. It does not depend on stopping rules:
+//! curves, finals and regions are plain data. The pictures follow Dai 2021 (thesis), Figs. A.2 to
+//! A.4. Start at [`LearningCurvesPicture`], [`FinalsPicture`] and [`DecisionRegionsPicture`].
 
 mod decision_regions;
 mod finals;
@@ -19,18 +19,18 @@ pub use self::learning_curves::{
 };
 use crate::chart::style::Glyph;
 
-/// Complete trainings. Okabe and Ito's green.
+/// Complete trainings: Okabe and Ito's green.
 const GREEN: RGBColor = RGBColor(0, 158, 115);
-/// Stopped trainings, and regions that train to the end. A red darker than the palette's vermilion,
-/// which looks orange in faint lines.
+/// Stopped trainings, and regions that train to the end. This red is darker than the palette's
+/// vermilion, which looks orange in faint lines.
 const RED: RGBColor = RGBColor(204, 51, 17);
 /// The end of a stopped training.
 const STOPPED: Glyph = Glyph::disc(RED);
-/// Maximum radius of a mark.
+/// Maximum radius of a marker.
 const MARK: f64 = 4.0;
 
-/// Formats a value with at most five significant digits, in powers of ten if it is very large or
-/// small.
+/// Formats a value with at most five significant digits. Very large and very small values use
+/// powers of ten.
 fn number(value: f64) -> String {
     let magnitude = value.abs();
     let text = if magnitude >= 1e6 || (magnitude < 1e-4 && magnitude > 0.0) {

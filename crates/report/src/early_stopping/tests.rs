@@ -1,4 +1,4 @@
-//! Tests of the contents of the early stopping pictures, including awkward data.
+//! Tests of the contents of the early-stopping pictures, including awkward data.
 
 mod curves;
 mod regions;
@@ -33,7 +33,8 @@ fn files(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> (String,
     (svg, png)
 }
 
-/// Returns the message of a picture that cannot be drawn, and checks that nothing was written.
+/// Returns the error message of a picture that cannot be drawn, and checks that nothing was
+/// written.
 fn refused(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let error = write(folder.path()).expect_err("no picture");

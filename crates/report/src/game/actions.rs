@@ -7,17 +7,17 @@ use crate::chart::style::{Glyph, INK, Marker, color_of_arm, grid, tick_font};
 use crate::chart::text::Font;
 use crate::chart::{Chart, Key, Panel, Sign, at};
 
-/// Maximum number of displayed parameters.
+/// Maximum number of parameters shown.
 const N_PANELS_MAX: usize = 24;
 /// Maximum numbers of players and of parameters per player for a layout with one row per player.
 const N_ROWS_MAX: usize = 4;
 const N_COLUMNS_MAX: usize = 5;
-/// Maximum number of whole numbers that get rows like choices.
+/// Maximum number of integer values that are shown in rows, like choices.
 const N_WHOLE_ROWS: f64 = 12.0;
-/// Minimum number of rounds for the marks of a choice to be spread over its row, which shows how
-/// many there are.
+/// Minimum number of rounds at which the markers of a choice are spread over its row, which makes
+/// their density visible.
 const N_FOR_SPREAD: usize = 100;
-/// Fraction of a row over which marks are spread: for a choice, and for a whole number.
+/// Fraction of a row over which markers are spread: for a choice, and for an integer.
 const CHOICE_SPREAD: f64 = 0.6;
 const WHOLE_SPREAD: f64 = 0.4;
 /// Radius of a dot, and minimum radius of a cross.
@@ -93,7 +93,7 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
     }
 }
 
-/// Rows and columns of the panels.
+/// The grid of panels.
 struct Grid {
     n_columns: usize,
     size: (f64, f64),
@@ -102,8 +102,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// One row per player if there are few players, some of them with several parameters; otherwise
-    /// one panel after another.
+    /// Uses one row per player if there are few players and at least one has several parameters;
+    /// otherwise places one panel after another.
     fn of(panels: &[(usize, &ParameterCourse)]) -> Self {
         let of_players: Vec<_> = panels.chunk_by(|a, b| a.0 == b.0).collect();
         let n_most = of_players.iter().map(|panels| panels.len()).max();
@@ -113,7 +113,7 @@ impl Grid {
         if in_rows {
             let row =
                 |(row, panels): (usize, &&[_])| (0..panels.len()).map(move |column| (row, column));
-            // Panels of four columns have the same size as those of five.
+            // Panels in four columns have the same size as in five.
             let (_, size) = grid(if n_most < 4 { n_most } else { 10 });
             Self {
                 n_columns: n_most,
@@ -128,7 +128,7 @@ impl Grid {
     }
 }
 
-/// Titles "player: parameter" of the panels. Each part is shortened if both do not fit.
+/// Panel titles, "player: parameter". Each part is shortened if both do not fit.
 fn titles(
     game: &GamePicture,
     panels: &[(usize, &ParameterCourse)],

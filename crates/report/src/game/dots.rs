@@ -1,33 +1,33 @@
-//! Marks of single rounds: their sizes, and the number of marks in a file.
+//! Markers of single rounds: their sizes, and their number per file.
 
 use std::collections::BTreeSet;
 
 use crate::chart::style::size_for;
 use crate::chart::{At, Panel, Y};
 
-/// Approximate maximum number of dots, so that a file has at most one or two megabytes.
+/// Approximate maximum number of dots, which limits a file to one or two megabytes.
 const N_DOTS_MAX: usize = 20_000;
 /// Approximate maximum number of crosses.
 const N_CROSSES_MAX: usize = 4000;
-/// Distance below which crosses cannot be told apart.
+/// Distance below which crosses are indistinguishable.
 const CLOSE: f64 = 0.7;
 /// Growth factor of the thinning distance, and its maximum.
 const WIDENED: f64 = 1.25;
 const FAR: f64 = 100.0;
 
-/// The mark of one round.
+/// The marker of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dot {
-    /// Its place in lengths of the panel.
+    /// Position in panel lengths.
     at: (f64, f64),
-    /// Index of the player, for a payoff, or of the panel, for an action.
+    /// Index of the player for a payoff, or of the panel for an action.
     pub(super) series: usize,
-    /// Its place in units of the panel.
+    /// Position in the panel's units.
     pub(super) mark: At,
 }
 
 impl Dot {
-    /// Creates a mark of this series in a panel.
+    /// Creates a marker of this series in a panel.
     pub(super) fn of(panel: &Panel, series: usize, mark: At) -> Self {
         let height = match mark.y {
             Y::Value(value) => panel.y.place(value) * panel.size.1,
@@ -37,15 +37,15 @@ impl Dot {
     }
 }
 
-/// Returns k such that one in k rounds has dots, for `n_of_round` dots per round: 1 unless there
-/// would be too many.
+/// Returns k such that drawing the dots of one in k rounds stays near the limit, with `n_of_round`
+/// dots per round; 1 if all fit.
 pub(super) fn rounds_per_dot(n_rounds: usize, n_of_round: usize) -> usize {
     let n_dots = n_rounds.saturating_mul(n_of_round);
     n_dots.div_ceil(N_DOTS_MAX).max(1)
 }
 
-/// The rounds that have dots: one of each `every`, at aperiodic positions, so that proportions and
-/// ranges are preserved.
+/// Returns the rounds that have dots: one in each group of `every`, at aperiodic positions, so that
+/// proportions and ranges are preserved.
 pub(super) fn rounds_with_dots(n_rounds: usize, every: usize) -> impl Iterator<Item = usize> {
     (0..n_rounds).step_by(every).map(move |first| {
         let n_left = every.min(n_rounds - first);
@@ -53,8 +53,8 @@ pub(super) fn rounds_with_dots(n_rounds: usize, every: usize) -> impl Iterator<I
     })
 }
 
-/// Returns the offset of a round's mark in its row, from −0.5 to 0.5. Rows with many marks look
-/// full, without a pattern.
+/// Returns the offset of a round's marker in its row, from −0.5 to 0.5. Many markers fill the row
+/// without a visible pattern.
 pub(super) fn spread_of(round_idx: usize) -> f64 {
     (scattered(round_idx) % 1000) as f64 / 999.0 - 0.5
 }
@@ -66,10 +66,12 @@ fn scattered(index: usize) -> usize {
     mixed ^ (mixed >> 13)
 }
 
-/// Thins crosses that almost coincide with another one of the same series, if there are too many.
+/// If there are too many crosses, thins those that almost coincide with another one of the same
+/// series.
 ///
-/// Crosses are not thinned by rounds, since a rare one may matter. The picture is divided into
-/// squares, and each square keeps its first cross. The squares grow until few enough remain.
+/// Crosses are not thinned by round, since a rare one may matter. The picture is divided into
+/// squares, and each square keeps its first cross. The squares grow until few enough crosses
+/// remain.
 pub(super) fn thinned(crosses: Vec<Dot>) -> Vec<Dot> {
     let mut kept = crosses;
     let mut cell = CLOSE;
@@ -82,7 +84,7 @@ pub(super) fn thinned(crosses: Vec<Dot>) -> Vec<Dot> {
     kept
 }
 
-/// Radius of the marks for this number of rounds.
+/// Radius of the markers for this number of rounds.
 pub(super) fn dot_size(n_rounds: usize, largest: f64) -> f64 {
     size_for(n_rounds, 60.0, (1.0, largest))
 }
@@ -106,8 +108,8 @@ mod tests {
             for (index, round) in rounds.iter().enumerate() {
                 assert!(*round < n_rounds && round / every == index, "{round}");
             }
-            // A player with some action in every second, third, … round appears to choose it with
-            // its true frequency.
+            // If a player repeats an action every second, third, … round, the dots show its true
+            // frequency.
             for period in 2..=8 {
                 let n_hits = rounds.iter().filter(|round| **round % period == 0).count();
                 let share = n_hits as f64 / rounds.len() as f64 * period as f64;

@@ -1,4 +1,4 @@
-//! `payoffs`: the payoffs of each player in each round, and their mean so far.
+//! `payoffs`: each player's payoffs by round, and their running mean.
 
 use super::dots::{Dot, dot_size, rounds_per_dot, rounds_with_dots, thinned};
 use super::{GamePicture, PlayerCourse, counted, round_number};
@@ -10,12 +10,12 @@ use crate::chart::{At, Chart, Key, Panel, Sign, Strip, at, in_strip};
 
 /// Minimum fraction of a shared axis that each player's payoffs must span.
 const LEAST_PART: f64 = 1.0 / 20.0;
-/// Approximate maximum number of points of a line of means, more than a panel has pixels.
+/// Approximate maximum number of points in a line of means. A panel has fewer pixels.
 const N_POINTS_MAX: usize = 1200;
 /// Radius of a dot, and of a marker on a line.
 const DOT: f64 = 2.8;
 const MARKER: f64 = 3.8;
-/// Heights of the strip of lost payoffs: with one row, of each of several rows, and the maximum.
+/// Heights of the strip of lost payoffs: with a single row, per row with several, and the maximum.
 const STRIP: f64 = 20.0;
 const STRIP_ROW: f64 = 8.0;
 const STRIP_MAX: f64 = 64.0;
@@ -66,7 +66,7 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
         keys.push(Key::new(sign, "payoff lost"));
     }
 
-    // Dots are drawn round by round, so that no player covers all others.
+    // Dots are drawn round by round, so that no player covers all the others.
     let mark = dot_size(n_rounds, DOT);
     let percent = if n_rounds <= 200 { 45 } else { 30 };
     for round_idx in rounds_with_dots(n_rounds, rounds_per_dot(n_rounds, players.len())) {
@@ -78,7 +78,7 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
             }
         }
     }
-    // Each player with a lost payoff has a row in the strip, the first one on top.
+    // Each player that lost a payoff has a row in the strip, the first player at the top.
     let lost = losers.iter().enumerate().flat_map(|(row, player_idx)| {
         let share = 1.0 - (if apart { 0.0 } else { row as f64 } + 0.5) / n_rows as f64;
         let payoffs = players[*player_idx].payoffs.iter().enumerate();
@@ -94,7 +94,7 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
         let glyph = Glyph::failed(color_of_arm(dot.series));
         panels[panel_of(dot.series)].points(vec![dot.mark], glyph, cross);
     }
-    // The first player is drawn last, above the others.
+    // The first player is drawn last, on top.
     for (player_idx, means) in means.iter().enumerate().rev() {
         let every = means.len().div_ceil(N_POINTS_MAX).max(1);
         let end = means.len().saturating_sub(1);
@@ -134,7 +134,7 @@ fn nothing(players: &[PlayerCourse]) -> &'static str {
     }
 }
 
-/// The minimum and maximum payoff of these players; `None` if there is no payoff.
+/// Returns the minimum and maximum payoff of these players; `None` if there are no payoffs.
 fn range_of(players: &[PlayerCourse]) -> Option<(f64, f64)> {
     let payoffs = || {
         let all = players.iter().flat_map(|player| &player.payoffs);
@@ -144,7 +144,7 @@ fn range_of(players: &[PlayerCourse]) -> Option<(f64, f64)> {
 }
 
 /// Returns true if some player's payoffs would be hard to distinguish on a shared axis: if the
-/// range of all payoffs is more than 20 times that of one player's.
+/// range of all payoffs is more than 20 times this player's range.
 ///
 /// If each player's payoffs are all equal, their magnitudes are compared instead.
 fn differ_in_scale(players: &[PlayerCourse]) -> bool {
@@ -165,8 +165,7 @@ fn differ_in_scale(players: &[PlayerCourse]) -> bool {
     }
 }
 
-/// The mean of the payoffs after the random rounds, for each of these rounds from the first payoff
-/// on.
+/// The running mean of the payoffs after the random rounds, starting at the first of these payoffs.
 fn means_so_far(player: &PlayerCourse, n_initial: usize) -> Vec<At> {
     let mut means = Vec::new();
     let (mut n_payoffs, mut mean) = (0.0, 0.0);
@@ -182,7 +181,8 @@ fn means_so_far(player: &PlayerCourse, n_initial: usize) -> Vec<At> {
     means
 }
 
-/// Returns the footnote: the number of rounds, the number of lost payoffs, and the meaning of dots and lines.
+/// Returns the footnote: the numbers of rounds and of lost payoffs, and the meaning of dots and
+/// lines.
 fn footnote(game: &GamePicture, any_mean: bool) -> String {
     let mut text = counted(game.n_rounds(), "round", "rounds");
     let payoffs = || game.players.iter().flat_map(|player| &player.payoffs);
@@ -217,7 +217,7 @@ mod tests {
     fn means_leave_out_random_rounds_and_lost_payoffs() {
         let player = player(&[Some(100.0), None, Some(2.0), None, Some(4.0), Some(0.0)]);
         let means = means_so_far(&player, 1);
-        // Rounds three to six.
+        // Rounds 3 to 6.
         assert_eq!(means, [at(3.0, 2.0), at(4.0, 2.0), at(5.0, 3.0), at(6.0, 2.0)]);
         assert_eq!(means_so_far(&player, 9), []);
     }

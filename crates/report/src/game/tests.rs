@@ -48,7 +48,7 @@ fn game(n_initial: usize, players: Vec<PlayerCourse>) -> GamePicture {
     GamePicture { title: "a < b".to_owned(), n_initial, players }
 }
 
-/// A game with payoffs that sum to one: two players with one number each.
+/// A game in which the payoffs sum to one: two players with one number each.
 fn constant_sum(n_rounds: usize) -> GamePicture {
     let share = |round_idx: usize| {
         let learnt = 0.2 * (round_idx as f64 / 15.0).min(1.0);
@@ -114,7 +114,7 @@ fn long_names() -> GamePicture {
     game
 }
 
-/// Returns both files that `write` creates in a folder: the SVG's text, and the bytes of the PNG.
+/// Returns both files that `write` creates in a folder: the SVG text and the PNG bytes.
 fn files(names: [&str; 2], write: impl Fn(&Path) -> Result<(), ReportError>) -> (String, Vec<u8>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     write(folder.path()).expect("a picture");

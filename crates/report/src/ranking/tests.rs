@@ -54,7 +54,7 @@ fn ranked(rows: &[Row]) -> Ranking {
 }
 
 /// Task f: ranks (1, 2, 3) and (3, 1, 2), with means (2, 1.5, 2.5). Task g: (1.5, 1.5, 3). Task h
-/// has no outcome of c and is left out.
+/// has no outcome for c and is omitted.
 #[test]
 fn mean_ranks_agree_with_a_hand_computation() {
     let ranking = ranked(&rows());
@@ -109,8 +109,8 @@ fn a_larger_value_wins_where_that_is_better() {
     assert_eq!(b.map(|b| (b.wins, b.ties, b.losses)), Some((0, 1, 2)));
 }
 
-/// Eight wins out of eight have p = 2/256 = 0.0078. After correction for the four tests of two
-/// configurations it is 0.031, a gain.
+/// Eight wins out of eight give p = 2/256 = 0.0078. After correction for the four tests of two
+/// configurations, it is 0.031, a gain.
 #[test]
 fn the_correction_is_over_all_configurations() {
     let tasks = ["1", "2", "3", "4", "5", "6", "7", "8"];
@@ -156,8 +156,8 @@ fn sign_tests_are_sums_of_binomial_coefficients() {
             assert!((found - expected).abs() < 1e-12, "{wins}, {losses}: {found}");
         }
     }
-    // Large numbers: for 600 of 1,000, the normal approximation with a continuity correction gives
-    // about 2.8e-10.
+    // Large numbers: for 600 wins in 1,000, the normal approximation with a continuity correction
+    // gives about 2.8e-10.
     let p = sign_test(600, 400).expect("no ties");
     assert!(p > 1e-10 && p < 5e-10, "{p}");
 }

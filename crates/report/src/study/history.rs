@@ -68,7 +68,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     }
 }
 
-/// Corners of the line of the best value so far.
+/// Corners of the step line of the best value so far.
 fn best_so_far(study: &StudyPlot, numbers: &[f64]) -> Vec<At> {
     let mut corners: Vec<At> = Vec::new();
     let mut best: Option<f64> = None;

@@ -7,10 +7,10 @@ use crate::chart::text::Font;
 use crate::chart::{Chart, Key, Mark, Panel, Sign, at};
 
 const WIDTH: f64 = 500.0;
-/// Height of a parameter with both bars, normally and with many parameters.
+/// Height of a row with both bars: normally, and with many parameters.
 const ROW: (f64, f64) = (34.0, 27.0);
 const N_MANY: usize = 12;
-/// Height of a bar, as a fraction of the row.
+/// Height of a bar as a fraction of the row.
 const BAR: f64 = 0.34;
 
 pub(super) fn chart(study: &StudyPlot) -> Chart {
@@ -55,7 +55,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     chart.panels.push(panel);
     chart
 }
-/// Both shares in percent; an invalid share counts as 0.
+/// Both shares in percent. An invalid share counts as 0.
 fn shares(given: &PlottedImportance) -> (&str, [f64; 2]) {
     let percent = |share: f64| {
         if share.is_finite() { 100.0 * share.clamp(0.0, 1.0) } else { 0.0 }

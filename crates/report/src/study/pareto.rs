@@ -1,4 +1,4 @@
-//! `pareto`: the objectives of the trials against each other, with the front.
+//! `pareto`: the trials' objectives against each other, with the front.
 
 use fedbo_space::Direction;
 
@@ -76,7 +76,7 @@ fn panel(
     let mut panel = Panel {
         x_label: labelled(&x.name, x.direction),
         y_label: if is_lined { labelled(&y.name, y.direction) } else { String::new() },
-        // If panels are side by side, the name of the vertical axis is above the panel.
+        // If panels are side by side, the label of the vertical axis is above the panel.
         title: if is_lined { String::new() } else { labelled(&y.name, y.direction) },
         nothing: if n_drawn == 0 { "no trial has a value".to_owned() } else { String::new() },
         ..Panel::new(size, axes[0].1.axis.with_ticks(n_ticks), axes[1].1.axis.with_ticks(n_ticks))
@@ -113,8 +113,8 @@ fn panel(
     panel
 }
 
-/// The border of the region that the front dominates. Between two neighbouring points it passes
-/// through the worse value of both in each objective.
+/// The border of the region that the front dominates. Between two adjacent points, it passes
+/// through the worse of their values in each objective.
 fn staircase(front: &[(f64, f64)], x: Direction, y: Direction) -> Vec<(f64, f64)> {
     let mut sorted = front.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -132,7 +132,7 @@ fn staircase(front: &[(f64, f64)], x: Direction, y: Direction) -> Vec<(f64, f64)
     corners
 }
 
-/// The footnote: the number of all trials, of failed and infeasible ones, and of those on the
+/// Returns the footnote: the numbers of all, failed and infeasible trials, and of trials on the
 /// front.
 fn footnote(study: &StudyPlot) -> String {
     let count = |is_meant: &dyn Fn(&PlottedTrial) -> bool| {

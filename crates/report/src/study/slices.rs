@@ -11,7 +11,7 @@ use crate::chart::{Chart, Key, Panel, Sign, at, in_strip};
 
 /// Height of the strip of failed trials.
 const STRIP: f64 = 15.0;
-/// Maximum number of whole numbers that get columns like choices.
+/// Maximum number of integer values that are shown in columns, like choices.
 const N_WHOLE_COLUMNS: f64 = 12.0;
 
 pub(super) fn chart(study: &StudyPlot) -> Chart {
@@ -82,9 +82,9 @@ fn panel(
     panel
 }
 
-/// Returns the place of a value on its axis; `None` if it does not fit the parameter.
+/// Returns the position of a value on its axis; `None` if it does not fit the parameter.
 ///
-/// The trials of a choice, or of one of few whole numbers, are spread over its column.
+/// Trials with a choice, or with one of a few integers, are spread over its column.
 fn place(parameter: &PlottedParameter, value: PlottedValue, trial_idx: usize) -> Option<f64> {
     // Multiples of the golden ratio fill an interval evenly.
     let jitter = (0.5 + trial_idx as f64 * 0.618_033_988_749_895).fract() - 0.5;
@@ -92,35 +92,30 @@ fn place(parameter: &PlottedParameter, value: PlottedValue, trial_idx: usize) ->
 }
 
 impl PlottedValue {
-    /// Returns the place of the value on the axis of its parameter; `None` if it does not fit the
+    /// Returns the position of the value on its parameter's axis; `None` if it does not fit the
     /// parameter.
     ///
-    /// A choice, or one of few whole numbers, may be shifted within its row or column by a fraction
-    /// of the width.
+    /// A choice, or one of a few integers, may be shifted within its row or column by a fraction of
+    /// the width.
     pub(crate) fn place(
         self,
         range: &Kind,
         (whole, choice): (f64, f64),
         n_few: f64,
     ) -> Option<f64> {
-        match (self, range) {
-            (Self::Number(_), Kind::Categorical { .. }) => None,
-            (Self::Number(number), range) => {
-                let shift = match range {
-                    Kind::Int { low, high, log }
-                        if !*log && *high as f64 - (*low as f64) < n_few =>
-                    {
-                        whole
-                    }
-                    Kind::Stepped(grid) if grid.n_values() as f64 <= n_few => whole * grid.step(),
+        match self {
+            Self::Number(number) => {
+                let numbers = range.numbers()?;
+                let is_few = range.n_values().is_some_and(|n_values| n_values as f64 <= n_few);
+                let shift = match numbers.step {
+                    Some(step) if is_few && !numbers.log => whole * step,
                     _ => 0.0,
                 };
                 number.is_finite().then(|| within_magnitude(number) + shift)
             }
-            (Self::Choice(index), Kind::Categorical { choices }) => {
-                (index < choices.len()).then_some(index as f64 + 0.5 + choice)
+            Self::Choice(index) => {
+                (index < range.choices().len()).then_some(index as f64 + 0.5 + choice)
             }
-            (Self::Choice(_), _) => None,
         }
     }
 }

@@ -28,7 +28,7 @@ fn parameters() -> Vec<PlottedParameter> {
     ]
 }
 
-/// Trials with these values; every third is an initial one.
+/// Trials with these values. Every third trial is an initial one.
 fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
     let trial = |(index, value): (u32, &Option<f64>)| {
         let share = (f64::from(index) * 0.618).fract();
@@ -111,8 +111,8 @@ fn a_picture_that_cannot_be_written_is_named() {
     assert!(error.to_string().contains("/nonexistent/history.svg"));
 }
 
-/// Values 3, 5, (failed), 1, 2, minimized: five marks in order, the failed one above the others,
-/// the best one lowest.
+/// Values 3, 5, (failed), 1, 2, minimized: five markers in order, with the failed trial above the
+/// others and the best one lowest.
 #[test]
 fn the_history_has_a_mark_for_each_trial() {
     let values = [Some(3.0), Some(5.0), None, Some(1.0), Some(2.0)];
@@ -142,8 +142,8 @@ fn the_history_has_a_mark_for_each_trial() {
     }
 }
 
-/// Maximized, the failed trial is below the others. The line rises in steps from the first value to
-/// the last trial.
+/// For maximization, the failed trial is below the others. The line rises in steps from the first
+/// value to the last trial.
 #[test]
 fn the_best_so_far_is_a_line_of_steps() {
     let values = [None, Some(3.0), Some(1.0), Some(5.0), Some(2.0)];
@@ -388,7 +388,7 @@ fn awkward_parameters_are_drawn_too() {
     }
 }
 
-/// Trials that were stopped early have no final value; the pictures only mention their number.
+/// Trials that were stopped early have no final value. The pictures mention only their number.
 #[test]
 fn stopped_trials_are_counted_where_they_are_not_shown() {
     let mut study = study(true, &[Some(1.0), Some(3.0), None]);
@@ -436,8 +436,8 @@ fn panels_of_one_to_twenty_parameters_stand_apart() {
     }
 }
 
-/// Two objectives give one panel with the front as a line, three give three panels, four give six.
-/// An infeasible trial has its own mark.
+/// Two objectives give one panel with the front as a line, three give three panels, and four give
+/// six. An infeasible trial has a separate marker.
 #[test]
 fn several_objectives_are_drawn_against_each_other() {
     for (n, n_panels) in [(2, 1), (3, 3), (4, 6)] {
@@ -467,7 +467,7 @@ fn several_objectives_are_drawn_against_each_other() {
     }
 }
 
-/// An infeasible trial is never the best, whatever its value, and has its own mark.
+/// An infeasible trial is never the best, whatever its value, and has a separate marker.
 #[test]
 fn infeasible_trials_are_marked_and_never_best() {
     let mut study = study(true, &[Some(3.0), Some(1.0), Some(2.0)]);

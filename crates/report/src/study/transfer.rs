@@ -1,14 +1,14 @@
-//! `transfer`: the weight of each old study at every query, if they have individual weights, and
-//! their combined share.
+//! `transfer`: the weight of each old study at every query, if each has its own weight, and their
+//! combined share.
 
 use super::PlottedTransfer;
 use crate::chart::axis::Axis;
 use crate::chart::style::{Glyph, INK, LINE_WIDTH, NAME, Stroke, grid, size_for};
 use crate::chart::{At, Chart, Key, Panel, Sign, at};
 
-/// Height of the lower panel, as a fraction of the upper one's.
+/// Height of the lower panel as a fraction of the upper panel's height.
 const LOWER: f64 = 0.55;
-/// Maximum width of the name of an old study.
+/// Maximum width of an old study's name.
 const NAME_MAX: f64 = 260.0;
 
 pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {

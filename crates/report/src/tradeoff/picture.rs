@@ -1,4 +1,4 @@
-//! The picture: panels in a grid, names beside the marks, arms without a cost as named lines.
+//! The picture: panels in a grid, names beside the markers, and arms without a cost as named lines.
 
 use super::{Mark, Panel, Tradeoff};
 use crate::chart::axis::Axis;
@@ -6,9 +6,10 @@ use crate::chart::style::{Glyph, LABEL, Stroke, color_of_arm, grid};
 use crate::chart::{self, At, Chart, Key, Label, Rule, Scale, Sign, at};
 use crate::summary::Estimate;
 
-/// Maximum width of the name of a mark.
+/// Maximum width of a marker's name.
 const NAME_MAX: f64 = 160.0;
-/// Horizontal distance between marks after they are moved apart, if closer than half of it.
+/// Horizontal distance between markers after they are moved apart, if they are closer than half of
+/// it.
 const DODGE: f64 = 10.0;
 
 pub(super) fn chart(tradeoff: &Tradeoff) -> Chart {
@@ -69,7 +70,7 @@ fn drawn(panel: &Panel, names: &[String], size: (f64, f64)) -> chart::Panel {
     drawn
 }
 
-/// Returns the point at which each mark is drawn, series by series. Marks that would cover each
+/// Returns the point at which each marker is drawn, series by series. Markers that would cover each
 /// other are moved side by side.
 fn places_of_marks(panel: &Panel, axis: &Axis, width: f64) -> Vec<At> {
     let mut places: Vec<At> = panel.marks().map(|mark| at(mark.cost, mark.estimate.mean)).collect();
@@ -116,7 +117,7 @@ fn axes(panel: &Panel, n_ticks: (u32, u32)) -> (Axis, Axis) {
     (x, Axis::linear(low, high, n_ticks.1))
 }
 
-/// Names of the series of all panels; their indices select styles.
+/// Names of the series in all panels. Their indices select styles.
 fn series_names(panels: &[Panel]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for series in panels.iter().flat_map(|panel| &panel.series) {

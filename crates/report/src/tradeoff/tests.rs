@@ -50,8 +50,8 @@ fn usual() -> (Summary, TradeoffSpec) {
     (summary(&rows("a", &arms)), spec(points, levels))
 }
 
-/// Means by hand: the two runs are 0.005 to either side, so the standard error is 0.005
-/// (s = 0.01/√2, over √2).
+/// Means by hand: the two runs are 0.005 to either side, so the standard error is 0.005 (s =
+/// 0.01/√2, divided by √2).
 #[test]
 fn marks_and_levels_are_the_final_estimates_of_their_arms() {
     let (summary, spec) = usual();
@@ -123,7 +123,7 @@ fn the_files_hold_what_they_name() {
     assert!(error.contains("/nonexistent/tradeoff.svg"), "{error}");
 }
 
-/// A cheaper arm is further to the left, a better one higher up.
+/// A cheaper arm is further to the left, and a better one is higher.
 #[test]
 fn places_follow_cost_and_value() {
     let (summary, spec) = usual();
@@ -139,7 +139,7 @@ fn places_follow_cost_and_value() {
     assert!((places[0].0 - places[1].0).abs() > 9.0, "{places:?}");
 }
 
-/// No data, no panel, one run, one arm, crowds, far and near values, long names.
+/// No data, no panel, one run, one arm, dense data, far and near values, long names.
 #[test]
 fn awkward_data_are_drawn_too() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! SQLite's failures, and their messages for users.
+//! SQLite's errors, and their messages for users.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ pub enum Failure {
     Sql(rusqlite::Error),
     /// The file is read-only.
     ReadOnly,
-    /// The system refuses an operation; the message says why.
+    /// The system refused an operation; contains the reason.
     Refused(String),
     /// The path no longer refers to the open file.
     Moved,
-    /// The stored data are inconsistent; the message says how.
+    /// The stored data are inconsistent; contains a description.
     Contradiction(String),
     /// The file is empty or belongs to another program.
     NotOurs(Content),
@@ -31,12 +31,13 @@ pub enum Failure {
     },
 }
 
-/// A failure as a user can react to it. The caller adds the path and the operation to the message.
+/// A failure that a user can act on. The caller adds the path and the operation to the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFault {
     /// The file does not exist.
     Absent,
-    /// The file does not have this format; the message describes the content and what to do.
+    /// The file does not have this format; contains a description of the content, and how to fix
+    /// the problem.
     NotOurs(String),
     /// The layout has a different version.
     Version {
@@ -45,12 +46,12 @@ pub enum FileFault {
         /// This program's version.
         expected: i64,
     },
-    /// The file or its disk refuses an operation, temporarily or permanently; the message has the
-    /// system's error and what to do.
+    /// The file or its disk refused an operation, temporarily or permanently; contains the system's
+    /// error, and how to fix the problem.
     Refused(String),
     /// The file is no longer where it was opened.
     Gone,
-    /// The stored data are damaged; the message says how and what to do.
+    /// The stored data are damaged; contains a description of the damage, and how to fix it.
     Damaged(String),
 }
 
@@ -85,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// Returns true if other processes use the file, so that a retry may soon succeed.
+    /// Returns true if other processes are using the file, so that a retry may soon succeed.
     pub(crate) fn is_busy(&self) -> bool {
         let code = self.code().map(|error| error.code);
         matches!(
@@ -98,7 +99,7 @@ impl Failure {
         )
     }
 
-    /// Returns true if the system refuses a writer but may allow a reader.
+    /// Returns true if the system refuses to open the file for writing, but may allow reading.
     pub fn is_denied_by_system(&self) -> bool {
         let code = self.code().map(|error| error.code);
         matches!(self, Self::ReadOnly)
@@ -183,9 +184,9 @@ impl Failure {
                 PATIENCE.as_secs()
             )),
             ErrorCode::NotADatabase => FileFault::NotOurs(format!(
-                "it is no {} (not a SQLite file, or its header is damaged); name another file, or \
-                 replace it with a backup after removing the files of this name that end in -wal \
-                 and -shm",
+                "it is not a valid {} (not a SQLite file, or its header is damaged); name another \
+                 file, or replace it with a backup after removing the files of this name that end \
+                 in -wal and -shm",
                 format.what
             )),
             ErrorCode::DatabaseCorrupt => FileFault::Damaged(format!(
@@ -198,7 +199,7 @@ impl Failure {
     }
 }
 
-/// Returns SQLite's message without the statement.
+/// Returns SQLite's message without the SQL statement.
 fn plain(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
@@ -211,7 +212,7 @@ fn io_message(extended_code: i32) -> String {
     let what = match extended_code {
         ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ => "reading failed",
         ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE => {
-            "writing failed; is there a quota or a limit of file sizes?"
+            "writing failed; is there a quota or a file size limit?"
         }
         ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC => {
             "the disk does not confirm that it has stored the data; check the disk"
@@ -286,7 +287,7 @@ mod tests {
         }
         match fault(ffi::SQLITE_NOTADB) {
             FileFault::NotOurs(message) => {
-                assert!(message.contains("no collection of stamps"), "{message}")
+                assert!(message.contains("not a valid collection of stamps"), "{message}")
             }
             other => panic!("{other:?}"),
         }

@@ -1,4 +1,4 @@
-//! Opening a database file, and waiting for other processes that use it.
+//! Opening a database file, and waiting for other processes that are using it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl File {
     ///
     /// # Errors
     /// [`FileFault::Absent`] with [`Mode::Existing`]; [`FileFault::NotOurs`] if the path cannot be
-    /// a database; [`FileFault::Refused`] if the system does not report the file's metadata.
+    /// a database; [`FileFault::Refused`] if the file's metadata cannot be read.
     pub fn locate(
         path: &Path,
         mode: Mode,
@@ -99,7 +99,8 @@ impl File {
         &self.absolute
     }
 
-    /// Opens a connection for reading and writing, to tables of this program's version.
+    /// Opens a connection for reading and writing tables of this program's version.
+    /// [`Mode::Create`] creates them in an empty file.
     ///
     /// # Errors
     /// If the file is not of this format and version, or the system refuses it.
@@ -112,8 +113,8 @@ impl File {
                 content = self.format.content(&connection)?;
             }
             self.format.check_content(content)?;
-            // Without shared memory (some file systems) the journal mode stays unchanged: slower,
-            // but as safe.
+            // On file systems without shared memory, the journal mode stays unchanged, which is
+            // slower but equally safe.
             let _: String =
                 connection.query_one("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             Ok(connection)
@@ -125,14 +126,14 @@ impl File {
     }
 
     /// Opens a connection that may write, regardless of the file's content. A new file is readable
-    /// only by its owner, and so are the files that SQLite creates beside it (INV-26).
+    /// only by its owner, and so are the files that SQLite creates next to it (INV-26).
     ///
     /// # Errors
     /// [`Failure::ReadOnly`], or another error of the system.
     pub fn open_any_for_writing(&self, mode: Mode) -> Result<Connection, Failure> {
         let opening = opening();
         if mode == Mode::Create {
-            // If this fails, SQLite finds no file and reports the cause as in other cases.
+            // If this fails, SQLite finds no file and reports the cause as usual.
             let _ = begin_file(&self.absolute, &opening);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -143,8 +144,8 @@ impl File {
             return Err(Failure::ReadOnly);
         }
         connection.set_prepared_statement_cache_capacity(32);
-        // EXTRA equals FULL with a log and is also safe without one. The other pragmas make a sync
-        // reach the disk on macOS.
+        // EXTRA equals FULL with a log, and is also safe without one. The pragmas with `fullfsync`
+        // make a sync reach the disk on macOS.
         connection.execute_batch(
             "PRAGMA synchronous = EXTRA; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
              PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;",
@@ -165,10 +166,10 @@ impl File {
     /// Opens a connection for a longer read, during which other processes may start to write.
     ///
     /// # Errors
-    /// As for [`File::open_for_reading`].
+    /// Same as for [`File::open_for_reading`].
     pub fn open_for_verification(&self) -> Result<Connection, Failure> {
-        // If there is a log, a reader shares it. If there is none, a reader would leave one behind;
-        // a writer removes it.
+        // If there is a log, a reader shares it. If there is none, a reader would leave one behind,
+        // but a writer removes it.
         if std::fs::metadata(beside(&self.absolute, "-wal")).is_err() {
             let opened = self.open_any_for_writing(Mode::Existing).and_then(|connection| {
                 connection.pragma_update(None, "query_only", true)?;
@@ -229,8 +230,8 @@ impl File {
             Some(meta.len())
         };
         match (length("-wal"), length("-journal")) {
-            // Without a log there is no writer, and the file can be read without creating files
-            // beside it.
+            // Without a log there is no writer, so the file can be read without creating files next
+            // to it.
             (None, None) => self.look("?immutable=1"),
             // Left behind by a process that was killed before its first write.
             (Some(0), None) => match self.look("") {
@@ -276,13 +277,13 @@ impl File {
         Ok(transaction)
     }
 
-    /// Copies the log into the file, as far as other readers allow. The file alone, moved or copied
-    /// without its log, then contains all commits except the most recent ones. Durability does not
-    /// depend on this.
+    /// Copies the log into the file, as far as other readers allow. If the file is then moved or
+    /// copied without its log, it lacks at most the most recent commits. Durability does not depend
+    /// on this.
     pub fn copy_log(connection: &Connection) {
         let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        // The cause of a failure, for example a full disk, also makes the next write fail, which
-        // reports it.
+        // The cause of a failure, for example a full disk, also makes the next write fail, and that
+        // call reports it.
         drop(copied);
     }
 
@@ -312,7 +313,8 @@ fn identity(_: &Path) -> Option<Identity> {
     None
 }
 
-/// Lets SQLite retry for at most [`PATIENCE`]. The pauses are short because transactions are short.
+/// Makes SQLite retry for at most [`PATIENCE`]. The pauses are short because transactions are
+/// short.
 fn wait_for_others(connection: &mut Connection) -> Result<(), Failure> {
     let mut since = Instant::now();
     connection.busy_handler(Some(move |count| {
@@ -328,7 +330,8 @@ fn wait_for_others(connection: &mut Connection) -> Result<(), Failure> {
 /// Begins a transaction as soon as other processes allow it.
 ///
 /// # Errors
-/// If other processes keep the file locked for longer than [`PATIENCE`], or the system refuses.
+/// If other processes keep the file locked for longer than [`PATIENCE`], or the transaction cannot
+/// begin.
 pub fn begin(
     connection: &Connection,
     behavior: TransactionBehavior,
@@ -336,8 +339,7 @@ pub fn begin(
     patiently(|| Ok(Transaction::new_unchecked(connection, behavior)?))
 }
 
-/// Retries while other processes keep the file busy, for the cases that SQLite does not retry
-/// itself.
+/// Retries while other processes keep the file busy, in the cases that SQLite does not retry.
 fn patiently<R>(mut act: impl FnMut() -> Result<R, Failure>) -> Result<R, Failure> {
     let since = Instant::now();
     let mut count = 0;
@@ -356,7 +358,7 @@ fn pause(count: u32) {
     std::thread::sleep(Duration::from_micros(micros));
 }
 
-/// Appends a suffix to a file name: `study.db` and `-wal` make `study.db-wal`.
+/// Appends a suffix to a file name: `study.db` and `-wal` give `study.db-wal`.
 #[must_use]
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -11,19 +11,19 @@ use crate::Failure;
 pub struct Format {
     /// The SQLite `application_id` of files of this format.
     pub application_id: i32,
-    /// The steps that create the layout: step i leads from version i to version i + 1, and version
-    /// 0 is an empty file. A released step never changes.
+    /// The steps that create the layout: step `i`, counted from 0, upgrades version `i` to version
+    /// `i + 1`. Version 0 is an empty file. A released step never changes.
     pub steps: &'static [&'static str],
-    /// The name of this kind of file: `storage of studies`.
+    /// The name of this kind of file, for example `storage of studies`.
     pub what: &'static str,
-    /// A clause for messages about an empty file: `no study was ever stored in it`.
+    /// A clause for messages about an empty file, for example `no study was ever stored in it`.
     pub never: &'static str,
     /// The command that lists the problems of a file, if there is one.
     pub verify: Option<&'static str>,
 }
 
 impl Format {
-    /// Returns a first step for a user with a damaged file, in words.
+    /// Returns advice for the user of a damaged file.
     pub(crate) fn first_aid(&self) -> String {
         match self.verify {
             Some(command) => format!("`{command}` lists the problems"),
@@ -90,8 +90,8 @@ impl Format {
         if found == expected { Ok(()) } else { Err(Failure::Version { found, expected }) }
     }
 
-    /// Lays out an empty file in one transaction. Does nothing if another process has laid it out
-    /// meanwhile.
+    /// Creates the layout of an empty file in one transaction. Does nothing if another process has
+    /// created it in the meantime.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -118,8 +118,8 @@ impl Format {
     }
 
     /// Like [`Format::layout_problems`], but allows optional objects. Each of `additions` is a
-    /// statement that creates an object which a program adds when it first needs it, without a new
-    /// version.
+    /// statement that creates such an object. Programs create these objects on first use, without a
+    /// new version of the layout.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -167,7 +167,7 @@ fn version(steps: &[&str]) -> i64 {
 /// if there are none.
 ///
 /// # Errors
-/// If the file cannot be read to its end.
+/// If the file cannot be read completely.
 pub fn integrity_problems(connection: &Connection) -> Result<Vec<String>, Failure> {
     let mut problems = Vec::new();
     let mut statement = connection.prepare("PRAGMA integrity_check(1000)")?;

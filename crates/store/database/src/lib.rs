@@ -1,8 +1,8 @@
-//! SQLite files shared by several processes of one machine: opening, waiting and checking.
+//! SQLite files that several processes on one machine share: opening, waiting and checking.
 //!
-//! Decides the settings of a connection, the longest wait for other processes, the owner of a file,
-//! and the messages for SQLite's errors. The content of the tables is defined by a [`Format`].
-//! Start at [`File`].
+//! This crate chooses the settings of connections, limits the wait for other processes, recognizes
+//! files of other programs, and turns SQLite's errors into messages. A [`Format`] defines the
+//! tables. Start at [`File`].
 
 mod failure;
 mod file;

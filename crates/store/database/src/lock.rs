@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::private;
 
-/// Time for which a lock that this process itself seems to hold is retried, and the pause between
-/// two tries. The ratio stays below the number of tries in [`Lock::take`].
+/// Retry time for a lock that this process itself seems to hold, and the pause between two
+/// attempts. Their ratio must stay below the number of attempts in [`Lock::take`].
 const OWN_PATIENCE: Duration = Duration::from_millis(300);
 const OWN_PAUSE: Duration = Duration::from_millis(5);
 
@@ -35,8 +35,8 @@ impl Lock {
     /// that can read the file can hold the lock.
     ///
     /// Does not wait for other processes. Retries for `OWN_PATIENCE` if this process itself seems
-    /// to hold the lock: a child process that is being started keeps a copy of each open file until
-    /// it executes its program.
+    /// to hold the lock: between fork and exec, a child process has a copy of each open file, and
+    /// with it the lock.
     ///
     /// # Errors
     /// If another process holds the lock, or the file cannot be opened for writing.
@@ -64,7 +64,7 @@ impl Lock {
                 }
                 Err(TryLockError::Error(error)) => return Err(refused(error)),
             }
-            // The file may have been deleted between the opening and the locking.
+            // The file may have been deleted between opening and locking it.
             if !is_at(&file, path) {
                 continue;
             }

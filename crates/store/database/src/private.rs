@@ -21,7 +21,7 @@ pub fn private() -> OpenOptions {
 /// existing folder keeps its permissions.
 ///
 /// # Errors
-/// The error that the system reports.
+/// The system's error.
 pub fn private_folder(path: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -34,15 +34,15 @@ pub fn private_folder(path: &Path) -> std::io::Result<()> {
 /// Closing a file releases all POSIX locks that the process has on it, including those of SQLite's
 /// connections. A file created here is therefore closed before any connection can open it.
 pub(crate) fn opening() -> MutexGuard<'static, ()> {
-    // The mutex guards no data, only the order.
+    // The mutex guards no data, so poisoning does not matter.
     OPENING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates an empty file that only its owner may read; an existing file is left unchanged. SQLite
-/// gives the files beside a database the same permissions.
+/// gives the files next to a database the same permissions.
 ///
 /// # Errors
-/// The error that the system reports.
+/// The system's error.
 pub(crate) fn begin_file(path: &Path, _opening: &MutexGuard<'static, ()>) -> std::io::Result<()> {
     match private().write(true).create_new(true).open(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),

@@ -14,7 +14,7 @@ pub(crate) enum Key {
 
 /// Storage of one ledger that is open for writing.
 ///
-/// Opening raises the fencing token in the storage; [`Backend::append`] compares the token inside
+/// Opening raises the fencing token in the storage. [`Backend::append`] compares the token inside
 /// its transaction.
 pub(crate) trait Backend: Send {
     /// Passes one entry to `take` after checking its hash. Returns whether the entry exists.
@@ -29,7 +29,7 @@ pub(crate) trait Backend: Send {
     fn tidy(&self) {}
 }
 
-/// A ledger's rows in one transaction, as read by a verification.
+/// A ledger's rows in one transaction, as a verification reads them.
 pub(crate) trait Source {
     /// The error of a read operation.
     type Failure: fmt::Display;
@@ -38,7 +38,7 @@ pub(crate) trait Source {
     /// temporary.
     fn is_damage(failure: &Self::Failure) -> bool;
 
-    /// Returns the problems of the container of the rows: pages, indexes, layout, triggers.
+    /// Returns problems of the storage itself: pages, indexes, layout, triggers.
     fn problems(&mut self) -> Result<Vec<String>, Self::Failure>;
 
     /// Returns all charters; a sound ledger has exactly one.

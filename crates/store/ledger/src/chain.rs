@@ -23,15 +23,15 @@ pub struct Head {
 }
 
 impl Head {
-    /// Returns the initial head of a chain without a charter, because its releases cost nothing:
-    /// number 0, and a hash of `config`, the basis of its releases.
+    /// Returns the initial head of a chain that has no charter, because its releases cost nothing:
+    /// number 0, and a hash of `config`, on which its releases are based.
     #[must_use]
     pub fn uncharged(config: &[u8]) -> Self {
         let hash = hash("fedbo uncharged releases, version 1", &[config]);
         Self { seq: 0, hash }
     }
 
-    /// Returns the head after appending this entry. A reader that keeps a head and receives every
+    /// Returns the head after appending this entry. A reader that stores a head and receives every
     /// entry can follow the ledger without trusting it (INV-13). `event` is the encoded event
     /// ([`crate::event_to_bytes`]).
     #[must_use]

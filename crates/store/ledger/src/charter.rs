@@ -12,8 +12,8 @@ pub const NAME_CHARS_MAX: usize = 200;
 /// Maximum size of a configuration in bytes.
 pub const CONFIG_BYTES_MAX: usize = 16 << 20;
 
-/// The immutable public part of a study (INV-11). Any change requires a new study with its own
-/// charge.
+/// The immutable public part of a study (INV-11). Any change requires a new study, which is charged
+/// separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Charter {
     /// The study's name: 1 to [`NAME_CHARS_MAX`] characters on one line.
@@ -23,12 +23,12 @@ pub struct Charter {
     pub config: Vec<u8>,
     /// The budget: ε and δ.
     pub budget: Budget,
-    /// The guarantee that ε states.
+    /// The guarantee to which ε refers.
     pub mode: Mode,
     /// The accountant that computes ε.
     pub accountant: AccountantKind,
-    /// Maximum number of releases that may include one agent (k of T); ε then refers to that many.
-    /// `None` if every agent may be in every release.
+    /// Maximum number of releases that may include one agent (k of T); ε then bounds the cost of
+    /// that many. `None` if every agent may be in every release.
     pub participations: Option<u64>,
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn guarantee_by_name(name: &str) -> Option<(Mode, Option<u64>)> {
         Some((mode, limit)) => {
             let digits = limit.strip_prefix("at most ")?.strip_suffix(" releases an agent")?;
             let most: u64 = digits.parse().ok()?;
-            let is_canonical = most > 0 && most.to_string() == digits; // one form for each number
+            let is_canonical = most > 0 && most.to_string() == digits; // each number has one form
             (mode, is_canonical.then_some(most).map(Some)?)
         }
     };

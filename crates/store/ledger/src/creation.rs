@@ -1,4 +1,4 @@
-//! Creation of a ledger file: it appears under its name complete or not at all.
+//! Creation of a ledger file, which appears at its path atomically.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::schema::FORMAT;
 use crate::{Charter, LedgerError};
 
 /// Refuses a path with an existing ledger, or with the log of a lost one. An existing file is never
-/// overwritten, and a log that a lost ledger left behind is never used for a new one.
+/// overwritten, and the log of a lost ledger is never applied to a new one.
 pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
     let log = beside(path, "-wal");
     for path in [path, &log] {
@@ -22,7 +22,7 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// Writes a new ledger beside its final path, and renames it once it is durable.
+/// Writes a new ledger next to its final path, and renames it once it is durable.
 pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError> {
     let place = file.absolute();
     let part = beside(place, ".part");

@@ -53,7 +53,7 @@ pub enum LedgerError {
     NotALedger {
         /// The file.
         path: PathBuf,
-        /// A description of the content, and what to do.
+        /// A description of the content, and how to fix the problem.
         message: String,
     },
     /// The file's layout has a different version.
@@ -71,15 +71,15 @@ pub enum LedgerError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's message, and what to do.
+        /// The system's message, and how to fix the problem.
         message: String,
     },
-    /// The file or its disk refuses a write.
+    /// The file or its disk refused a write.
     #[error("{}: cannot write: {message}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// The system's message, and what to do.
+        /// The system's message, and how to fix the problem.
         message: String,
     },
     /// The file is no longer where it was opened.
@@ -97,7 +97,7 @@ pub enum LedgerError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The damage, its location, and what to do.
+        /// The damage, its location, and how to fix it.
         message: String,
     },
     /// Another process has the ledger open for writing.
@@ -108,7 +108,7 @@ pub enum LedgerError {
         /// The holder, for messages.
         by: String,
     },
-    /// Another process has opened the ledger since; only the most recent one may write.
+    /// Another process has opened the ledger since; only the most recent writer may commit.
     #[error(
         "{}: another process has taken over this ledger; this one stops, nothing was released", path.display()
     )]
@@ -118,7 +118,7 @@ pub enum LedgerError {
     },
     /// The ledger belongs to another study.
     #[error(
-        "{}: the ledger is of another study: {}; a changed configuration is a new study with its \
+        "{}: the ledger belongs to another study: {}; a changed configuration is a new study with its \
          own ledger; name another file, or restore the configuration in the ledger", path.display(), Listed(differences)
     )]
     OtherCharter {
@@ -134,7 +134,7 @@ pub enum LedgerError {
         key: &'static str,
         /// The value of the key.
         value: String,
-        /// The accepted values, in words.
+        /// Description of the accepted values.
         expected: &'static str,
     },
     /// This round or a later one was already released. [`crate::Ledger::stored`] returns stored

@@ -32,7 +32,7 @@ pub struct History {
 }
 
 impl History {
-    /// Returns an upper bound for the cost of the first `n` releases, by the charter's accountant
+    /// Returns an upper bound on the cost of the first `n` releases, by the charter's accountant
     /// and at its δ.
     ///
     /// # Errors
@@ -42,11 +42,11 @@ impl History {
     }
 
     /// Returns the history without the releases of round `round` and later. A release is durable
-    /// before it leaves at its scheduled instant (INV-9), so programs that show the ledger of a
+    /// before it is sent at its scheduled instant (INV-9), so programs that show the ledger of a
     /// running study must show this view.
     ///
     /// # Errors
-    /// As for [`History::cost_of_first`].
+    /// Same as for [`History::cost_of_first`].
     pub fn before(mut self, round: u64) -> Result<Self, LedgerError> {
         let n_left = self.entries.partition_point(|entry| entry.round < round);
         if n_left == self.entries.len() {

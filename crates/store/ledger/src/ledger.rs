@@ -31,11 +31,11 @@ pub struct Committed {
     pub release: Vec<u8>,
 }
 
-/// A study's ledger, open for writing by this process alone.
+/// A study's ledger, open for writing only by this process.
 ///
-/// A release is charged and stored in one durable transaction before its first byte may leave
-/// ([`Ledger::commit`]). Stored releases are returned byte for byte ([`Ledger::stored`]). The file
-/// must be on a local disk.
+/// A release is charged and stored in one durable transaction before its first byte may be sent
+/// ([`Ledger::commit`]). Stored releases are returned byte for byte ([`Ledger::stored`]). A ledger
+/// file must be on a local disk.
 pub struct Ledger {
     backend: Box<dyn Backend>,
     place: PathBuf,
@@ -64,7 +64,7 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// Creates the ledger of a new study. The file appears under its name complete or not at all.
+    /// Creates the ledger of a new study. The file appears at its path atomically.
     ///
     /// # Errors
     /// [`LedgerError::Exists`] if the path exists; [`LedgerError::Charter`] if the charter is
@@ -90,7 +90,7 @@ impl Ledger {
     /// Creates the ledger of a new study in a database.
     ///
     /// # Errors
-    /// As for [`Ledger::create`].
+    /// Same as for [`Ledger::create`].
     pub fn create_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
         charter.check()?;
         let (backend, record) = PostgresBackend::create(ledgers, charter)?;
@@ -101,7 +101,7 @@ impl Ledger {
     /// writer can no longer commit: [`LedgerError::Superseded`].
     ///
     /// # Errors
-    /// As for [`Ledger::open`], except [`LedgerError::Held`].
+    /// Same as for [`Ledger::open`], except [`LedgerError::Held`].
     pub fn open_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
         let (backend, record) = PostgresBackend::open(ledgers, charter)?;
         Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
@@ -164,7 +164,7 @@ impl Ledger {
     /// Returns the entries after number `after`, in order.
     ///
     /// # Errors
-    /// As for [`Ledger::stored`].
+    /// Same as for [`Ledger::stored`].
     pub fn entries(&self, after: u64) -> Result<Vec<Committed>, LedgerError> {
         self.check_goes_on()?;
         let mut entries = Vec::new();
@@ -187,7 +187,7 @@ impl Ledger {
     /// Returns true if the ledger still contains a head that was saved elsewhere.
     ///
     /// # Errors
-    /// As for [`Ledger::stored`].
+    /// Same as for [`Ledger::stored`].
     pub fn contains(&self, known: &Head) -> Result<bool, LedgerError> {
         self.check_goes_on()?;
         if known.seq == 0 {
@@ -201,7 +201,7 @@ impl Ledger {
     }
 
     /// Checks that the budget allows `count` more releases that each cost this event (INV-13): ε of
-    /// all releases so far and these is at most the budget's ε.
+    /// all releases so far and of these is at most the budget's ε.
     ///
     /// Call this before vectors are collected. If it is called once for all rounds of a study, the
     /// commits need not compute ε again.
@@ -239,7 +239,7 @@ impl Ledger {
     }
 
     /// Charges and stores a release in one transaction that is durable when this returns. Only then
-    /// may the first byte of the release leave (INV-1).
+    /// may the first byte of the release be sent (INV-1).
     ///
     /// Checks the budget again. Refuses a round that was already released, even with the same
     /// bytes; call [`Ledger::stored`] first.
@@ -269,7 +269,7 @@ impl Ledger {
         {
             return Err(LedgerError::RoundPassed { round, last });
         }
-        // INV-13; the transaction ensures that no other charges were added meanwhile.
+        // INV-13; the transaction ensures that no other charges were added in the meantime.
         self.admit(event, &bytes, 1)?;
         pass("ledger: a charge is admitted");
         let entry = Entry {
@@ -309,7 +309,7 @@ impl Ledger {
         }
     }
 
-    /// Passes one entry to `take`, after its hash is checked; `None` if the entry is absent.
+    /// Passes one entry to `take` after checking its hash; `None` if the entry is absent.
     fn look<R>(
         &self,
         key: Key,

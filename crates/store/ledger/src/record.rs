@@ -19,7 +19,7 @@ use crate::{Charged, Charter, Head, History, LedgerError, Statement, event_from_
 pub struct Problem {
     /// Number of the affected entry, if the problem concerns one.
     pub seq: Option<u64>,
-    /// The problem, in words.
+    /// Description of the problem.
     pub message: String,
 }
 
@@ -72,11 +72,11 @@ pub fn verify(path: &Path, known: Option<&Head>) -> Result<Report, LedgerError> 
 
 /// Copies a consistent snapshot of a ledger to a new file; works while a study runs.
 ///
-/// The copy lacks later releases. A study continued from it would release rounds again that agents
-/// have already seen (see docs/operations.md).
+/// The copy lacks later releases. A study continued from it would repeat rounds that agents have
+/// already received (see docs/operations.md).
 ///
 /// # Errors
-/// As for [`read`]; [`LedgerError::Write`] if `to` exists or cannot be written.
+/// Same as for [`read`]; [`LedgerError::Write`] if `to` exists or cannot be written.
 pub fn backup(path: &Path, to: &Path) -> Result<(), LedgerError> {
     read(path)?;
     let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
@@ -88,18 +88,18 @@ pub fn backup(path: &Path, to: &Path) -> Result<(), LedgerError> {
 /// Returns the spending of a ledger without opening it for writing.
 ///
 /// # Errors
-/// As for [`verify`]; [`LedgerError::Corrupt`] if the ledger has a problem,
+/// Same as for [`verify`]; [`LedgerError::Corrupt`] if the ledger has a problem,
 /// [`LedgerError::Accounting`] if ε cannot be computed.
 pub fn read(path: &Path) -> Result<Statement, LedgerError> {
     let record = look(path, None)?.into_record(path)?;
     Statement::of(&record)
 }
 
-/// Like [`read`], with the round and the bytes of every release, in order. These became public at
-/// their release.
+/// Like [`read`], with the round and the bytes of every release, in order. The bytes have been
+/// public since their release.
 ///
 /// # Errors
-/// As for [`read`].
+/// Same as for [`read`].
 pub fn releases(path: &Path) -> Result<(Statement, Releases), LedgerError> {
     let findings = look_keeping(Findings::with_releases(), path, None)?;
     findings.into_releases(path)
@@ -108,7 +108,7 @@ pub fn releases(path: &Path) -> Result<(Statement, Releases), LedgerError> {
 /// Like [`read`], with every entry in order, without the bytes of the releases.
 ///
 /// # Errors
-/// As for [`read`].
+/// Same as for [`read`].
 pub fn history(path: &Path) -> Result<History, LedgerError> {
     look_keeping(Findings::with_entries(), path, None)?.into_history(path)
 }
@@ -168,12 +168,12 @@ impl Findings {
         Self::default().adding(source, known)
     }
 
-    /// Empty findings that will collect releases.
+    /// Returns empty findings that will collect releases.
     pub(crate) fn with_releases() -> Self {
         Self { releases: Some(Releases::new()), ..Self::default() }
     }
 
-    /// Empty findings that will collect entries.
+    /// Returns empty findings that will collect entries.
     pub(crate) fn with_entries() -> Self {
         Self { entries: Some(Vec::new()), ..Self::default() }
     }
@@ -243,7 +243,7 @@ impl Findings {
         self.problems.push(Problem { seq, message: message.into() });
     }
 
-    /// Turns damage into a finding; other failures are returned.
+    /// Records damage as a finding; returns other failures.
     fn record_damage<S: Source, T>(
         &mut self,
         result: Result<T, S::Failure>,
@@ -317,8 +317,8 @@ impl Findings {
         Some(charter)
     }
 
-    /// Checks that every entry has its hash, follows from the previous entry, and has a later round
-    /// than it.
+    /// Checks that every entry matches its hash, follows from the previous entry, and has a later
+    /// round.
     fn entries<S: Source>(
         &mut self,
         source: &mut S,
@@ -375,7 +375,7 @@ impl Findings {
         if let (Some(known), false) = (known, is_known) {
             let message = match known.seq > seq {
                 true => format!(
-                    "it ends at entry {seq}, before the known head {known}: it was set back to an older state"
+                    "it ends at entry {seq}, before the known head {known}: it was rolled back to an older state"
                 ),
                 false => {
                     format!("it does not contain the known head {known}: it has another history")

@@ -11,9 +11,9 @@ pub(crate) const FORMAT: Format = Format {
     verify: Some("fedbo privacy verify"),
 };
 
-/// Rows are only added to `entries` and `charter`: triggers refuse other changes, which this
-/// program must never make by mistake. Edits by other means are detected by the hash chain.
-/// `writer` holds the fencing token of the most recent writer.
+/// Rows are only added to `entries` and `charter`: triggers refuse other changes, as a safeguard
+/// against bugs in this program. The hash chain detects edits by other means. `writer` holds the
+/// fencing token of the most recent writer.
 const STEP_1: &str = "
 CREATE TABLE charter (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     /// A trigger refuses each statement that would rewrite history, including REPLACE, which would
-    /// delete silently.
+    /// delete a row silently.
     #[test]
     fn history_is_not_rewritten() {
         let connection = Connection::open_in_memory().unwrap();

@@ -38,7 +38,7 @@ impl Charges {
         &self.list
     }
 
-    /// Returns true if every event occurs at most as often as in `others`.
+    /// Returns true if no event has a larger count than in `others`.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
         self.places.iter().all(|(bytes, place)| {
             let other = others.places.get(bytes).map(|place| others.list[*place]);
@@ -46,9 +46,9 @@ impl Charges {
         })
     }
 
-    /// Returns an upper bound for the cost of all charges to one agent at the charter's δ, by its
-    /// accountant (INV-14). If an agent may be in at most k releases, the charges of one event cost
-    /// it at most as much as k of them (`fedbo-privacy`, ACCOUNTING.md, "k of T").
+    /// Returns an upper bound on the cost of all charges to one agent, by the charter's accountant
+    /// and at its δ (INV-14). If an agent may be in at most k releases, the charges of one event
+    /// cost it at most as much as k of them (`fedbo-privacy`, ACCOUNTING.md, "k of T").
     pub(crate) fn claim(&self, charter: &Charter) -> Result<Claim, LedgerError> {
         let kind = charter.accountant;
         let refused = |message: String| LedgerError::Accounting { accountant: kind, message };

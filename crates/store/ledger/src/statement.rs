@@ -19,7 +19,7 @@ pub struct Statement {
     pub head: Head,
     /// The charges of the releases, grouped by event.
     pub charges: Vec<Charge>,
-    /// An upper bound for ε of all releases at the budget's δ, with everything on which it depends.
+    /// An upper bound on ε of all releases at the budget's δ, with everything on which it depends.
     pub claim: Claim,
     /// Maximum number of releases that include one agent, as counted by the claim; `None` if every
     /// release may include it.
@@ -45,17 +45,17 @@ impl Statement {
         self.head.seq
     }
 
-    /// Returns the unspent part of the budget's ε; 0 if it is overdrawn. ε does not add up over
-    /// releases, so this is not the price of further releases; see [`Statement::further`] and
-    /// [`crate::Ledger::admits`].
+    /// Returns the unspent part of the budget's ε; 0 if it is overdrawn. ε is not additive over
+    /// releases, so this does not determine how many more are possible; see [`Statement::further`]
+    /// and [`crate::Ledger::admits`].
     #[must_use]
     pub fn remaining(&self) -> f64 {
         (self.budget.epsilon() - self.claim.epsilon).max(0.0)
     }
 
-    /// Returns how many further releases like the previous ones the budget allows, up to 1e−4 of
-    /// the total. `None` if there are no releases yet, they differ in cost, or an agent's cost does
-    /// not grow with their number.
+    /// Returns how many further releases like the previous ones the budget allows, to within 1e−4
+    /// of the total. `None` if there are no releases yet, they differ in cost, or an agent's cost
+    /// does not grow with their number.
     #[must_use]
     pub fn further(&self) -> Option<u64> {
         let [Charge { event, count }] = self.charges[..] else {
@@ -68,8 +68,8 @@ impl Statement {
         Some(all.value.saturating_sub(count))
     }
 
-    /// Returns true if the spending exceeds the budget. A ledger never reaches this state by its
-    /// own commits.
+    /// Returns true if the spending exceeds the budget. Commits never bring a ledger into this
+    /// state.
     #[must_use]
     pub fn is_overdrawn(&self) -> bool {
         self.claim.epsilon > self.budget.epsilon()

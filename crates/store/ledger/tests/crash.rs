@@ -1,7 +1,7 @@
 //! INV-1, INV-2, INV-17: releases of a killed process are charged and keep their bytes.
 //!
 //! The process that commits and is killed is a test of this binary, started again.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
 
@@ -19,7 +19,7 @@ use fedbo_testkit::again::{self, given_folder};
 fn fresh_release(round: u64) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = u64::try_from(now.as_nanos() % u128::from(u64::MAX)).unwrap();
-    let mut stream = Seed::new(seed).stream(Purpose::Test, u64::from(std::process::id()), round);
+    let mut stream = Seed::new(seed).stream(Purpose::TEST, u64::from(std::process::id()), round);
     let n_bytes = 100 + stream.below(9000);
     (0..n_bytes).map(|_| u8::try_from(stream.below(256)).unwrap()).collect()
 }
@@ -46,7 +46,7 @@ fn child() {
         let release = fresh_release(round);
         ledger.admits(&event(1.5), 1).unwrap();
         ledger.commit(round, &event(1.5), &release).unwrap();
-        // Stands for sending the first byte.
+        // Represents sending the first byte.
         again::say(&format!("released {round} {}", print(&release)));
     }
 }
@@ -55,7 +55,7 @@ fn start(folder: &Path) -> Child {
     again::start("child", folder.to_str().unwrap())
 }
 
-/// Returns the releases that a child reports, up to its end.
+/// Returns the releases that a child reports until it exits.
 fn released(child: &mut Child) -> impl Iterator<Item = (u64, String)> + use<> {
     again::said(child, "released ").map(|line| {
         let (round, print) = line.split_once(' ').unwrap();
@@ -78,7 +78,7 @@ fn what_a_killed_process_released_is_charged_and_stays_the_same() {
     const N_KILLS: usize = 25;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
-    let mut stream = Seed::new(7).stream(Purpose::Test, 30, 0);
+    let mut stream = Seed::new(7).stream(Purpose::TEST, 30, 0);
     let mut known: BTreeMap<u64, String> = BTreeMap::new();
     let (mut n_kills, mut n_released, mut n_unheard) = (0, 0, 0);
     // On a busy machine a child makes less progress; then more children are killed.
@@ -122,7 +122,7 @@ fn what_a_killed_process_released_is_charged_and_stays_the_same() {
 
 #[test]
 fn a_process_killed_while_it_begins_a_ledger_leaves_all_of_it_or_none() {
-    let mut stream = Seed::new(7).stream(Purpose::Test, 31, 0);
+    let mut stream = Seed::new(7).stream(Purpose::TEST, 31, 0);
     let (mut n_whole, mut n_none) = (0, 0);
     let mut longest = 0.03;
     while n_whole + n_none < 25 || (n_whole == 0 && longest < 30.0) {
@@ -151,7 +151,7 @@ fn a_process_killed_while_it_begins_a_ledger_leaves_all_of_it_or_none() {
 }
 
 /// While one process runs the study, a second one is refused at its start. After the first is
-/// killed, the next one continues at once.
+/// killed, the next one continues immediately.
 #[test]
 fn two_processes_do_not_run_one_study() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
-//! INV-1, INV-15: a refusal by the system releases nothing, and a failed commit stops the ledger.
+//! INV-1, INV-15: if the system refuses a write, nothing is released, and a failed commit stops the
+//! ledger.
 //!
 //! A test that needs another user, a small disk or a limit starts another test under it:
 //! [`fedbo_testkit::again`].
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
 
@@ -49,7 +50,7 @@ fn works_on_a_small_disk() {
     let Some(folder) = given_folder() else { return };
     let (path, ballast) = (folder.join("ledger.db"), folder.join("ballast"));
     // The disk is full at the first byte of a commit, or in the middle of a large one. Each
-    // iteration leaves more room.
+    // iteration leaves more space.
     let mut sizes = Vec::new();
     for (free, size) in (0..).zip([2000, 300, 40_000, 1]) {
         fs::write(&ballast, vec![1; (4 - free) << 18]).unwrap();
@@ -80,7 +81,7 @@ fn works_on_a_small_disk() {
         }
         assert_eq!(ledger.releases(), n_known);
     }
-    // A ledger without enough room leaves no file of its name.
+    // A ledger without enough disk space leaves no file with its name.
     fs::remove_file(&path).unwrap();
     let new = folder.join("new.db");
     let mut rest = fs::File::create(&ballast).unwrap();

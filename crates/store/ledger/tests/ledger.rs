@@ -1,6 +1,6 @@
 //! The guarantees of a ledger with an intact file: each round is released once and permanently, and
 //! within the budget.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
 
@@ -30,7 +30,8 @@ fn what_was_released_stays_the_same_for_ever() {
         assert_eq!(ledger.stored(round).unwrap(), Some(release));
         heads.push(head);
     }
-    // A second release of the same round, with equal or other bytes, and one of an earlier round.
+    // A second release of the same round, with equal or different bytes, and one of an earlier
+    // round.
     for (round, release) in [(7, vec![0; 100_000]), (7, b"other".to_vec()), (3, vec![1])] {
         let error = ledger.commit(round, &event(1.5), &release).unwrap_err();
         assert_eq!(error, LedgerError::RoundPassed { round, last: 7 });
@@ -139,7 +140,7 @@ fn the_default_accountant_charges_discrete_noise() {
     for round in 0..10 {
         let before = Instant::now();
         ledger.commit(round, &event, b"r").unwrap();
-        // Admitted above, so the commit computes nothing.
+        // The releases were admitted above, so the commit computes nothing.
         assert!(before.elapsed() < Duration::from_secs(1));
     }
     let statement = ledger.statement().unwrap();
@@ -149,8 +150,7 @@ fn the_default_accountant_charges_discrete_noise() {
     assert!(matches!(ledger.admits(&event, 10_000), Err(LedgerError::BudgetSpent(_))));
 }
 
-/// The ledger's part of "unreleased data is nowhere": a refused release is in no file and in no
-/// text.
+/// Unreleased data is stored nowhere: a refused release is not in any file or message.
 #[test]
 fn canary_grep() {
     const CANARY: &[u8] = b"canary-5f1d0c";
@@ -189,7 +189,7 @@ fn canary_grep() {
     for (name, bytes) in files(folder.path()) {
         assert!(!contains(&bytes, CANARY), "{name}");
     }
-    // The search can fail: released bytes are found.
+    // Control: the search finds released bytes.
     drop(ledger);
     assert!(contains(&std::fs::read(&path).unwrap(), b"released too"));
 }
@@ -262,8 +262,8 @@ proptest! {
     }
 }
 
-/// k of T: releases after the k-th cost an agent nothing more. A budget for 5 releases pays for 50
-/// if each agent is in 5 of them.
+/// k of T: releases after the k-th do not cost an agent more. A budget for 5 releases suffices for
+/// 50 if each agent is in 5 of them.
 #[test]
 fn an_agent_pays_for_the_releases_that_it_may_be_in() {
     let folder = quick_folder();

@@ -1,6 +1,7 @@
 //! INV-15: a ledger truncated at any length or with any bit flipped is refused, or is a valid
-//! prefix of the history. Never a panic, a release without its charge, or different bytes.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+//! prefix of the history. There is never a panic, a release without its charge, or a release with
+//! different bytes.
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
 
@@ -49,7 +50,7 @@ fn flip_file(flips: &Flips) -> (usize, usize) {
                 at(damage, || {
                     store.put(&flipped(&store.file, byte, bit), &[]);
                     let judged = store.judge();
-                    // A flip loses no releases: the file is refused, or everything is there.
+                    // A flip loses no releases: the file is refused, or it is complete.
                     assert!(judged.is_none() || judged == Some(ROUNDS.len()));
                     assert!(judged.is_none() || !content[byte], "a change of content is noticed");
                     if (flips.opens)(byte) {
@@ -98,7 +99,7 @@ fn content(file: &[u8]) -> Vec<bool> {
 }
 
 /// Every bit of the header and one bit of every other byte. Of the zero bytes, which are mostly
-/// unused space, one in eight.
+/// unused space, only one in eight is tested.
 #[test]
 fn a_flipped_bit_of_the_file_is_refused_or_changes_nothing() {
     let (n_flips, n_unnoticed) = flip_file(&Flips {
@@ -222,7 +223,7 @@ fn a_log_damaged_anywhere_is_a_beginning_of_what_happened() {
     damage_only_log(1);
 }
 
-/// The log of one ledger beside the file of another one, or of the same one at another time.
+/// Combines the log of one ledger with the file of another one, or of the same one at another time.
 #[test]
 fn a_log_of_another_time_is_refused_or_changes_nothing() {
     let (one, other) = (Store::new(Left::Killed), Store::new(Left::KilledWhileRead));

@@ -1,7 +1,7 @@
 //! A ledger in a PostgreSQL database gives the same guarantees as one in a file, even if
 //! connections are cut during a commit or the server is killed.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
 #[path = "../../storage/tests/postgres_crash/proxy.rs"]
@@ -17,7 +17,7 @@ use fedbo_postgres::{Pool, PostgresAddress};
 use fedbo_testkit::postgres::Server;
 use proxy::{Cut, Proxy};
 
-/// A server shared by all tests that do not restart it.
+/// A server that all tests share, except those that restart it.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::start)
@@ -102,7 +102,7 @@ fn a_follower_sees_what_is_over_and_nothing_else() {
         found.iter().map(|entry| entry.round).collect::<Vec<_>>()
     };
     assert_eq!(rounds(0, 9), [0, 1, 2, 5]);
-    assert_eq!(rounds(0, 5), [0, 1, 2]); // the release of round 5 is not over (INV-9)
+    assert_eq!(rounds(0, 5), [0, 1, 2]); // round 5 is not over (INV-9)
     assert_eq!(rounds(2, 9), [2, 5]);
     assert_eq!(rounds(4, 9), [0; 0]);
     let forked = Head { hash: [3; 32], ..heads[2] };

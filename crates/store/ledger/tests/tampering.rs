@@ -1,5 +1,5 @@
 //! INV-15: changes made by other means are found and named, as far as a hash chain can detect them.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
 
@@ -10,7 +10,7 @@ use common::store::{Left, ROUNDS, Store};
 use fedbo_ledger::{Ledger, LedgerError, verify};
 use rusqlite::Connection;
 
-/// The hash chain finds and names each change made with SQLite's own means.
+/// The hash chain finds and names each change made through SQLite.
 #[test]
 fn each_kind_of_tampering_is_named() {
     let store = Store::new(Left::Closed);
@@ -99,7 +99,7 @@ fn what_a_chain_cannot_see_a_known_head_does() {
     cut_last_entry(&path);
     assert_eq!(forged.judge(), Some(ROUNDS.len() - 1));
     let report = verify(&path, Some(&store.last().head)).unwrap();
-    assert!(report.problems[0].message.contains("set back"), "{report:?}");
+    assert!(report.problems[0].message.contains("rolled back"), "{report:?}");
 }
 
 fn cut_last_entry(path: &Path) {

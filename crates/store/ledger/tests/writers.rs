@@ -77,7 +77,7 @@ fn an_older_copy_is_found_by_a_known_head() {
     let problems = |known: &Head| verify(&at("b.db"), Some(known)).unwrap().problems;
     let text = problems(&head)[0].to_string();
     assert!(text.contains("ends at entry 1, before the known head 2:"), "{text}");
-    // Verification alone finds the copy sound.
+    // Without the head, verification finds no problem in the copy.
     assert_eq!(verify(&at("b.db"), None).unwrap().problems, []);
     older.commit(1, &event(2.0), b"another one").unwrap();
     older.commit(2, &event(2.0), b"two").unwrap();

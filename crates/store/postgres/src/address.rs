@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use fedbo_error_class::masked;
 use percent_encoding::percent_decode_str;
 use postgres::Config;
 use postgres::config::{Host, SslMode};
@@ -24,7 +25,7 @@ pub struct PostgresAddress {
     shown: String,
 }
 
-/// The certificates that are accepted from a server over TLS.
+/// The server certificates that are accepted over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TlsTrust {
     /// All certificates: the connection is encrypted, but the server is not authenticated, as with
@@ -37,7 +38,7 @@ pub(crate) enum TlsTrust {
 }
 
 impl PostgresAddress {
-    /// Returns true if a text is intended as a PostgreSQL address.
+    /// Returns true if a text looks like a PostgreSQL address.
     pub fn is_postgres_address(text: &str) -> bool {
         let scheme = text.split(':').next().unwrap_or_default().to_lowercase();
         text.contains(':') && matches!(&*scheme, "postgresql" | "postgres")
@@ -105,7 +106,7 @@ impl PostgresAddress {
         if self.trust != TlsTrust::Anyone {
             config.ssl_mode(SslMode::Require);
         }
-        // PostgreSQL does not support TLS on Unix sockets, which need none.
+        // PostgreSQL does not support TLS on Unix sockets, which do not need it.
         if config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_socket) {
             config.ssl_mode(SslMode::Disable);
         }
@@ -189,7 +190,7 @@ impl TlsKeys {
     }
 }
 
-/// Splits the TLS keys off an address.
+/// Separates the TLS keys from an address.
 fn without_tls_keys(text: &str) -> Result<(String, TlsKeys), String> {
     let mut keys = TlsKeys::default();
     let Some((start, query)) = text.split_once('?') else {
@@ -217,44 +218,6 @@ fn without_tls_keys(text: &str) -> Result<(String, TlsKeys), String> {
         false => format!("{start}?{}", rest.join("&")),
     };
     Ok((url, keys))
-}
-
-/// Returns an address with its password replaced by `***`. Also works for invalid addresses, and
-/// masks too much rather than too little.
-#[must_use]
-pub fn masked(text: &str) -> String {
-    let mut whole = text.to_owned();
-    // The credentials end at the last `@`, even if a password contains unescaped characters.
-    if let Some((scheme, after)) = text.split_once("://")
-        && let Some((credentials, host)) = after.rsplit_once('@')
-        && let Some((user, _)) = credentials.split_once(':')
-    {
-        whole = format!("{scheme}://{user}:***@{host}");
-    }
-    let mut shown = String::new();
-    let mut rest = &*whole;
-    while let Some(end) = rest.find('=') {
-        let (key, value) = rest.split_at(end);
-        shown.push_str(key);
-        shown.push('=');
-        rest = &value[1..];
-        if is_password_key(key) {
-            shown.push_str("***");
-            rest = rest.find('&').map_or("", |end| &rest[end..]);
-        }
-    }
-    shown + rest
-}
-
-/// Returns true if the text before a value ends in the key of a password, which may be
-/// percent-encoded.
-fn is_password_key(before: &str) -> bool {
-    let read = percent_decode_str(before).decode_utf8_lossy();
-    let read = read.to_ascii_lowercase();
-    // A misspelled key of an address counts too.
-    let key = read.rsplit_once(['?', '&']).map_or("", |(_, key)| key);
-    let is_like_one = ["pass", "pwd", "secret"].iter().any(|part| key.contains(part));
-    read.ends_with("password") || (is_like_one && !key.contains(char::is_whitespace))
 }
 
 /// Returns the error message of the crate `postgres` about an address. That message may quote a

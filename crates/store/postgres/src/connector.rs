@@ -10,14 +10,14 @@ use crate::{PostgresAddress, Problem, password, tls};
 
 /// Timeout of one connection attempt, unless the address sets another.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Idle time before a keepalive probe is sent. The connection is lost if the probes remain
-/// unanswered for the same time again.
+/// Idle time before a keepalive probe is sent. If the probes get no response for the same time
+/// again, the connection is considered lost.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Oldest server version that supports the SQL used here.
 const OLDEST: i64 = 130_000;
 
-/// Session settings: wait for a lock at most this long, and release the locks if this process stops
-/// inside a transaction.
+/// Session settings: a timeout for locks, a timeout that releases the locks if this process stalls
+/// inside a transaction, and a fixed search path.
 const SETTINGS: &str = "SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '10s'; \
      SET search_path = pg_catalog, pg_temp";
 
@@ -29,7 +29,7 @@ pub struct Connector {
 }
 
 impl fmt::Debug for Connector {
-    /// The address without its password.
+    /// Formats the address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Connector").field(&self.shown).finish()
     }
@@ -80,8 +80,8 @@ impl Connector {
         }
         let commit = check_settings(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?)?;
         client.batch_execute(SETTINGS)?;
-        // A weaker setting (no wait for the local disk or the standbys) is raised to `on`; a
-        // stronger one is kept.
+        // Raises a weaker setting, which does not wait for the disks of the standbys, to `on`.
+        // Keeps a stronger one.
         if commit != "remote_apply" {
             client.batch_execute("SET synchronous_commit = on")?;
         }
@@ -97,7 +97,7 @@ impl Connector {
     }
 }
 
-/// Sets the defaults for options that the address leaves open.
+/// Sets the defaults for options that the address does not set.
 fn complete(config: &mut Config) {
     if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
         config.keepalives_idle(SILENCE);

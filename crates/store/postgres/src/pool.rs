@@ -13,13 +13,13 @@ use crate::{Connector, Layout, Patience, PostgresAddress, Problem, check_setting
 /// Longest wait for a free connection.
 const TURN: Duration = Duration::from_secs(10);
 
-/// The reason a transaction ends early: a problem with the server, or an error of the
-/// caller.
+/// The reason a transaction ends early: a problem with the server, or an error from the caller's
+/// closure.
 #[derive(Debug)]
 pub enum Ended<E> {
     /// A problem with the server.
     Problem(Problem),
-    /// An error of the caller; the transaction changed nothing.
+    /// An error from the caller's closure; the transaction changed nothing.
     Caller(E),
 }
 
@@ -166,8 +166,8 @@ impl Pool {
         }
     }
 
-    /// Runs one idempotent statement as its own transaction. The statement is repeated if its
-    /// answer was lost.
+    /// Runs one idempotent statement as its own transaction. The statement is repeated if the
+    /// server's response was lost.
     ///
     /// # Errors
     /// The error of the server, or a problem that lasts longer than `patience`.
@@ -190,15 +190,16 @@ impl Pool {
     }
 
     /// Runs one atomic transaction, which is durable when this returns. `act` must first take the
-    /// lock that all writers of the same data take.
+    /// lock that all writers of the same data share.
     ///
-    /// If the connection is lost before the commit, the transaction has not happened and is
-    /// restarted. If the answer to the commit is lost, `act` is called with `true`: it must check,
-    /// under its lock, whether the change is already there before it repeats it. Under the lock,
-    /// the earlier transaction has ended.
+    /// If the connection is lost before the commit, the transaction has not taken effect and is
+    /// restarted. If the response to the commit is lost, `act` is called with `true`. It must then
+    /// check, while it holds its lock, whether the change already exists before it repeats the
+    /// change. The lock ensures that the earlier transaction has ended.
+    ///
     /// # Errors
-    /// The error of `act`; [`Problem::Unsettled`] if it is unknown whether the change has happened;
-    /// other problems if it has not.
+    /// The error of `act`; [`Problem::Unsettled`] if it is unknown whether the change has taken
+    /// effect; other problems if it has not.
     pub fn write<R, E>(
         &self,
         mut patience: Patience,
@@ -283,7 +284,7 @@ impl Pool {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let words =
-                    "all connections to the server are in use; the server answers too slowly";
+                    "all connections to the server are in use; the server responds too slowly";
                 return Err(Problem::Refused(words.to_owned()));
             }
             let waited = self.freed.wait_timeout(idle, left);

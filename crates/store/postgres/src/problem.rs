@@ -21,11 +21,11 @@ pub enum Operation {
 pub enum Problem {
     /// An error of the server, or of the connection to it.
     Server(postgres::Error),
-    /// Something cannot be used; the message says why.
+    /// Something cannot be used; contains the reason.
     Refused(String),
     /// A setting with which the server may lose acknowledged commits.
     Unsafe(&'static str),
-    /// The answer to a commit was lost, and its outcome could not be determined before the
+    /// The response to a commit was lost, and the outcome could not be determined before the
     /// deadline.
     Unsettled,
 }
@@ -76,8 +76,9 @@ impl Problem {
         matches!(self, Self::Server(error) if is_damage(error))
     }
 
-    /// Returns the message of the server or the system, and what to do. Omits the server's details,
-    /// which may quote stored data. `schema` names the schema for errors about missing rights.
+    /// Returns the message of the server or the system, and how to fix the problem. Omits the
+    /// server's details, which may quote stored data. `schema` names the schema for errors about
+    /// missing rights.
     #[must_use]
     pub fn words(&self, doing: Operation, schema: &str) -> String {
         match self {
@@ -89,8 +90,8 @@ impl Problem {
     }
 }
 
-/// Returns the danger of a setting that is off, and what to do; `kept` names the data that may be
-/// lost.
+/// Describes the danger of a setting that is off, and how to turn it on. `kept` names the data that
+/// may be lost.
 #[must_use]
 pub fn unsafe_setting(setting: &str, kept: &str) -> String {
     let danger = match setting {

@@ -8,8 +8,8 @@ use crate::Problem;
 /// bytes spell "fedb".
 const LAYING_OUT: i64 = 0x6665_6462;
 
-/// Tables in a separate schema. The table `layout` in it holds the version and is created with
-/// them.
+/// Tables in a separate schema. The schema's table `layout` contains the version and is created
+/// with them.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// The name of the schema.

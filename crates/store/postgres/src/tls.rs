@@ -1,4 +1,4 @@
-//! TLS trust roots: those of the system, those in a file, or none to accept any certificate.
+//! TLS trust roots: those of the system, those in a file, or none, which accepts any certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::TlsTrust;
 
-/// Returns a TLS connector with this trust.
+/// Returns a TLS connector with these trust roots.
 ///
 /// # Errors
 /// A message, if certificates cannot be read.

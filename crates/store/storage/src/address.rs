@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use fedbo_database::Mode;
-
-use crate::postgres::masked;
 use crate::{
     MemoryStorage, PostgresAddress, PostgresStorage, SqliteStorage, Storage, StorageError,
     UpgradeReport, upgrade,
 };
+use fedbo_database::Mode;
+use fedbo_error_class::masked;
 
 /// The location of studies: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`.
 /// Formatted without a password.
@@ -48,7 +47,8 @@ pub fn open(address: &Address, mode: Mode) -> Result<Arc<dyn Storage>, StorageEr
 /// a copy; a PostgreSQL database in one transaction.
 ///
 /// # Errors
-/// As for [`upgrade`] and [`PostgresStorage::upgrade`]; [`StorageError::Absent`] for `memory:`.
+/// Same as for [`upgrade`] and [`PostgresStorage::upgrade`]; [`StorageError::Absent`] for
+/// `memory:`.
 pub fn upgrade_at(address: &Address) -> Result<UpgradeReport, StorageError> {
     match address {
         Address::Memory => Err(StorageError::Absent { place: address.to_string() }),
@@ -103,7 +103,7 @@ impl FromStr for Address {
     }
 }
 
-/// Suggests the probable intended address.
+/// Suggests the address that was probably intended.
 fn hint(text: &str) -> String {
     let instead = |address: &str| format!("; did you mean {address:?}?");
     let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -115,8 +115,8 @@ fn hint(text: &str) -> String {
         let file = url.strip_prefix('/').unwrap_or(url);
         return match file {
             "" => String::new(),
-            // Other programs write a relative file with three slashes, and an absolute one with
-            // four.
+            // Other programs write three slashes before a relative path, and four for an absolute
+            // path.
             file => instead(&format!("sqlite:{file}")),
         };
     }

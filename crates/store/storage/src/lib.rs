@@ -1,8 +1,8 @@
 //! Durable storage of studies and their trials.
 //!
-//! Decides when a trial is durable, which worker may evaluate it, and who may tell its outcome. Has
-//! no notion of strategies, surrogates or objectives; the definition of a study is opaque text.
-//! Start at [`open`] and [`Storage`], then [`Trial`].
+//! This crate determines when a trial is durable, which worker may evaluate it, and who may tell
+//! its outcome. It has no notion of strategies, surrogates or objectives; the definition of a study
+//! is opaque text. Start at [`open`] and [`Storage`], then [`Trial`].
 
 mod address;
 mod memory;

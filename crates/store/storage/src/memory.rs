@@ -24,9 +24,9 @@ struct Study {
     trials: Vec<Trial>,
     /// Numbers of the waiting and running trials.
     open: BTreeSet<u64>,
-    /// Numbers of the told trials, in the order of telling.
+    /// Numbers of the finished trials, in the order of telling.
     told: Vec<u64>,
-    /// First trial of each encoding.
+    /// The first trial with each encoding.
     encodings: HashMap<Vec<u8>, u64>,
     stops: Vec<Stop>,
 }
@@ -45,7 +45,7 @@ impl MemoryStorage {
     }
 
     fn studies(&self) -> MutexGuard<'_, Vec<Study>> {
-        // A poisoned lock is safe to use: no change below can panic halfway.
+        // A poisoned lock is safe to use: no change below can panic partway.
         self.studies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -41,7 +41,7 @@ fn check_finite(new: &NewTrial) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Returns a trial that has ended elsewhere, in its state before the end.
+/// Returns a trial that was completed elsewhere, in its state before completion.
 pub(crate) fn begin_told(
     (new, told): &(NewTrial, Told),
     number: u64,
@@ -53,8 +53,8 @@ pub(crate) fn begin_told(
     Ok(trial)
 }
 
-/// Returns the last stop of a study as `Break` if it is later than the stops that a run knew at its
-/// start. `last` looks it up, and is not called for a run that ignores stops.
+/// Returns the last stop of a study as `Break` if it came after the stops that a run knew at its
+/// start. `last` looks it up; it is not called for a run that ignores stops.
 pub(crate) fn heed<E>(
     known_stops: Option<u64>,
     last: impl FnOnce() -> Result<Option<Stop>, E>,
@@ -166,10 +166,10 @@ fn is_last_report(trial: &Trial, epoch: u32, value: f64) -> bool {
 }
 
 /// Checks that `teller` may add a report to the trial; returns `Ok(false)` if the same report
-/// already exists. The trial needs to contain only its reports from this epoch on.
+/// already exists. `trial` need not contain reports before this epoch.
 ///
-/// Only the holder of a trial may report. A person may report only for a trial that was asked for
-/// by hand.
+/// Only the holder of a trial may report. A person may report only for a trial that was requested
+/// manually.
 pub(crate) fn may_report(
     trial: &Trial,
     teller: TellAuthority<'_>,
@@ -219,15 +219,15 @@ fn in_words(holding: &TrialLease) -> String {
     match &holding.worker.process {
         Some(process) => format!("process {}, which is evaluating it", process.pid),
         None if holding.until_ms.is_some() => "another worker with a lease".to_owned(),
-        None => "a user: it was asked for by hand".to_owned(),
+        None => "a user: it was asked for manually".to_owned(),
     }
 }
 
 /// Checks that `teller` may end or release the trial.
 ///
 /// A person may do so if the trial waits, its lease has expired, or its holder is gone. A person
-/// may also do so for a trial without a lease, unless its process is known to be alive. These are
-/// trials held by a person, or by a process of another machine, whose state is unknown.
+/// may also do so for a trial without a lease, unless its process is known to be alive. Such trials
+/// are held by a person, or by a process on another machine in an unknown state.
 pub(crate) fn may_change(
     trial: &Trial,
     teller: TellAuthority<'_>,
@@ -256,7 +256,7 @@ pub(crate) fn may_change(
     }
 }
 
-/// Gives the trial to `worker` for a new attempt, which has no reports yet.
+/// Assigns the trial to `worker` for a new attempt, which has no reports yet.
 pub(crate) fn take(trial: &mut Trial, worker: &Worker, lease: Option<Duration>, now_ms: i64) {
     trial.state = TrialState::Running(TrialLease {
         worker: worker.clone(),

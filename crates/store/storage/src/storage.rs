@@ -31,14 +31,15 @@ pub struct StudyRecord {
 pub struct NewTrial {
     /// The point to be tried.
     pub point: Point,
-    /// A canonical encoding of the point: equal if and only if two points mean the same trial.
+    /// A canonical encoding of the point. Two points have equal encodings if and only if they
+    /// denote the same trial.
     pub encoding: Vec<u8>,
     /// The source of the point.
     pub source: String,
     /// Time to compute the proposal, in seconds.
     pub ask_seconds: f64,
-    /// The worker that evaluates the trial from now on, and the length of its lease (`None`: held
-    /// until told). Without a worker, the trial waits.
+    /// The worker that evaluates the trial from now on, and the duration of its lease (`None`:
+    /// until the trial is told). Without a worker, the trial waits.
     pub holder: Option<(Worker, Option<Duration>)>,
     /// If true, the trial is refused if the study already has one with the same encoding.
     pub unique: bool,
@@ -67,7 +68,7 @@ impl NewTrial {
 
 /// The result of adding a [`NewTrial`].
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "made once a trial, and mostly of the large kind")]
+#[expect(clippy::large_enum_variant, reason = "one per trial, and mostly of the large kind")]
 pub enum AddOutcome {
     /// The trial is stored.
     Trial(Trial),
@@ -100,8 +101,8 @@ pub enum TellAuthority<'a> {
     /// The worker with this token, which must hold the trial.
     Worker(&'a str),
     /// A person. The trial must be waiting, its lease must have expired, or its holder must be
-    /// gone. Alternatively, it must be held without a lease by a person or by a process not known
-    /// to be alive, for example on another machine.
+    /// gone. Alternatively, it must be held without a lease by a person, or by a process that is
+    /// not known to be alive, for example on another machine.
     Hand,
 }
 
@@ -130,7 +131,7 @@ pub enum ReportOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// Position among the stops of the study, from 1. A run compares positions to find stops after
-    /// its own start, because the clock may be set back.
+    /// its own start, because the clock may go backwards.
     pub seq: u64,
     /// The time in milliseconds since 1970.
     pub at_ms: i64,
@@ -144,11 +145,11 @@ pub struct Stop {
 /// durable storage returns from [`Storage::add`], [`Storage::add_told`], [`Storage::claim`],
 /// [`Storage::report`], [`Storage::finish`], [`Storage::release_trial`] and [`Storage::stop`] only
 /// when the change survives a crash of the process and of the machine. Times come from the
-/// storage's own clock, which may be set back.
+/// storage's own clock, which may go backwards.
 ///
 /// A call that fails with [`StorageError::Write`] has made no visible change, but a crash right
-/// after it may still make the change appear. Retry a failed telling: [`TellOutcome::Already`] is
-/// not an error.
+/// after it may still make the change appear. Retry a failed call of [`Storage::finish`]:
+/// [`TellOutcome::Already`] is not an error.
 pub trait Storage: Send + Sync + fmt::Debug {
     /// Stores a study, or returns the existing one with this name, regardless of its definition.
     ///
@@ -181,7 +182,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// with the size of the result, not with the reports read before.
     ///
     /// # Errors
-    /// As for [`Storage::snapshot`].
+    /// Same as for [`Storage::snapshot`].
     fn snapshot_from(
         &self,
         study: StudyKey,
@@ -202,7 +203,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// there is a later stop, returns it as `Break` and adds nothing. `None` ignores stops.
     ///
     /// # Errors
-    /// As for [`Storage::add`].
+    /// Same as for [`Storage::add`].
     fn add_unless_stopped(
         &self,
         study: StudyKey,
@@ -210,7 +211,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError>;
 
-    /// Adds trials that have ended elsewhere, in this order and all or none. Ignores their
+    /// Adds trials that were completed elsewhere: all of them in this order, or none. Ignores their
     /// constraints on the study ([`NewTrial::number`], [`NewTrial::limit`], [`NewTrial::unique`]).
     ///
     /// # Errors
@@ -240,7 +241,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// If there is a later stop, returns it as `Break` and claims nothing. `None` ignores stops.
     ///
     /// # Errors
-    /// As for [`Storage::claim`].
+    /// Same as for [`Storage::claim`].
     fn claim_unless_stopped(
         &self,
         study: StudyKey,
@@ -277,7 +278,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StorageError::NotFinite`], [`StorageError::NoTrial`]; [`StorageError::NotHeld`] if the
     /// trial has another holder; [`StorageError::NotReported`] if it is to be stopped at an epoch
-    /// other than its last report; [`StorageError::ToldOtherwise`] if it has ended with another
+    /// other than its last report; [`StorageError::ToldOtherwise`] if it has ended with a different
     /// outcome; or if the storage cannot be written.
     fn finish(
         &self,
@@ -291,7 +292,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// deleted.
     ///
     /// # Errors
-    /// As for [`Storage::finish`]; [`StorageError::ToldOtherwise`] if the trial has ended.
+    /// Same as for [`Storage::finish`]; [`StorageError::ToldOtherwise`] if the trial has ended.
     fn release_trial(
         &self,
         study: StudyKey,
@@ -322,8 +323,8 @@ fn unstopped<T>(outcome: ControlFlow<Stop, T>) -> T {
     }
 }
 
-/// Maximum number of attempts of a trial: a trial whose evaluation crashes its process ten times is
-/// abandoned. A machine that is preempted occasionally should not reach this limit.
+/// Maximum number of attempts of a trial. A trial is abandoned if its evaluation crashes its
+/// process ten times. A machine that is preempted occasionally should not reach this limit.
 pub const ATTEMPTS_MAX: u32 = 10;
 
 /// An error of a storage. `place` is its address or file, and never contains a password.
@@ -337,21 +338,21 @@ pub enum StorageError {
     Address {
         /// The given address.
         address: String,
-        /// The probable intended address, preceded by a separator; may be empty.
+        /// The address that was probably intended, preceded by a separator; may be empty.
         hint: String,
     },
-    /// The storage does not exist and is not to be created.
+    /// The storage does not exist, and must not be created.
     #[error("{place}: there is no such storage")]
     Absent {
         /// The storage's address or file.
         place: String,
     },
-    /// The place contains something other than a storage of studies.
+    /// The location contains something other than a storage of studies.
     #[error("{place}: {message}")]
     NotAStorage {
         /// The address or file.
         place: String,
-        /// A description of the content, and what to do.
+        /// A description of the content, and how to fix the problem.
         message: String,
     },
     /// The layout has a different version.
@@ -371,7 +372,7 @@ pub enum StorageError {
     Connect {
         /// The server.
         place: String,
-        /// The message of the system or the server, and what to do.
+        /// The message of the system or the server, and how to fix the problem.
         message: String,
     },
     /// The server's settings may lose acknowledged commits.
@@ -379,15 +380,15 @@ pub enum StorageError {
     Unsafe {
         /// The server.
         place: String,
-        /// The setting, the danger, and what to do.
+        /// The setting, the danger, and how to fix it.
         message: String,
     },
-    /// A write is refused, temporarily or permanently.
+    /// A write was refused, temporarily or permanently.
     #[error("{place}: cannot write: {message}")]
     Write {
         /// The storage's address or file.
         place: String,
-        /// The message of the system or the server, and what to do.
+        /// The message of the system or the server, and how to fix the problem.
         message: String,
     },
     /// The file is no longer where it was opened.
@@ -399,7 +400,7 @@ pub enum StorageError {
         /// The file.
         place: String,
     },
-    /// A read is refused.
+    /// A read was refused.
     #[error("{place}: cannot read: {message}")]
     Read {
         /// The storage's address or file.
@@ -412,7 +413,7 @@ pub enum StorageError {
     Corrupt {
         /// The storage's address or file.
         place: String,
-        /// The problem, and what to do.
+        /// The problem, and how to fix it.
         message: String,
     },
     /// A number to be stored is infinite or NaN.
@@ -474,7 +475,7 @@ pub enum StorageError {
         /// The epoch.
         epoch: u32,
     },
-    /// The trial has already ended with another outcome.
+    /// The trial has already ended with a different outcome.
     #[error("trial {number} has already ended with {told}")]
     ToldOtherwise {
         /// The trial.

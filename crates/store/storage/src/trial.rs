@@ -41,7 +41,7 @@ pub struct Trial {
 pub struct Report {
     /// The epoch, from 1.
     pub epoch: u32,
-    /// A finite value, in the user's own sign.
+    /// A finite value, with the sign that the user gave.
     pub value: f64,
 }
 
@@ -99,7 +99,7 @@ impl Trial {
         }
     }
 
-    /// Returns the seconds from the start of the last evaluation to the telling.
+    /// Returns the seconds from the start of the last evaluation until the trial was told.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a difference of milliseconds is far below 2^53"
@@ -115,7 +115,7 @@ impl Trial {
 /// ```text
 /// Waiting ──claim──▶ Running ──finish──▶ Told
 ///    ▲                  │
-///    └───── give back ──┘   (also when its holder is gone: then the next claim takes it over)
+///    └───── release ────┘   (also when its holder is gone: then the next claim takes it over)
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -147,7 +147,7 @@ pub struct TrialLease {
     /// The holder.
     pub worker: Worker,
     /// End of the lease, in milliseconds since 1970 by the storage's clock; `None` if the trial is
-    /// held until told.
+    /// held until it is told.
     pub until_ms: Option<i64>,
 }
 
@@ -155,10 +155,10 @@ pub struct TrialLease {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
-    /// A finite value, in the user's own sign.
+    /// A finite value, with the sign that the user gave.
     Value(f64),
-    /// At least two finite numbers, in the user's own signs and the order of the study's
-    /// definition: the value, then further numbers.
+    /// At least two finite numbers, with the signs that the user gave and in the order of the
+    /// study's definition: the value, then further numbers.
     Numbers(Vec<f64>),
     /// A failure without a value.
     Failed {
@@ -171,9 +171,9 @@ pub enum Told {
     Stopped {
         /// The epoch after which it was stopped, from 1.
         epoch: u32,
-        /// The finite value at this epoch, in the user's own sign.
+        /// The finite value at this epoch, with the sign that the user gave.
         value: f64,
-        /// The reason, in words.
+        /// Description of the reason.
         because: String,
     },
 }

@@ -20,7 +20,7 @@ pub struct Worker {
 pub struct Process {
     /// The machine's boot id and the process's PID namespace.
     pub machine: String,
-    /// Process id.
+    /// The process id.
     pub pid: u32,
     /// The start time in kernel ticks since boot.
     pub started: u64,

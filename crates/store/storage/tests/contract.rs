@@ -1,6 +1,6 @@
-//! The storages fulfill the trait's contract: SQLite and PostgreSQL also through several handles,
-//! and SQLite also if its file is closed and reopened between any two calls.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+//! All storages fulfill the trait's contract. SQLite and PostgreSQL are also tested through several
+//! handles, and SQLite also with its file closed and reopened between any two calls.
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! concurrent processes.
 //!
 //! The worker process that is killed is a test of this binary, started again.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
 
@@ -22,7 +22,7 @@ fn child() {
     common::child(|file| SqliteStorage::open(Path::new(file), Mode::Create).unwrap());
 }
 
-/// The process that is killed while it adds batches of ended trials; does nothing when run as a
+/// The process that is killed while it adds batches of finished trials; does nothing when run as a
 /// test.
 #[test]
 #[ignore = "started by the other tests"]
@@ -56,7 +56,7 @@ fn a_batch_of_a_killed_import_is_there_whole_or_not_at_all() {
         child.wait().unwrap();
         n_said += said.len() as u64;
         let before = n_trials;
-        // The first process may leave nothing but an incomplete file.
+        // The first process may leave only an incomplete file.
         let storage = SqliteStorage::open(&file, Mode::Create).unwrap();
         let study = storage.create("study", "{}").unwrap().key;
         assert_eq!(verify(&file).unwrap().problems, []);
@@ -77,8 +77,8 @@ fn start(file: &Path, limit: u64) -> Child {
     common::start(file.to_str().unwrap(), limit)
 }
 
-/// Checks that the file is sound and contains every acknowledged trial; returns the number of told
-/// trials.
+/// Checks that the file is sound and contains every acknowledged trial; returns the number of
+/// finished trials.
 fn check(file: &Path, acknowledged: &[u64]) -> usize {
     assert_eq!(verify(file).unwrap().problems, []);
     let storage = SqliteStorage::open(file, Mode::Existing).unwrap();
@@ -99,7 +99,8 @@ fn what_a_killed_process_acknowledged_is_there() {
         child.kill().unwrap();
         known.extend(acknowledged(&mut child));
         let n_told = check(&file, &known);
-        // A kill may fall between a commit and its acknowledgement; that trial counts as told.
+        // A kill may fall between a commit and its acknowledgement; such a trial counts as
+        // finished.
         assert!(n_told <= known.len() + N_KILLS);
     }
     assert!(known.len() > N_KILLS, "{} trials", known.len());

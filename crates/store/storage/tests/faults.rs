@@ -1,10 +1,10 @@
-//! Refusals by the system, and files that are not storages: each has a specific error, and no
+//! Each refusal by the system, and each file that is not a storage, causes a specific error. No
 //! stored data are lost.
 //!
 //! A test that needs another user, a small disk or a limit starts another test under it:
 //! [`fedbo_testkit::again`].
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,8 +121,8 @@ fn reads_the_log() {
     assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
 }
 
-/// A log left by a crash cannot be read if no file can be created beside the database; the error
-/// says what to do.
+/// A log left by a crash cannot be read if no file can be created next to the database; the error
+/// suggests a fix.
 #[test]
 fn what_may_not_be_read_is_refused() {
     let (folder, path) = fixture();
@@ -221,7 +221,7 @@ fn works_on_a_small_disk() {
     }
     fs::remove_file(&reserve).unwrap();
     known.push(one_more(&storage, 1).unwrap());
-    // If a list does not fit, nothing of it is stored.
+    // If a list does not fit, none of it is stored.
     let list = vec![(new_trial(4_000), Told::Value(0.1)); 400];
     let error = storage.add_told(key(&storage), &list).unwrap_err();
     assert!(error.to_string().contains("disk is full"), "{error}");
@@ -280,14 +280,15 @@ fn a_file_that_is_gone_is_not_written_any_more() {
         assert!(error.to_string().contains("moved, deleted or replaced"));
         let error = storage.trials(key).unwrap_err();
         assert!(matches!(error, StorageError::Gone { .. }), "{error:?}");
-        // In the second pass another file has the name.
+        // In the second pass, another file is at the path.
         fs::copy(&elsewhere, &path).unwrap();
     }
     fs::rename(&elsewhere, &path).unwrap();
     one_more(&storage, 1).unwrap();
 }
 
-/// The file without its log, while the storage is open or after its process was killed.
+/// The file without its log contains the results, while the storage is open and after its process
+/// was killed.
 #[test]
 fn what_was_told_is_in_the_file_itself() {
     let (folder, path) = fixture();
@@ -300,7 +301,7 @@ fn what_was_told_is_in_the_file_itself() {
     assert_eq!(copy.trials(key(&copy)).unwrap(), told);
 }
 
-/// The last tellings may be only in the log: a new file beside it would replay or discard them.
+/// The latest results may be only in the log: a new file next to it would replay or discard them.
 #[test]
 fn no_file_is_begun_beside_the_log_of_one_that_is_gone() {
     let (folder, path) = fixture();
@@ -355,8 +356,8 @@ fn what_is_no_storage_is_told_apart() {
     let before = names(folder.path());
     let bytes = |name: &str| fs::read(at(name)).ok();
     for (name, both, existing) in [
-        ("notes.txt", "it is no storage of studies (not a SQLite file", ""),
-        ("short.db", "it is no storage of studies (not a SQLite file", ""),
+        ("notes.txt", "it is not a valid storage of studies (not a SQLite file", ""),
+        ("short.db", "it is not a valid storage of studies (not a SQLite file", ""),
         ("folder.db", "it is a folder", ""),
         ("foreign.db", "it is a SQLite file of another program", ""),
         ("marked.db", "it is a SQLite file of another program", ""),

@@ -1,7 +1,7 @@
 //! The PostgreSQL storage fulfills the trait's contract, refuses unsafe servers, and never shows a
 //! password.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use fedbo_storage::{
 };
 use fedbo_testkit::postgres::Server;
 
-/// A server shared by all tests that do not change it.
+/// A server that all tests share, except those that change it.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::start)
@@ -152,7 +152,7 @@ fn every_call_searches_an_index() {
     panic!("a scan of the table is not counted");
 }
 
-/// Checks that the error names the setting and the fix.
+/// Checks that the error states the setting and the fix.
 fn check_unsafe(error: &StorageError, setting: &str) {
     let text = error.to_string();
     assert!(matches!(error, StorageError::Unsafe { .. }), "{error:?}");
@@ -178,8 +178,8 @@ fn a_server_that_may_lose_what_it_acknowledges_is_refused() {
     refused(&url, "synchronous_commit");
     server.restart_with(&[("synchronous_commit", "local")]);
     let storage = create(&url);
-    // The refused calls laid out nothing. A setting that is turned off later is noticed by the next
-    // change.
+    // The refused calls created no tables. If a setting is turned off later, the next change is
+    // refused.
     let study = storage.create("study", "{}").unwrap();
     server.run("postgres", "ALTER SYSTEM SET fsync = off");
     server.run("postgres", "SELECT pg_reload_conf()");

@@ -4,7 +4,7 @@
 //!
 //! The worker process that is killed is a test of this binary, started again.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
 #[path = "postgres_crash/proxy.rs"]
@@ -98,8 +98,9 @@ fn two_processes_share_one_database_and_one_is_killed() {
     assert!(again <= 1, "{again} trials were evaluated again");
 }
 
-/// The connection is cut before the commit arrives, after it arrives, and after it is answered.
-/// Each call happens once, and its result is the same as without a cut.
+/// The connection is cut before the server receives the commit, together with the commit, and
+/// before the client receives the response. Each call happens once, and its result is the same as
+/// without a cut.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
@@ -172,7 +173,8 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
     }
 }
 
-/// The wait for an unreachable server is bounded, and the error says what may have happened.
+/// The wait for an unreachable server is bounded, and the error states that the change may have
+/// taken effect.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_server_that_stays_away_is_an_error_that_says_what_may_have_happened() {

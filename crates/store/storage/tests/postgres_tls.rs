@@ -1,6 +1,6 @@
 //! TLS to a PostgreSQL server: used if available, required and verified if the address demands it.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use std::net::TcpListener;
 

@@ -1,5 +1,5 @@
 //! A reader that follows trials during training reads each report once.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! For each invariant of a file, verification finds and names a violation.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
+#![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn stops_are_checked_where_there_are_any() {
     }
 }
 
-/// The same for the table of further numbers.
+/// The same holds for the table of further numbers.
 #[test]
 fn further_numbers_are_checked_where_there_are_any() {
     let (_folder, path) = fixture();
@@ -310,7 +310,7 @@ fn a_damaged_trial_is_an_error_to_who_reads_it() {
     }
 }
 
-/// Verification sees a consistent snapshot of a file in use, and leaves no files beside it.
+/// Verification sees a consistent snapshot of a file in use, and leaves no files next to it.
 #[test]
 fn a_file_at_work_can_be_verified() {
     let (folder, path) = fixture();

@@ -1,16 +1,17 @@
 //! The values that a trial reports during training.
 
-/// Values of one trial after epochs 1, 2, …, n, to be maximized; never empty, all finite.
+/// The values of a trial after epochs 1, 2, …, n (larger is better). There is at least one value,
+/// and all values are finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearningCurve {
     values: Vec<f64>,
 }
 
 impl LearningCurve {
-    /// Creates a curve from a value for every epoch, starting with the first.
+    /// Creates a curve from one value per epoch, starting with the first epoch.
     ///
     /// # Panics
-    /// If there is no value, or one is not finite.
+    /// If there is no value, or a value is not finite.
     pub fn new(values: Vec<f64>) -> Self {
         assert!(!values.is_empty(), "a learning curve without a value");
         assert!(
@@ -20,11 +21,12 @@ impl LearningCurve {
         Self { values }
     }
 
-    /// Creates a curve from values at ascending epochs, not necessarily all of them. The curve is
-    /// linear between two reports, and constant before the first one. `None` without a report.
+    /// Creates a curve from values at ascending epochs, which need not include every epoch. The
+    /// curve is linear between two reports and constant before the first one. Returns `None`
+    /// without a report.
     ///
     /// # Panics
-    /// If epochs do not ascend from 1, or a value is not finite.
+    /// If the epochs do not ascend from 1, or a value is not finite.
     pub fn from_reports(reports: &[(u32, f64)]) -> Option<Self> {
         let (&(first, value), rest) = reports.split_first()?;
         assert!(first >= 1, "epochs are counted from 1");
@@ -51,12 +53,12 @@ impl LearningCurve {
         self.values.len()
     }
 
-    /// The values; that of epoch n has index n − 1.
+    /// The values. The value of epoch n has index n − 1.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The value after an epoch, counted from 1; `None` beyond the end.
+    /// The value after an epoch, counted from 1. `None` beyond the end of the curve.
     pub fn at(&self, epoch: usize) -> Option<f64> {
         self.values.get(epoch.checked_sub(1)?).copied()
     }
@@ -66,7 +68,7 @@ impl LearningCurve {
         self.values[self.values.len() - 1]
     }
 
-    /// The curve up to an epoch, counted from 1; the whole curve if it is shorter.
+    /// Returns the curve up to an epoch, counted from 1, or the whole curve if it is shorter.
     ///
     /// # Panics
     /// If `epoch` is 0.

@@ -1,4 +1,5 @@
-//! GP-UCB over points and epochs: values of a stopped trial count as observations at their epochs.
+//! GP-UCB over points and epochs. The values of a stopped trial count as observations at their
+//! epochs.
 
 use fedbo_optim::{Function, Points};
 use fedbo_space::Space;
@@ -12,7 +13,7 @@ use crate::{
     SurrogateSettings, UcbMultiplier,
 };
 
-/// The model's coordinate of epoch n; 1 at epoch N.
+/// The coordinate of epoch n in the model; it is 1 at epoch N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochScale {
     /// n/N (the thesis).
@@ -20,19 +21,19 @@ pub enum EpochScale {
     /// ln n/ln N. Curves change as much from epoch 1 to 5 as from 10 to 50, and a stationary kernel
     /// can follow both.
     ///
-    /// With n/N the steep start makes length scales short. A trial that was stopped early then
-    /// leaves the value at its end as uncertain as before, and the same place is proposed again.
+    /// With n/N, the steep start leads to short length scales. A trial that was stopped early then
+    /// leaves the value at its end as uncertain as before, and the same region is proposed again.
     Logarithmic,
 }
 
 /// Settings of an [`EpochGpUcb`] strategy: its model and its search.
 #[derive(Clone, Debug)]
 pub struct EpochGpUcbSettings {
-    /// Model of the d coordinates of a point and of the epoch.
+    /// Model over the d coordinates of a point and the epoch.
     pub surrogate: SurrogateSettings,
-    /// Search for the bound's maximum.
+    /// The search for the maximum of the bound.
     pub maximizer: Maximizer,
-    /// β_t, the factor of the standard deviation.
+    /// β_t, the multiplier of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
     /// Rule for repeated points.
     pub repeats: Repeats,
@@ -40,16 +41,16 @@ pub struct EpochGpUcbSettings {
     pub n_epochs: usize,
     /// The coordinate of the epoch.
     pub epoch_scale: EpochScale,
-    /// Epochs, ascending, with values that enter the model in addition to that at the end of
-    /// training.
+    /// Epochs, in ascending order, whose values enter the model in addition to the value at the end
+    /// of training.
     pub extra_epochs: Vec<usize>,
 }
 
 impl EpochGpUcbSettings {
-    /// Defaults for one party's study of trainings of N epochs: β = 2 as in [`crate::GpUcb`],
-    /// values after the first epoch and after each fifth of N (for N = 50 these are the thesis' 1,
-    /// 10, 20, 30, 40). The model has noise even if the objective has none, as a curve is not
-    /// smooth.
+    /// Defaults for a single-party study with training runs of N epochs: β = 2 as in
+    /// [`crate::GpUcb`], and values after the first epoch and after each fifth of N. For N = 50
+    /// these are epochs 1, 10, 20, 30 and 40, as in the thesis. The model has noise even if the
+    /// objective has none, because a curve is not smooth.
     ///
     /// # Panics
     /// If N is 0.
@@ -84,24 +85,25 @@ impl EpochGpUcbSettings {
 pub struct TrainedObservation {
     /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
-    /// Values until the end of training, to be maximized; `None` if the trial reported nothing.
+    /// Values until the end of training (larger is better); `None` if the trial reported nothing.
     pub curve: Option<LearningCurve>,
-    /// Value of the complete training, to be maximized; `None` if it was stopped or failed.
+    /// Value of the complete run (larger is better); `None` if the run was stopped or failed.
     pub complete: Option<f64>,
-    /// Expected final value of a stopped training, to be maximized, if known: see
+    /// Expected final value of a stopped run (larger is better), if it is known: see
     /// [`EpochGpUcb::tell`].
     pub expected_end: Option<f64>,
-    /// The proposal's source.
+    /// The source of the proposal.
     pub source: Source,
 }
 
-/// GP-UCB with a process over z = [x, n] (thesis Algorithm 4.1, lines 2 and 11):
+/// GP-UCB with a Gaussian process over z = [x, n] (thesis Algorithm 4.1, lines 2 and 11):
 ///
 /// x_t = argmax_x μ_{t−1}([x, N]) + β_t σ_{t−1}([x, N])
 ///
-/// A trial is observed at its last epoch and at the [`EpochGpUcbSettings::extra_epochs`] before
-/// (thesis A.4). Running trials enter as in [`crate::GpUcb`], as if trained to the end. A query
-/// costs O(n²) for each evaluated point of the search, with n up to six observations a trial.
+/// A trial is observed at its last epoch and at the preceding [`EpochGpUcbSettings::extra_epochs`]
+/// (thesis A.4). Running trials are treated as in [`crate::GpUcb`], as if they were trained to the
+/// end. A query costs O(n²) for each evaluated point of the search, with n up to six observations
+/// per trial.
 #[derive(Clone, Debug)]
 pub struct EpochGpUcb {
     proposer: Proposer,
@@ -114,7 +116,7 @@ pub struct EpochGpUcb {
 }
 
 impl EpochGpUcb {
-    /// A strategy without observations; `seed` feeds hyperparameter fits.
+    /// Creates a strategy without observations. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -129,7 +131,7 @@ impl EpochGpUcb {
             n_epochs > 0 && settings.extra_epochs.iter().all(fits),
             "extra_epochs",
             format!("{:?}", settings.extra_epochs),
-            "epochs below the number of epochs of a whole training",
+            "epochs before the last one",
         )?;
         let proposer = Proposer::with_context(
             domain,
@@ -149,7 +151,7 @@ impl EpochGpUcb {
         })
     }
 
-    /// Model over z.
+    /// The model over z.
     pub fn surrogate(&self) -> &Surrogate {
         self.proposer.surrogate()
     }
@@ -159,11 +161,11 @@ impl EpochGpUcb {
         self.n_epochs
     }
 
-    /// Proposes a query. Does not change state. `pending` (p×d) contains the coordinates of running
-    /// trials.
+    /// Proposes a query. Does not change the state. `pending` (p×d) contains the coordinates of
+    /// running trials.
     ///
     /// # Errors
-    /// As [`crate::Strategy::ask`].
+    /// Same as [`crate::Strategy::ask`].
     pub fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         self.proposer.open(pending)?;
         let posterior = self.proposer.surrogate().posterior();
@@ -183,8 +185,8 @@ impl EpochGpUcb {
         self.proposer.propose_acquisition(&at_end, pending, stream)
     }
 
-    /// β_t of the next trial while `n_pending` trials are running. t counts trials, however many of
-    /// their values the model contains.
+    /// β_t of the next trial while `n_pending` trials are running. t counts trials, no matter how
+    /// many of their values the model contains.
     pub fn beta(&self, n_pending: usize) -> f64 {
         let posterior = self.proposer.surrogate().posterior();
         self.ucb_multiplier.at(
@@ -197,9 +199,9 @@ impl EpochGpUcb {
 
     /// Adds finished trials, in any order.
     ///
-    /// The expected end of a stopped trial counts as observed at epoch N. It is poor, as the trial
-    /// was stopped. Without it the model remains as uncertain of the end as before and proposes the
-    /// same place again.
+    /// The expected end of a stopped trial counts as an observation at epoch N. It is poor, because
+    /// the trial was stopped. Without it, the model would remain as uncertain of the end as before
+    /// and propose the same region again.
     ///
     /// # Errors
     /// If the surrogate cannot be conditioned; in that case nothing is added.
@@ -226,7 +228,7 @@ impl EpochGpUcb {
         self.proposer.tell_in_context(&trials, &modelled)
     }
 
-    /// Returns the observations of a trial for the model.
+    /// Returns a trial's observations for the model.
     fn observations(&self, trial: &TrainedObservation, end: &Observation) -> Vec<Observation> {
         let last = match (trial.complete, &trial.curve) {
             (None, Some(curve)) => curve.n_epochs().min(self.n_epochs),
@@ -255,8 +257,8 @@ impl EpochGpUcb {
         [unit, &[share]].concat()
     }
 
-    /// σ_{t−1}([x, n]) of the latent function at n = 1, …, N, in the model's units; with `noise`
-    /// that of an observation.
+    /// Returns σ_{t−1}([x, n]) of the latent function at n = 1, …, N, in the model's units. With
+    /// `noise`, returns that of an observation.
     pub fn stds(&self, unit: &[f64], noise: bool) -> Vec<f64> {
         let rows = (1..=self.n_epochs).map(|epoch| self.at_epoch(unit, epoch));
         let points = Points::from_rows(unit.len() + 1, rows);
@@ -283,7 +285,7 @@ fn with_last(points: &Points, last: f64) -> Points {
     Points::from_rows(points.dim() + 1, rows)
 }
 
-/// A function of [x, n] at n = N.
+/// A function of [x, n], evaluated at n = N.
 struct AtEnd<'a> {
     bound: &'a dyn Function,
     dim: usize,
@@ -324,7 +326,7 @@ mod tests {
         EpochGpUcb::new(Domain::Space(space), settings, Seed::new(1)).unwrap()
     }
 
-    /// A curve that grows from 0 to 1 − (x − 0.7)² as 1 − 0.9^n.
+    /// Returns a curve that rises from 0 to 1 − (x − 0.7)² as 1 − 0.9^n.
     fn curve(x: f64, n_epochs: i32) -> LearningCurve {
         let end = 1.0 - (x - 0.7).powi(2);
         LearningCurve::new((1..=n_epochs).map(|n| end * (1.0 - 0.9_f64.powi(n))).collect())
@@ -377,7 +379,7 @@ mod tests {
             let n_epochs = if index == 1 { 50 } else { 12 };
             strategy.tell(&[trial(x, n_epochs)]).unwrap();
         }
-        let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(2).stream(Purpose::TEST, 0, 0);
         for step in 0..8 {
             let asked = strategy.ask(&Points::new(1), &mut stream).unwrap();
             let n_epochs = if step % 2 == 0 { 50 } else { 20 };

@@ -1,8 +1,8 @@
-//! Early stopping: decides if a trial that reports during training continues.
+//! Early stopping: decides whether a trial that reports during training continues.
 //!
-//! A rule is a pure function of curves: that of the trial and those of the other trials. It
-//! therefore resumes with its study and can be inspected. Simple rules implement [`StoppingRule`];
-//! [`BosRule`] is that of BO-BOS, solved once for each trial.
+//! A rule is a pure function of the learning curves of the trial and of the other trials. It
+//! therefore resumes with its study and can be inspected. Simple rules implement [`StoppingRule`].
+//! BO-BOS uses [`BosRule`], which is solved once per trial.
 
 mod asha;
 mod bo_bos;

@@ -1,4 +1,4 @@
-//! Options of early-stopping rules: reading, checks, and the resulting rules.
+//! Options of early-stopping rules: parsing, checks, and the resulting rules.
 
 use std::fmt;
 
@@ -8,33 +8,33 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use super::{BosSettings, StoppingRule};
 use crate::StrategyError;
 
-/// Maximum number of epochs of a training.
+/// Maximum number of epochs of a training run.
 pub const EPOCHS_MAX: u32 = 1_000_000;
 
 /// Options of an early-stopping rule.
 pub trait StoppingOptions {
-    /// Creates the rule for trainings of `epochs` epochs.
+    /// Creates the rule for training runs of `epochs` epochs.
     ///
     /// # Errors
     /// If an option is out of range.
     fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError>;
 
-    /// Minimum number of epochs of a training for this rule.
+    /// Minimum number of epochs of a training run for this rule.
     fn epochs_min(&self) -> u32 {
         2
     }
 
-    /// True if the rule queries a model over points and epochs, which the strategy must have:
-    /// [`crate::StrategyOptions::epoch_bound`].
+    /// Returns true if the rule queries a model over points and epochs. The strategy must then have
+    /// such a model: [`crate::StrategyOptions::epoch_bound`].
     fn needs_epoch_model(&self) -> bool {
         false
     }
 }
 
-/// Method to decide which trials are stopped.
+/// The method that decides which trials are stopped.
 #[derive(Debug)]
 pub enum StoppingMethod {
-    /// A rule that uses only curves.
+    /// A rule that uses only learning curves.
     Curves(Box<dyn StoppingRule>),
     /// A rule that is solved for each trial after its first epochs: [`super::BoBos`].
     Solved(BosSettings),
@@ -47,13 +47,13 @@ pub struct OptionError {
     pub key: &'static str,
     /// The value found.
     pub value: String,
-    /// The accepted values, in words.
+    /// The accepted values, as text.
     pub expected: String,
 }
 
 impl From<StrategyError> for OptionError {
     /// # Panics
-    /// If the error is not that of a setting.
+    /// If the error is not about a setting.
     fn from(error: StrategyError) -> Self {
         match error {
             StrategyError::Setting { name, value, expected } => {
@@ -64,7 +64,7 @@ impl From<StrategyError> for OptionError {
     }
 }
 
-/// Checks that an epoch is not the last one.
+/// Checks that an epoch precedes the last one.
 pub(super) fn below(key: &'static str, value: u32, epochs: u32) -> Result<(), OptionError> {
     if value < epochs {
         return Ok(());
@@ -76,10 +76,10 @@ pub(super) fn below(key: &'static str, value: u32, epochs: u32) -> Result<(), Op
     })
 }
 
-/// Reads a whole number from `LEAST` to [`EPOCHS_MAX`].
+/// Reads an integer from `LEAST` to [`EPOCHS_MAX`].
 ///
 /// # Errors
-/// If the value is not of this kind.
+/// If the value is not such an integer.
 pub fn whole<'de, const LEAST: u32, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<u32, D::Error> {
@@ -110,7 +110,7 @@ pub fn whole<'de, const LEAST: u32, D: Deserializer<'de>>(
 /// Reads a finite number above 0.
 ///
 /// # Errors
-/// If the value is not of this kind, or is too small for full precision.
+/// If the value is not a finite number above 0, or is too small for full precision.
 pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let number = f64::deserialize(deserializer)?;
     match number.is_normal() && number > 0.0 {

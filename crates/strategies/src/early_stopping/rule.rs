@@ -1,10 +1,10 @@
-//! Interface of a rule that observes trials during training.
+//! The interface of a rule that observes trials during training.
 
 use std::fmt;
 
 use super::{LearningCurve, StopReason};
 
-/// State of a trial's training.
+/// State of a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Training {
     /// Still training.
@@ -18,7 +18,7 @@ pub enum Training {
 /// A trial with its reported values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainedTrial {
-    /// Index in the order of asking, from 0.
+    /// Index of the trial in the order of asking, from 0.
     pub number: u64,
     /// Reported values.
     pub curve: LearningCurve,
@@ -26,7 +26,7 @@ pub struct TrainedTrial {
     pub training: Training,
 }
 
-/// Decision about a trial after an epoch; `B` is the type of the reason.
+/// A decision about a trial after an epoch. `B` is the type of the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict<B = StopReason> {
     /// The trial continues.
@@ -53,17 +53,17 @@ impl<B> Verdict<B> {
     }
 }
 
-/// A rule that stops trials with little promise. It maximizes; a caller that minimizes negates.
+/// A rule that stops unpromising trials. It maximizes; a caller that minimizes negates.
 pub trait StoppingRule: fmt::Debug + Send + Sync {
-    /// Decides about `trial` after the last epoch of its curve. The rule was asked after every
-    /// earlier epoch, and let the trial continue.
+    /// Decides about `trial` after the last epoch of its curve. The rule has been called after
+    /// every earlier epoch and has let the trial continue.
     ///
-    /// `others` contains all other trials with reports, in the order of asking, without failed
-    /// ones; running trials with their reports so far. Equal arguments give equal verdicts.
+    /// `others` contains all other trials with reports, in the order of asking, except failed ones.
+    /// Running trials are included with their reports so far. Equal arguments give equal verdicts.
     fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict;
 
-    /// Decides about a trial that was last judged after epoch `before`, or never (0), and did not
-    /// report the epochs between.
+    /// Decides about a trial that was last judged after epoch `before`, or never if `before` is 0,
+    /// and that did not report in between.
     ///
     /// Checks that were due in between are made now, at the newest epoch and with its value. A rule
     /// that is due after every epoch has nothing to catch up on.

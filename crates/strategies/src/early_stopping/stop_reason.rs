@@ -2,7 +2,7 @@
 
 use fedbo_space::Direction;
 
-/// Reason of a rule for stopping a trial. Values are those seen by the rule, to be maximized.
+/// The reason why a rule stopped a trial. Values are as seen by the rule, so larger is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -10,7 +10,7 @@ pub enum StopReason {
     WorseThanMedian {
         /// The trial's best value so far.
         best: f64,
-        /// Median of the complete trials' averages up to the epoch.
+        /// Median of the complete trials' averages up to that epoch.
         median: f64,
         /// Number of complete trials.
         n_trials: usize,
@@ -25,36 +25,36 @@ pub enum StopReason {
         value: f64,
         /// Number of trials that are better at that epoch.
         n_better: usize,
-        /// Number of trials that reached the epoch, including this one.
+        /// Number of trials that have reached the epoch, including this one.
         n_reached: usize,
         /// Number of trials that may continue.
         n_go_on: usize,
     },
-    /// Stopped by BO-BOS: the trial is unlikely to end better than the best so far.
+    /// Stopped by BO-BOS: the trial is unlikely to end better than the best value so far.
     UnlikelyToImprove {
-        /// Probability of ending better.
+        /// Probability of ending better than that.
         probability: f64,
         /// Best value so far.
         incumbent: f64,
     },
-    /// Stopped by curve prediction: the trial is unlikely to end at the best value so far or above.
+    /// Stopped by curve prediction: the trial is unlikely to end at or above the best value so far.
     BelowBest {
         /// Epoch after which the trial is stopped.
         epoch: usize,
         /// Best value so far.
         best: f64,
-        /// Probability of ending at the best value or above.
+        /// Probability of ending at or above the best value.
         probability: f64,
-        /// Expected last value.
+        /// Expected final value.
         expected: f64,
-        /// Standard deviation of the last value.
+        /// Standard deviation of the final value.
         std: f64,
     },
 }
 
 impl StopReason {
-    /// Describes the reason in words, with values in the unit and sign of a user with this
-    /// direction.
+    /// Describes the reason for a user with this direction, with values in the user's unit and
+    /// sign.
     pub fn tell(&self, direction: Direction) -> String {
         let own = |value: f64| direction.to_maximize(value);
         match *self {
@@ -76,7 +76,7 @@ impl StopReason {
                 )
             }
             Self::UnlikelyToImprove { probability, incumbent } => format!(
-                "it would end better than {} with a probability of {:.1} %, too little for what its epochs cost",
+                "it would end better than {} with a probability of {:.1} %, too low for the cost of its epochs",
                 short(own(incumbent)),
                 100.0 * probability
             ),
@@ -96,15 +96,16 @@ pub fn short(value: f64) -> String {
     rounded(value, 6)
 }
 
-/// Formats two numbers with six digits each, or with as many more as needed to distinguish them.
+/// Formats two numbers with six digits each, or with as many digits as they need to be
+/// distinguishable.
 fn apart(a: f64, b: f64) -> (String, String) {
     let texts = (6..=17).map(|n_digits| (rounded(a, n_digits), rounded(b, n_digits)));
     let mut texts = texts.skip_while(|(a, b)| a == b);
     texts.next().unwrap_or_else(|| (short(a), short(b)))
 }
 
-/// Formats a number with at most `n_digits` significant digits; scientific below 1e-4 and from 1e7
-/// on.
+/// Formats a number with at most `n_digits` significant digits. Uses scientific notation below 1e-4
+/// and from 1e7.
 fn rounded(value: f64, n_digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };

@@ -15,18 +15,18 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpUcbOptions {
-    /// β_t, the factor of the standard deviation.
+    /// β_t, the multiplier of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// Transform of outputs before they are modelled. It is Yeo–Johnson's if trials report during
+    /// Transform of outputs before they are modelled. Always Yeo–Johnson's if trials report during
     /// training.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
 }
 
 impl Default for GpUcbOptions {
-    /// β_t = 2 at every step, about the 97.5 % quantile of the standard normal distribution
-    /// (scikit-optimize takes 1.96). The values of theory explore too much at the scale of
-    /// practical studies (Srinivas et al. 2010 divide them by 5 in their experiments).
+    /// β_t = 2 at every step, which is about the 97.5 % quantile of the standard normal
+    /// distribution (scikit-optimize uses 1.96). The theoretical values explore too much at the
+    /// scale of practical studies; Srinivas et al. (2010) divide them by 5 in their experiments.
     fn default() -> Self {
         Self {
             ucb_multiplier: UcbMultiplier::Constant(2.0),
@@ -56,16 +56,16 @@ impl StrategyOptions for GpUcbOptions {
 pub struct GpUcbSettings {
     /// The surrogate; its sampler is not used.
     pub surrogate: SurrogateSettings,
-    /// The search for the bound's maximum.
+    /// The search for the maximum of the bound.
     pub maximizer: Maximizer,
-    /// β_t, the factor of the standard deviation.
+    /// β_t, the multiplier of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
     /// Rule for repeated points.
     pub repeats: Repeats,
 }
 
 impl GpUcbSettings {
-    /// Defaults for one party's study, with β_t as in [`GpUcbOptions::default`].
+    /// Defaults for a single-party study, with β_t as in [`GpUcbOptions::default`].
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -83,8 +83,8 @@ impl GpUcbSettings {
 ///
 /// x_t = argmax μ_{t−1}(x) + β_t σ_{t−1}(x)
 ///
-/// Running trials enter as observations of their own posterior mean, so that μ stays the same and σ
-/// shrinks around them (GP-BUCB, Desautels et al. 2014). A query costs O(n²) for each evaluated
+/// Running trials count as observations of their own posterior means, so that μ stays the same and
+/// σ shrinks around them (GP-BUCB, Desautels et al. 2014). A query costs O(n²) for each evaluated
 /// point of the search.
 #[derive(Clone, Debug)]
 pub struct GpUcb {
@@ -95,7 +95,7 @@ pub struct GpUcb {
 }
 
 impl GpUcb {
-    /// A strategy without observations; `seed` feeds hyperparameter fits.
+    /// Creates a strategy without observations. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.

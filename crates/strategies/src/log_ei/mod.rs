@@ -1,5 +1,5 @@
-//! Log expected improvement: queries the point with the largest expected gain over the incumbent,
-//! compared by its logarithm.
+//! Log expected improvement: queries the point that maximizes the logarithm of the expected
+//! improvement over the incumbent.
 
 mod outcomes;
 
@@ -25,7 +25,7 @@ pub struct LogEiOptions {
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
     /// True for the augmented expected improvement of one noisy objective: see [`LogEi`]. False for
-    /// a stored definition from before the option existed.
+    /// definitions that were stored before this option existed.
     #[serde(default)]
     pub augmented: bool,
 }
@@ -38,9 +38,9 @@ impl Default for LogEiOptions {
 
 impl LogEiOptions {
     /// Returns the output transform. With several objectives, `Automatic` does not choose
-    /// logarithms of gaps. These would favour the ends of a front, where one objective is at its
-    /// best, over all points between. On DTLZ2 with three objectives they lose 0.13 in log10 of the
-    /// missing hypervolume.
+    /// logarithms of gaps, because these would favour the ends of a front, where one objective is
+    /// at its best, over all points between them. On DTLZ2 with three objectives they lose 0.13 in
+    /// log10 of the missing hypervolume.
     fn transform_of(self, outcomes: Outcomes) -> OutputOption {
         match self.output_transform {
             OutputOption::Automatic if outcomes.n_objectives > 1 => OutputOption::YeoJohnson,
@@ -74,19 +74,20 @@ impl StrategyOptions for LogEiOptions {
 /// The value for a query to improve on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incumbent {
-    /// Best observed output: for a deterministic objective.
+    /// Best observed output, for a deterministic objective.
     BestObservation,
-    /// Largest posterior mean at an observed input: for a noisy objective, with a best output that
-    /// is largely luck.
+    /// Largest posterior mean at an observed input, for a noisy objective, whose best output is
+    /// largely luck.
     BestMean,
 }
 
-/// Query for the largest log expected improvement of a Gaussian process: see [`LogEi`].
+/// A query that maximizes the log expected improvement of a Gaussian process: see [`LogEi`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEiQuery {
     /// The value to improve on.
     pub incumbent: Incumbent,
-    /// Number of draws of the outputs of running trials over which the improvement is averaged.
+    /// Number of fantasies: draws of the outputs of running trials over which the improvement is
+    /// averaged.
     pub n_fantasies: usize,
     /// True for the augmented expected improvement.
     pub augmented: bool,
@@ -101,7 +102,8 @@ pub struct LogEiSettings {
     pub maximizer: Maximizer,
     /// The value to improve on.
     pub incumbent: Incumbent,
-    /// Number of draws of the outputs of running trials over which the improvement is averaged.
+    /// Number of fantasies: draws of the outputs of running trials over which the improvement is
+    /// averaged.
     pub n_fantasies: usize,
     /// True for the augmented expected improvement, for a noisy objective: see [`LogEi`].
     pub augmented: bool,
@@ -110,7 +112,7 @@ pub struct LogEiSettings {
 }
 
 impl LogEiSettings {
-    /// Defaults for one party's study, with 16 fantasies and the plain expected improvement.
+    /// Defaults for a single-party study, with 16 fantasies and the plain expected improvement.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -125,14 +127,15 @@ impl LogEiSettings {
         }
     }
 
-    /// The rule of the queries, without model and search.
+    /// The rule of the queries, without the model and the search.
     pub fn query(&self) -> LogEiQuery {
         let Self { incumbent, n_fantasies, augmented, .. } = *self;
         LogEiQuery { incumbent, n_fantasies, augmented }
     }
 
-    /// Returns the settings for an agent of a federation. It owes a query each round, so it repeats
-    /// a point when a discrete space is used up, and it does not learn from failures.
+    /// Returns the settings for an agent of a federation. The agent must make a query in each
+    /// round, so it repeats a point when a discrete space is exhausted, and it does not learn from
+    /// failures.
     pub fn for_agent(space: &Space, noisy: bool) -> Self {
         let Maximizer::Snapped(search) = Maximizer::of_acquisition(space.dim()) else {
             unreachable!("the search of a study")
@@ -145,25 +148,25 @@ impl LogEiSettings {
     }
 }
 
-/// Expected improvement by its logarithm (Ament et al. 2023): x_t = argmax ln E[max(f(x) − f*, 0)].
+/// Log expected improvement (Ament et al. 2023): x_t = argmax ln E[max(f(x) − f*, 0)].
 ///
-/// With p running trials, outputs y_s for them are drawn jointly from the posterior and the
-/// improvement is averaged over these fantasies (Snoek et al. 2012), each with its own incumbent:
+/// With p running trials, their outputs y_s are drawn jointly from the posterior. The improvement
+/// is averaged over these fantasies (Snoek et al. 2012), each with its own incumbent:
 ///
 /// ln (1/S) Σ_s EI(μ_s(x), σ_p(x), f*_s),   μ_s(x) = μ(x) + u(x)·z_s,   z_s ~ N(0, I_p),   f*_s = max(f*, max_j μ_s(x_j))
 ///
-/// The vector u(x) contains the last p entries of L⁻¹ k(x) for the factor L of observed and running
-/// inputs together, so that σ_p is the same for all s. The x_j are the running inputs. A query
-/// costs O((n + p)² + S p) for each evaluated point of the search.
+/// The vector u(x) contains the last p entries of L⁻¹ k(x), where L is the factor of the observed
+/// and running inputs together, so that σ_p is the same for all s. The x_j are the running inputs.
+/// A query costs O((n + p)² + S p) for each evaluated point of the search.
 ///
-/// The augmented expected improvement of a noisy objective (Huang, Allen, Notz & Zeng 2006, "Global optimization of stochastic black-box
-/// systems via sequential kriging meta-models") is
+/// The augmented expected improvement of a noisy objective (Huang, Allen, Notz & Zeng 2006, "Global
+/// optimization of stochastic black-box systems via sequential kriging meta-models") is
 ///
 /// EI · (1 − σ/√(σ_p² + σ²)),
 ///
-/// with the noise's standard deviation σ. If the function is known up to noise, another observation
-/// is worth little. The authors choose the observed input that maximizes mean − standard deviation,
-/// and take its mean as the incumbent; ours is the largest mean.
+/// where σ is the standard deviation of the noise. If the function is known up to noise, another
+/// observation is worth little. The authors choose the observed input that maximizes mean −
+/// standard deviation and use its mean as the incumbent. We use the largest mean.
 #[derive(Clone, Debug)]
 pub struct LogEi {
     proposer: Proposer,
@@ -171,7 +174,7 @@ pub struct LogEi {
 }
 
 impl LogEi {
-    /// A strategy without observations; `seed` feeds hyperparameter fits.
+    /// Creates a strategy without observations. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -192,7 +195,7 @@ impl LogEi {
 }
 
 impl LogEiQuery {
-    /// Checks the numbers.
+    /// Checks the settings.
     ///
     /// # Errors
     /// If there are no fantasies.
@@ -203,7 +206,7 @@ impl LogEiQuery {
         }
     }
 
-    /// f*, in the surrogate's units; the prior mean without observations.
+    /// f*, in the surrogate's units. The prior mean if there are no observations.
     fn incumbent(&self, posterior: &Posterior) -> f64 {
         let best = match self.incumbent {
             Incumbent::BestObservation => {
@@ -256,14 +259,15 @@ impl Strategy for LogEi {
     }
 }
 
-/// Share of the signal variance below which the variance of the latent function is rounding error.
+/// The fraction of the signal variance below which the variance of the latent function is rounding
+/// error.
 const LEAST_VARIANCE: f64 = 1e-14;
 
 /// Logarithm of the expected improvement, averaged over fantasies.
 struct Improvement<'a> {
-    /// Also conditioned on the running trials, with any outputs that do not change its mean.
+    /// Also conditioned on the running trials, with arbitrary outputs that do not change its mean.
     predictor: Predictor<'a>,
-    /// z_s and f*_s for every fantasy; a single one without numbers if no trial is running.
+    /// z_s and f*_s of every fantasy. A single fantasy without numbers if no trial is running.
     fantasies: Vec<Fantasy>,
     least_variance: f64,
     /// True for the augmented expected improvement.
@@ -285,7 +289,7 @@ impl<'a> Improvement<'a> {
         }
     }
 
-    /// Creates the function with p running inputs at the end of `posterior`; every element of
+    /// Creates the function for a `posterior` that ends with p running inputs. Every element of
     /// `draws` has p numbers.
     fn with_fantasies(
         posterior: &'a Posterior,
@@ -310,7 +314,7 @@ impl<'a> Improvement<'a> {
         self.predictor.posterior().len() - self.fantasies[0].draw.len()
     }
 
-    /// ln of the mean of EI, and every fantasy's share of the mean with its derivatives.
+    /// Returns ln of the mean of EI, and every fantasy's share of the mean with its derivatives.
     fn average(&self, mean: f64, variance: f64, whitened: &[f64]) -> (f64, Vec<(f64, Score)>) {
         let std = variance.max(self.least_variance).sqrt();
         let running = &whitened[self.first_running()..];
@@ -373,8 +377,8 @@ impl Function for Improvement<'_> {
     }
 }
 
-/// ln (1 − σ/t) with t = √(s² + σ²) for s > 0, and its derivative in s, without cancellation if s
-/// is far below σ:
+/// Returns ln (1 − σ/t) with t = √(s² + σ²) for s > 0, and its derivative with respect to s. There
+/// is no cancellation if s is far below σ:
 ///
 /// 1 − σ/t = s²/(t (t + σ))
 fn ln_share_beyond_noise(std: f64, noise_variance: f64) -> (f64, f64) {
@@ -410,8 +414,8 @@ mod tests {
         (inputs, y)
     }
 
-    /// Compares with brute force: the running trials' outputs are drawn from their joint
-    /// distribution by its dense Cholesky factor and the same normal numbers, a posterior is built
+    /// Compares with brute force. The outputs of the running trials are drawn from their joint
+    /// distribution by its dense Cholesky factor and the same normal numbers. A posterior is built
     /// for each draw, and the improvements are averaged.
     #[test]
     fn fantasies_are_what_conditioning_on_them_gives() {
@@ -452,8 +456,8 @@ mod tests {
         }
     }
 
-    /// Compares with the published formula; no digits are lost if the function is known far better
-    /// than the noise, or without noise.
+    /// Compares with the published formula. No precision is lost without noise, or if the function
+    /// is known far better than the noise.
     #[test]
     fn the_share_beyond_noise_is_the_published_factor() {
         for (std, noise) in [(0.5_f64, 0.2_f64), (0.02, 0.1), (3.0, 1e-3)] {
@@ -472,7 +476,7 @@ mod tests {
     }
 
     /// Central differences with a step of 1e-5, with and without running trials, and with an
-    /// improvement too small for a double; the batch agrees with single points.
+    /// improvement too small for a double. The batch agrees with single points.
     #[test]
     fn values_and_gradients_of_the_improvement_agree() {
         let (inputs, y) = data();

@@ -13,34 +13,35 @@ use crate::{
     SurrogateSettings, log_expected_improvement, non_dominated,
 };
 
-/// Expected improvement of the hypervolume above a reference point, weighted with the probability
-/// that all constraints are met, by its logarithm:
+/// The logarithm of the expected improvement of the hypervolume above a reference point, weighted
+/// by the probability that all constraints are met:
 ///
 /// x_t = argmax ln Σ_k Π_j (EI_j(x; l_kj) − EI_j(x; u_kj)) + Σ_c ln Φ((μ_c(x) − b_c)/σ_c(x)),
 /// EI_j(x; t) = E[max(f_j(x) − t, 0)]
 ///
-/// Each objective and each slack of a constraint has an independent Gaussian process. `[l_k, u_k]`
-/// are disjoint boxes that together cover the region not dominated by any feasible trial
+/// Each objective and each constraint's slack has an independent Gaussian process. `[l_k, u_k]` are
+/// disjoint boxes that together cover the region not dominated by any feasible trial
 /// ([`open_boxes`]). The sum is therefore exactly the expected hypervolume improvement (Emmerich et
-/// al. 2006; the logarithm: Ament et al. 2023). With one objective it is the expected improvement
-/// on the best feasible trial (Gardner et al. 2014). While no trial is feasible, the improvement
-/// counts as 1.
+/// al. 2006; for the logarithm, see Ament et al. 2023). With one objective it is the expected
+/// improvement over the best feasible trial (Gardner et al. 2014). While no trial is feasible, the
+/// improvement counts as 1.
 ///
-/// With noise the expected improvement of a single objective is augmented as in [`super::LogEi`],
-/// by the mean of the shares 1 − σ_j/√(s_j² + σ_j²) over objective and slacks. Another observation
-/// is worth little if all of them are known up to noise. Among mean, largest share and product, the
-/// largest share and the mean performed alike, and the product was worse. With several objectives
-/// there is no such factor: it gains 0.2 to 0.4 on ZDT1 and loses 0.05 to 0.15 on DTLZ2, in log10
-/// of the missing hypervolume.
+/// With noise, the expected improvement of a single objective is augmented as in [`super::LogEi`],
+/// by the mean of the factors 1 − σ_j/√(s_j² + σ_j²) over the objective and the slacks. Another
+/// observation is worth little if all of them are known up to noise. We compared the mean, the
+/// largest factor and the product: the first two performed alike, and the product was worse. With
+/// several objectives there is no such factor: it gains 0.2 to 0.4 on ZDT1 and loses 0.05 to 0.15
+/// on DTLZ2, in log10 of the missing hypervolume.
 ///
-/// The reference follows from the front: see [`reference`]. Running trials count as if their means
-/// had been observed, and belong to the front if these are feasible. Slacks pass
-/// [`fedbo_gp::Warping::SignedLog`]. With noise the front is that of posterior means at the trials.
+/// The reference point is computed from the front: see [`reference`]. Running trials count as if
+/// their means had been observed, and belong to the front if these are feasible. Slacks pass
+/// through [`fedbo_gp::Warping::SignedLog`]. With noise, the front consists of the posterior means
+/// at the trials.
 #[derive(Clone, Debug)]
 pub(super) struct OutcomesLogEi {
     /// Contains the model of the first objective.
     proposer: Proposer,
-    /// Models of the further objectives, then of the slacks.
+    /// Models of the other objectives, then of the slacks.
     further: Vec<Surrogate>,
     n_objectives: usize,
     incumbent: Incumbent,
@@ -48,8 +49,8 @@ pub(super) struct OutcomesLogEi {
 }
 
 impl OutcomesLogEi {
-    /// Creates a strategy without observations. The settings' surrogate models the objectives,
-    /// `slacks` the constraints.
+    /// Creates a strategy without observations. The surrogate in the settings models the
+    /// objectives, and `slacks` models the constraints.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -83,7 +84,7 @@ impl OutcomesLogEi {
         })
     }
 
-    /// Models of objectives and of constraints.
+    /// Returns the models of the objectives and of the constraints.
     fn models(&self) -> (Vec<&Surrogate>, Vec<&Surrogate>) {
         let mut objectives = vec![self.proposer.surrogate()];
         let (further, slacks) = self.further.split_at(self.n_objectives - 1);
@@ -91,7 +92,7 @@ impl OutcomesLogEi {
         (objectives, slacks.iter().collect())
     }
 
-    /// The value of an outcome of a trial used for comparisons, in the model's units.
+    /// Returns the value of a trial's outcome that is used for comparisons, in the model's units.
     fn seen(&self, model: &Surrogate, trial: usize) -> f64 {
         match self.incumbent {
             Incumbent::BestObservation => model.transformed_value(model.outputs()[trial]),
@@ -99,8 +100,8 @@ impl OutcomesLogEi {
         }
     }
 
-    /// Amount by which a trial misses a constraint, in the model's units; 0 if the slack itself
-    /// meets it.
+    /// Returns how far a trial is from meeting a constraint, in the model's units. 0 if the slack
+    /// itself meets it.
     fn missed(&self, slack: &Surrogate, bound: f64, trial: usize) -> f64 {
         let met = match self.incumbent {
             Incumbent::BestObservation => slack.outputs()[trial] >= 0.0,
@@ -110,7 +111,7 @@ impl OutcomesLogEi {
     }
 }
 
-/// Returns a model's posterior with the running trials at their means, and these means.
+/// Returns a model's posterior with the running trials at their means, together with these means.
 fn believing(model: &Surrogate, pending: &Points) -> Result<(Posterior, Vec<f64>), StrategyError> {
     let posterior = model.posterior();
     if pending.is_empty() {
@@ -191,15 +192,15 @@ impl Strategy for OutcomesLogEi {
     }
 }
 
-/// Reference point of a front of k trials: in each objective the lowest value minus a share of its
-/// range. The share is 2/(k − 1), at least a tenth and at most two. Without a range the point is
-/// one standard deviation below.
+/// The reference point of a front of k trials. In each objective it is the lowest value minus a
+/// fraction of the range. The fraction is 2/(k − 1), at least a tenth and at most two. Without a
+/// range, the point lies one standard deviation below.
 ///
-/// With two objectives a share of 1/(k − 1) makes evenly spread trials optimal (Ishibuchi et al.
-/// 2018). A share that is too small keeps a front of few trials in place, since no point below its
-/// ends counts. A share that is too large draws trials to the ends. Of 0, 0.1, 1, once and twice
-/// the published share, twice was the best on ZDT1 and ZDT2, and within 0.04 of the best on DTLZ2,
-/// in log10 of the missing hypervolume.
+/// With two objectives, a fraction of 1/(k − 1) makes evenly spread trials optimal (Ishibuchi et
+/// al. 2018). If the fraction is too small, a front of few trials stays in place, because no point
+/// below its ends counts. If it is too large, it draws trials to the ends. We compared 0, 0.1, 1,
+/// and once and twice the published fraction. Twice was the best on ZDT1 and ZDT2, and within 0.04
+/// of the best on DTLZ2, in log10 of the missing hypervolume.
 fn reference(front: &[Vec<f64>], n_objectives: usize) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials are far below 2^53")]
     let others = front.len().saturating_sub(1).max(1) as f64;
@@ -215,13 +216,14 @@ fn reference(front: &[Vec<f64>], n_objectives: usize) -> Vec<f64> {
         }
     };
     match n_objectives {
-        // The best value itself, which gives expected improvement.
+        // The best value itself, which yields the expected improvement.
         1 => vec![front.first().map_or(0.0, |values| values[0])],
         m => (0..m).map(of_objective).collect(),
     }
 }
 
-/// Smallest distance between a front's ends and the reference, as a share of the front's range.
+/// Smallest distance between the ends of a front and the reference point, as a fraction of the
+/// front's range.
 const LEAST_MARGIN: f64 = 0.1;
 
 /// A posterior with the variance below which values are rounding error.
@@ -252,8 +254,8 @@ impl<'a> Model<'a> {
             .collect()
     }
 
-    /// Adds the gradient of a function with the given derivatives by mean and standard deviation,
-    /// at the point of a prediction.
+    /// Adds the gradient of a function, given its derivatives by mean and standard deviation, at
+    /// the point of a prediction.
     fn add_gradient(
         &self,
         prediction: &Prediction<'_>,
@@ -275,11 +277,11 @@ impl<'a> Model<'a> {
 }
 
 /// Boxes as cells of a grid. Each cell stores the indices of its ends among the distinct ends of
-/// all boxes, so that the expected improvement is computed only once at each end.
+/// all boxes, so that the expected improvement is computed only once per end.
 struct Cells {
-    /// Distinct ends for each objective, ascending; the last one may be infinite.
+    /// Distinct ends for each objective, ascending. The last one may be infinite.
     ends: Vec<Vec<f64>>,
-    /// Indices of lower and upper end for each objective, one cell after the other.
+    /// Indices of the lower and upper end for each objective, cell by cell.
     places: Vec<(u32, u32)>,
 }
 
@@ -310,25 +312,25 @@ impl Cells {
 /// Acquisition function of [`OutcomesLogEi`].
 struct HypervolumeImprovement<'a> {
     objectives: Vec<Model<'a>>,
-    /// Empty while no trial is feasible.
+    /// Empty as long as no trial is feasible.
     cells: Cells,
-    /// Slacks, each with the smallest value that meets it.
+    /// Slacks, each with the smallest value that meets the constraint.
     constraints: Vec<(Model<'a>, f64)>,
     /// True for the augmented expected improvement.
     augmented: bool,
 }
 
 impl HypervolumeImprovement<'_> {
-    /// Number of observations at which one model costs about as much as this function with n.
+    /// Number of observations at which a single model costs about as much as this function with n.
     fn cost(&self, n: usize) -> usize {
-        /// Operations of a posterior that take as long as those for one side of a cell.
+        /// Number of operations of a posterior that take as long as those for one side of a cell.
         const SIDE: usize = 10;
         let models = self.objectives.len() + self.constraints.len();
         (models * n * n + SIDE * self.cells.places.len()).isqrt()
     }
 
-    /// Evaluates the function at means and standard deviations of all outcomes, with its
-    /// derivatives by these.
+    /// Evaluates the function at the means and standard deviations of all outcomes, with its
+    /// derivatives with respect to them.
     fn at(&self, predictions: &[(f64, f64)]) -> (f64, Vec<(f64, f64)>) {
         let (of_objectives, of_constraints) = predictions.split_at(self.objectives.len());
         let (mut value, mut slopes) = self.of_objectives(of_objectives);
@@ -350,8 +352,8 @@ impl HypervolumeImprovement<'_> {
         self.objectives.iter().chain(self.constraints.iter().map(|(model, _)| model))
     }
 
-    /// ln (1/m) Σ_j (1 − σ_j/√(s_j² + σ_j²)) for the standard deviations s_j of m outcomes, with
-    /// its derivatives; 0 unless augmented.
+    /// Returns ln (1/m) Σ_j (1 − σ_j/√(s_j² + σ_j²)) for the standard deviations s_j of m outcomes,
+    /// with its derivatives. 0 unless augmented.
     fn beyond_noise(&self, stds: &[f64]) -> (f64, Vec<f64>) {
         if !self.augmented {
             return (0.0, vec![0.0; stds.len()]);
@@ -369,8 +371,8 @@ impl HypervolumeImprovement<'_> {
         (top + (sum / n).ln(), slopes.collect())
     }
 
-    /// ln of the expected improvement at a mean and a standard deviation of each objective, with
-    /// its derivatives by these; 0 without cells.
+    /// Returns ln of the expected improvement at a mean and a standard deviation per objective,
+    /// with its derivatives with respect to them. 0 without cells.
     fn of_objectives(&self, predictions: &[(f64, f64)]) -> (f64, Vec<(f64, f64)>) {
         let m = predictions.len();
         let mut slopes = vec![(0.0, 0.0); m];
@@ -502,8 +504,8 @@ mod tests {
         non_dominated(&values).into_iter().map(|index| values[index].clone()).collect()
     }
 
-    /// The closed form is the mean gain in hypervolume over 100 000 draws, for two and for three
-    /// objectives.
+    /// The closed form equals the mean gain in hypervolume over 100 000 draws, for two and for
+    /// three objectives.
     #[test]
     fn the_sum_over_boxes_is_the_expected_gain() {
         let posteriors = posteriors();
@@ -536,8 +538,8 @@ mod tests {
         }
     }
 
-    /// With one objective and one constraint: expected improvement times a probability, and for the
-    /// augmented one also times the mean of the shares beyond noise.
+    /// One objective and one constraint give the expected improvement times a probability. The
+    /// augmented form is also multiplied by the mean of the factors beyond noise.
     #[test]
     fn one_objective_has_expected_improvement_times_the_probability() {
         let [objective, _, slack] = posteriors();
@@ -571,7 +573,7 @@ mod tests {
         assert!(n_compared > 4);
     }
 
-    /// Central differences; the batch agrees with single points.
+    /// Central differences. The batch agrees with single points.
     #[test]
     fn gradients_agree_with_differences() {
         let posteriors = posteriors();

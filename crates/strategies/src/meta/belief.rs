@@ -1,5 +1,5 @@
-//! State of robust meta-learning about its meta-tasks: gaps, weights and their share, after each
-//! estimate.
+//! The state of robust meta-learning after each estimate: the gaps, weights and share of the
+//! meta-tasks.
 
 use super::comparison::OWN_SCALE_MIN;
 use super::{
@@ -7,14 +7,13 @@ use super::{
 };
 use crate::{Source, StrategyError, Surrogate};
 
-/// Use of an initial design's observations for the weights of the meta-tasks before the first
-/// query.
+/// Treatment of an initial design when the meta-tasks are weighted before the first query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialDesign {
-    /// Not used: the weights of the first query are uniform, as in the thesis' text.
+    /// Not used. The weights of the first query are uniform, as in the text of the thesis.
     Ignored,
-    /// Used for one estimate of the gaps, which gives the weights of the first query; ν stays 1.
-    /// (The authors' code does the same, but reduces ν.)
+    /// Used for one estimate of the gaps, which determines the weights of the first query. ν
+    /// stays 1. (The authors' code does the same, but reduces ν.)
     Weighs,
 }
 
@@ -32,7 +31,7 @@ pub struct MetaBeliefSettings {
 }
 
 impl Default for MetaBeliefSettings {
-    /// As in the thesis' experiments, except that an initial design is used for the weights.
+    /// As in the experiments of the thesis, except that the weights use an initial design.
     fn default() -> Self {
         Self {
             gap_bound: GapBound::practical(),
@@ -43,7 +42,7 @@ impl Default for MetaBeliefSettings {
     }
 }
 
-/// ω_i and ν_t after some estimates, in the order of the told observations.
+/// ω_i and ν_t after a number of estimates, in the order of the observations.
 #[derive(Clone, Debug)]
 pub(super) struct MetaBelief {
     settings: MetaBeliefSettings,
@@ -82,8 +81,8 @@ impl MetaBelief {
         })
     }
 
-    /// Called before an observation from `source` is added to the target's posterior: estimates
-    /// from the initial design, if not yet done.
+    /// Must be called before an observation from `source` is added to the target's posterior.
+    /// Estimates the gaps from the initial design, if that has not been done yet.
     pub(super) fn before(
         &mut self,
         source: &Source,
@@ -96,8 +95,8 @@ impl MetaBelief {
         }
     }
 
-    /// Called after an observation from `source` was added: estimates the gaps again, unless it
-    /// belongs to the initial design.
+    /// Must be called after an observation from `source` was added. Estimates the gaps again,
+    /// unless the observation belongs to the initial design.
     pub(super) fn after(
         &mut self,
         source: &Source,
@@ -114,7 +113,7 @@ impl MetaBelief {
         }
     }
 
-    /// State for the next query.
+    /// Returns the state for the next query.
     pub(super) fn for_query(&self, target: &Surrogate, beta: f64, models: &TaskModels) -> Self {
         let mut belief = self.clone();
         belief.weigh_initial_design(target, beta, models);

@@ -1,48 +1,48 @@
-//! Units for comparing tasks with the target.
+//! The units in which tasks are compared with the target.
 
 use fedbo_gp::Standardizer;
 
 use super::MetaTask;
 use crate::Surrogate;
 
-/// Units for comparing tasks with the target.
+/// The units in which tasks are compared with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputScale {
     /// Raw values, with a prior mean of 0 (thesis section 7.2: f and all f_i are draws of one
     /// Gaussian process).
     Raw,
-    /// One shift and one divisor for all, so that the meta-tasks' outputs together have mean 0 and
+    /// One shift and one divisor for all tasks, so that their pooled outputs have mean 0 and
     /// variance 1. Tasks at different levels or of different sizes are then different functions, as
     /// in [`OutputScale::Raw`].
     Common,
-    /// Like [`OutputScale::Common`] on ordinary values, but robust: a minority of huge values, from
-    /// one task or from penalties, does not mask the others or the target.
+    /// Like [`OutputScale::Common`] for ordinary values, but robust: a minority of huge values,
+    /// from one task or from penalties, does not mask the other tasks or the target.
     ///
-    /// The tasks' outputs together are shifted by their median and divided by their standard
-    /// deviation without outliers; values beyond five such units count as five. From the fifth
-    /// observation on, gaps and bounds are compared in units of the target's own mean and
-    /// deviation; before, in the tasks' units.
+    /// The pooled outputs of the tasks are shifted by their median and divided by their standard
+    /// deviation without outliers. Values beyond five such units count as five. From the fifth
+    /// observation, gaps and bounds are compared in units of the target's own mean and deviation,
+    /// and before that in the tasks' units.
     Typical,
-    /// Each task and the target by its own mean and standard deviation: levels and sizes do not
-    /// affect similarity (Feurer et al. 2018).
+    /// Each task and the target are scaled by their own mean and standard deviation. Levels and
+    /// sizes do not affect similarity (Feurer et al. 2018).
     Own,
 }
 
-/// Minimum number of observations for the target's own mean and deviation to be informative.
+/// Minimum number of observations at which the target's own mean and deviation are informative.
 pub(super) const OWN_SCALE_MIN: usize = 5;
 
 /// Values beyond this number of units are clamped.
 const LARGEST: f64 = 5.0;
-/// A value is an outlier beyond this multiple of the median distance from the median: 3.4 standard
-/// deviations of normal values.
+/// A value is an outlier if its distance from the median exceeds this multiple of the median
+/// distance, which is 3.4 standard deviations for normal values.
 const FAR: f64 = 5.0;
 
-/// Units of the tasks' outputs, before each task may be standardized separately.
+/// Units of the tasks' outputs, before tasks are standardized separately if the scale requires it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TaskUnits {
     /// Raw values.
     Raw,
-    /// All values standardized together.
+    /// All values are standardized together.
     Pooled(Standardizer),
     /// y ↦ (y − shift)/size, clamped to ±5.
     Typical { shift: f64, size: f64 },
@@ -72,14 +72,14 @@ impl TaskUnits {
             Self::Raw => y,
             Self::Pooled(standardizer) => standardizer.standardize(y),
             Self::Typical { shift, size } => {
-                // Computed in halves, as the difference of two large numbers may overflow.
+                // Computed in halves, because the difference of two large numbers may overflow.
                 let half = 0.5 * y - 0.5 * shift;
                 (half / size * 2.0).clamp(-LARGEST, LARGEST)
             }
         }
     }
 
-    /// Size of one of these units, in units of values.
+    /// The size of one of these units, in units of the values.
     pub(super) fn size(&self) -> f64 {
         match *self {
             Self::Raw => 1.0,
@@ -90,8 +90,8 @@ impl TaskUnits {
 }
 
 /// Returns the median, and the standard deviation of the values clamped to five median distances
-/// from it. If more than half of the values are equal it is the plain standard deviation, and 1 if
-/// all are.
+/// from it. If more than half of the values are equal, it is the plain standard deviation; if all
+/// of them are equal, it is 1.
 fn spread(values: Vec<f64>) -> (f64, f64) {
     let centre = lower_median(values.clone()).unwrap_or(0.0);
     let distances = values.iter().map(|v| (v - centre).abs()).collect();
@@ -111,14 +111,14 @@ fn spread(values: Vec<f64>) -> (f64, f64) {
     (centre, if is_usable { own } else { 1.0 })
 }
 
-/// The median; the lower one of two.
+/// Returns the median, or the lower of the two middle values.
 fn lower_median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
-/// Conversion of the models of tasks and target to common units: affine maps of means, and factors
-/// of standard deviations.
+/// Conversion of the models of the tasks and the target to common units: affine maps of means, and
+/// factors of standard deviations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Exchange {
     pub(super) task_factor: f64,
@@ -126,12 +126,12 @@ pub(super) struct Exchange {
     pub(super) target_factor: f64,
     pub(super) target_shift: f64,
     pub(super) target_std_factor: f64,
-    /// Size of one common unit, in units of values.
+    /// The size of one common unit, in units of the values.
     pub(super) unit: f64,
 }
 
 impl Exchange {
-    /// The identity: units are the same.
+    /// The identity, for equal units.
     pub(super) const NONE: Self = Self {
         task_factor: 1.0,
         task_shift: 0.0,
@@ -141,7 +141,7 @@ impl Exchange {
         unit: 1.0,
     };
 
-    /// Conversion between tasks in `units` and the target's current posterior.
+    /// Returns the conversion between tasks in `units` and the target's current posterior.
     pub(super) fn of(units: &TaskUnits, target: &Surrogate) -> Self {
         let same = Self { unit: units.size(), ..Self::NONE };
         let TaskUnits::Typical { shift, size: typical } = *units else {
@@ -176,8 +176,8 @@ mod tests {
         }
     }
 
-    /// With a task a million times as large, penalties or constants, the unit keeps the others'
-    /// size, and no value is beyond five.
+    /// If one task is a million times larger, or contains penalties or constants, the unit keeps
+    /// the size of the other tasks, and no value exceeds five.
     #[test]
     fn outliers_do_not_set_the_typical_scale() {
         let plain = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
@@ -191,7 +191,8 @@ mod tests {
                 assert!(units.apply(extreme).abs() <= LARGEST);
             }
         }
-        // Without outliers it equals the common scale, except that the median replaces the mean.
+        // Without outliers it equals the common scale, except that it uses the median instead of
+        // the mean.
         let [typical, common] = [OutputScale::Typical, OutputScale::Common]
             .map(|scale| TaskUnits::of(scale, &[task(&plain)]).size());
         assert!((typical - common).abs() < 1e-12);

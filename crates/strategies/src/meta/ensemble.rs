@@ -1,5 +1,5 @@
-//! The common part of RGPE and TAF: a target's model with those of its meta-tasks, and a search
-//! over functions of both.
+//! The shared part of RGPE and TAF: a target's model with those of its meta-tasks, and a search
+//! over functions of them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,37 +16,37 @@ use crate::{
     StrategyError, Surrogate, SurrogateSettings,
 };
 
-/// A model's prediction at one point: mean and variance of its latent function.
+/// A model's prediction at a point: the mean and the variance of its latent function.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Moments {
     pub(super) mean: f64,
     pub(super) variance: f64,
 }
 
-/// An acquisition function of the models' predictions at a point. The target's moments come first,
-/// then those of the tasks with a weight.
+/// An acquisition function of the models' predictions at a point. The moments of the target come
+/// first, followed by those of the tasks with a weight.
 pub(super) trait Acquisition: Sync {
-    /// Value at x.
+    /// Returns the value at x.
     fn value(&self, x: &[f64], moments: &[Moments]) -> f64;
 
-    /// Value and derivatives by every mean and variance.
+    /// Returns the value, and its derivatives by every mean and variance in `slopes`.
     fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64;
 }
 
-/// Common settings of RGPE and TAF: models and search.
+/// Settings common to RGPE and TAF: models and search.
 #[derive(Clone, Debug)]
 pub struct EnsembleSettings {
     /// Surrogates of the target and of every meta-task. The sampler and any power transform are not
-    /// used, and `standardize` only with given models.
+    /// used. `standardize` is used only with given models.
     pub surrogate: SurrogateSettings,
-    /// Search for the acquisition function's maximum.
+    /// The search for the maximum of the acquisition function.
     pub maximizer: Maximizer,
     /// Rule for repeated points.
     pub repeats: Repeats,
 }
 
 impl EnsembleSettings {
-    /// Defaults for one party's study.
+    /// Defaults for a single-party study.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -56,7 +56,7 @@ impl EnsembleSettings {
 }
 
 impl From<LogEiSettings> for EnsembleSettings {
-    /// Uses the model and the search of an agent that works alone.
+    /// Uses the model and the search of an agent that works on its own.
     fn from(own: LogEiSettings) -> Self {
         let LogEiSettings { surrogate, maximizer, repeats, .. } = own;
         Self { surrogate, maximizer, repeats }
@@ -68,7 +68,7 @@ impl From<LogEiSettings> for EnsembleSettings {
 pub(super) struct Ensemble {
     proposer: Proposer,
     tasks: Vec<Arc<dyn TaskModel>>,
-    /// Best input of each task and its number of observations, if known.
+    /// Best input of each task and its number of observations, if they are known.
     known: Vec<Known>,
     /// Predictions of every task at all points of a finite domain.
     table: Option<Arc<Vec<Vec<Moments>>>>,
@@ -81,11 +81,11 @@ struct Known {
     n_observations: usize,
 }
 
-/// Maximum number of tasks that contribute their best input to the search's starts.
+/// Maximum number of tasks whose best inputs are starts of the search.
 const N_STARTS_MAX: usize = 16;
 
 impl Ensemble {
-    /// Fits the tasks' models; each task and the target have their own scale.
+    /// Fits the models of the tasks. Each task and the target have their own scale.
     pub(super) fn fit(
         domain: Domain,
         tasks: &[MetaTask],
@@ -117,7 +117,7 @@ impl Ensemble {
     ) -> Result<Self, StrategyError> {
         check_dims(&domain, tasks.iter().map(|task| (task.dim(), task.name())))?;
         let EnsembleSettings { surrogate, maximizer, repeats } = settings;
-        let surrogate = surrogate.with_outputs(OutputOption::None); // means of several models are added
+        let surrogate = surrogate.with_outputs(OutputOption::None); // the models' means are added
         let proposer = Proposer::new(domain, surrogate, maximizer, repeats, false, seed)?;
         let mut ensemble =
             Self { proposer, known: Vec::new(), tasks: Vec::new(), table: None, seed };
@@ -162,20 +162,20 @@ impl Ensemble {
         self.proposer.tell(observed)
     }
 
-    /// The target's observations by rank.
+    /// The target's observations, ranked.
     pub(super) fn ranked(&self) -> Ranked {
         let posterior = self.surrogate().posterior();
         Ranked::new(posterior.inputs(), posterior.outputs())
     }
 
-    /// Best observed output of the target in its model's units; the prior mean 0 without
-    /// observations.
+    /// The best observed output of the target in the units of its model. The prior mean 0 if there
+    /// are no observations.
     pub(super) fn incumbent(&self) -> f64 {
         let outputs = self.surrogate().posterior().outputs();
         outputs.iter().copied().reduce(f64::max).unwrap_or(0.0)
     }
 
-    /// A uniformly random query.
+    /// Proposes a uniformly random query.
     pub(super) fn random(
         &self,
         pending: &Points,
@@ -185,7 +185,7 @@ impl Ensemble {
         Ok(Proposal { unit, source: Source::Random })
     }
 
-    /// The target's posterior, with running trials as observations of their own mean.
+    /// The target's posterior, in which running trials are observations of their own mean.
     pub(super) fn target(&self, pending: &Points) -> Result<Cow<'_, Posterior>, StrategyError> {
         self.proposer.open(pending)?;
         let posterior = self.surrogate().posterior();
@@ -197,7 +197,7 @@ impl Ensemble {
     }
 
     /// Proposes the maximum of an acquisition function of the target's posterior and of the tasks
-    /// with these weights; tasks with weight 0 are ignored.
+    /// with these weights. Tasks with weight 0 are ignored.
     pub(super) fn propose(
         &self,
         target: &Posterior,
@@ -228,7 +228,7 @@ impl Ensemble {
         self.proposer.propose_acquisition_from(&objective, n, &starts, pending, stream)
     }
 
-    /// The number n of observations such that an evaluation costs O(n²).
+    /// The number n of observations for which an evaluation costs O(n²).
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -291,7 +291,7 @@ impl Function for Objective<'_> {
     }
 }
 
-/// Checks that tasks have the dimension of the domain.
+/// Checks that the tasks have the dimension of the domain.
 pub(crate) fn check_dims<'a>(
     domain: &Domain,
     mut tasks: impl Iterator<Item = (usize, &'a str)>,
@@ -301,7 +301,7 @@ pub(crate) fn check_dims<'a>(
         Some((dim, name)) => Err(StrategyError::setting(
             "dimension of a meta-task",
             format!("{dim} ({name})"),
-            "that of the domain",
+            "the dimension of the domain",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! Models of other agents' objectives on shared random features, for RGPE and TAF in a federation.
+//! Models of other agents' objectives in shared random features, for RGPE and TAF in a federation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::{MetaTask, TaskModel};
 use crate::{SharedMessage, StrategyError};
 
 /// The report that an agent sends once for RGPE or TAF (FTS section 3.2): its posterior over the
-/// weights of the shared features, and for TAF its incumbent. It contains M + M² numbers, or one
-/// more, where a message of FTS contains M.
+/// weights of the shared features and, for TAF, its incumbent. It contains M + M² numbers, or one
+/// more, whereas an FTS message contains M.
 #[derive(Clone, PartialEq)]
 pub struct FeatureReport {
     /// ν, M numbers.
@@ -24,17 +24,17 @@ pub struct FeatureReport {
 }
 
 impl fmt::Debug for FeatureReport {
-    /// Prints lengths only: weights stay out of logs.
+    /// Prints only lengths, so that no weights reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FeatureReport {{ {} numbers }}", self.message_floats())
     }
 }
 
 impl FeatureReport {
-    /// Creates the report on an agent's observations; non-finite outputs are left out.
+    /// Creates the report on an agent's observations. Non-finite outputs are skipped.
     ///
-    /// With `standardize` each agent first brings its own outputs to mean 0 and variance 1; σ² is
-    /// in the units of the resulting outputs. Cost O(M² min(t, M)) and more.
+    /// With `standardize`, each agent first scales its own outputs to mean 0 and variance 1. σ² is
+    /// in the units of the resulting outputs. Cost O(t M²).
     ///
     /// # Errors
     /// If no output is finite, σ² is not above 0, or the posterior does not exist.
@@ -74,7 +74,7 @@ impl FeatureReport {
     }
 }
 
-/// A meta-task from another agent's message: f(x) = φ(x)·ω with ω ~ N(ν, σ² Σ⁻¹) of a
+/// A meta-task from another agent's message: f(x) = φ(x)·ω with ω ~ N(ν, σ² Σ⁻¹) from a
 /// [`FeatureReport`], or the function of a [`SharedMessage`].
 #[derive(Clone, Debug)]
 pub struct FeatureTask {
@@ -87,7 +87,8 @@ impl FeatureTask {
     /// Creates the task from a received report. Cost O(M³).
     ///
     /// # Errors
-    /// If lengths do not fit the map, a number is not finite, or the covariance is not positive definite.
+    /// If lengths do not match the map, a number is not finite, or the covariance is not positive
+    /// definite.
     pub fn new(
         name: impl Into<String>,
         map: Arc<FeatureMap>,
@@ -111,14 +112,14 @@ impl FeatureTask {
 }
 
 impl FeatureTask {
-    /// Creates the task from the statistics in a message: see [`WeightMoments::of_statistics`] for
+    /// Creates the task from the statistics in a message. See [`WeightMoments::of_statistics`] for
     /// its level and size. It has no incumbent. Cost O(r³ + M r²).
     ///
     /// # Errors
-    /// If the statistics give no posterior.
+    /// If the statistics yield no posterior.
     ///
     /// # Panics
-    /// If the number of shared functions differs.
+    /// If the number of shared functions in the message differs from that of the basis.
     pub fn of_message(
         name: impl Into<String>,
         basis: &FunctionBasis,
@@ -169,7 +170,8 @@ mod tests {
 
     use super::*;
 
-    /// A received task's model is the sender's posterior by dense algebra, standardized or not.
+    /// The model of a received task is the sender's posterior by dense linear algebra, standardized
+    /// or not.
     #[test]
     fn a_received_task_says_what_the_sender_believes() {
         let description = FeatureDescription::random(20, 2, LengthscaleLaw::Fixed(0.3));

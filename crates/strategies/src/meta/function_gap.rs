@@ -1,4 +1,4 @@
-//! Distance of a meta-task from the target, bounded by the target's posterior (thesis section
+//! The distance of a meta-task from the target, bounded by the target's posterior (thesis section
 //! 7.5.1).
 
 use fedbo_gp::Posterior;
@@ -6,13 +6,13 @@ use fedbo_gp::Posterior;
 use super::GpTask;
 use super::comparison::Exchange;
 
-/// Summary of the distances at a task's inputs in one number.
+/// Summary of the distances at a task's inputs as a single number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapSummary {
     /// The largest distance: the bound of Lemma 7.1.
     Max,
-    /// The mean, used by the thesis in practice (section 7.6, D.2.3), as the largest distance is
-    /// dominated by noise.
+    /// The mean, which the thesis uses in practice (section 7.6, D.2.3) because noise dominates the
+    /// largest distance.
     Mean,
 }
 
@@ -21,7 +21,7 @@ pub enum GapSummary {
 pub struct GapBound {
     /// Summary of the distances.
     pub summary: GapSummary,
-    /// δ' of the term for the meta-observations' own noise; `None` omits that term. With equal
+    /// δ' of the term for the noise of the meta-observations; `None` omits that term. With equal
     /// noise variances it is the same for all tasks and cancels in their weights (thesis eq.
     /// (7.4)).
     pub failure_prob: Option<f64>,
@@ -38,13 +38,14 @@ impl GapBound {
         Self { summary: GapSummary::Mean, failure_prob: None }
     }
 
-    /// Computes d̄_i for every task from the target's posterior and its β (Lemma 7.1), the factor
-    /// of the standard deviation and the square root of the thesis' β. Cost O(n² Σ N_i).
+    /// Computes d̄_i for every task from the target's posterior and β (Lemma 7.1). β is the
+    /// multiplier of the standard deviation, the square root of the β in the thesis. Cost O(n² Σ
+    /// N_i).
     ///
     /// d̄_i = √(2σ_i² ln(2 Σ_k N_k/δ')) + max_j max(|y_{i,j} − U_j|, |y_{i,j} − L_j|),   U_j, L_j = μ(x_{i,j}) ± β σ(x_{i,j})
     ///
-    /// The inner maximum is |y_{i,j} − μ| + β σ. σ_i² is the noise variance of task i's own model;
-    /// the thesis uses one for all tasks.
+    /// The inner maximum is |y_{i,j} − μ| + β σ. σ_i² is the noise variance of the model of task i;
+    /// the thesis uses one variance for all tasks.
     pub fn of(self, target: &Posterior, beta: f64, tasks: &[GpTask]) -> Vec<f64> {
         self.exchanged(target, beta, tasks, &Exchange::NONE)
     }

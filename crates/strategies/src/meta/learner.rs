@@ -1,4 +1,4 @@
-//! A target together with the state of its meta-tasks, updated observation by observation.
+//! A target and the state of its meta-tasks, updated one observation at a time.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{MetaBeliefSettings, TaskModels, Transfer};
 use crate::proposer::Proposer;
 use crate::{Observation, Strategy, StrategyError, Surrogate, ThompsonSampling, UcbMultiplier};
 
-/// The target's own side: a surrogate with observations.
+/// The target's own part: a surrogate with observations.
 pub(super) trait Target: Clone {
     fn surrogate(&self) -> &Surrogate;
 
@@ -38,7 +38,7 @@ impl Target for ThompsonSampling {
     }
 }
 
-/// The common part of RM-GP-UCB and RM-GP-TS.
+/// The shared part of RM-GP-UCB and RM-GP-TS.
 #[derive(Clone, Debug)]
 pub(super) struct Learner<T> {
     target: T,
@@ -88,7 +88,7 @@ impl<T: Target> Learner<T> {
         )
     }
 
-    /// √β after all told observations.
+    /// √β after all observations so far.
     fn beta_now(&self) -> f64 {
         self.beta(self.target.surrogate().len())
     }
@@ -113,8 +113,8 @@ impl<T: Target> Learner<T> {
         })
     }
 
-    /// Adds observations one after the other. Gaps are estimated after each, so the state depends
-    /// only on their order.
+    /// Adds observations one by one. The gaps are estimated after each of them, so the state
+    /// depends only on their order.
     fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         for observation in observed {
             let is_value = observation.value.is_some_and(f64::is_finite);

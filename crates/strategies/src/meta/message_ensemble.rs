@@ -1,4 +1,5 @@
-//! RGPE and TAF as parties of a federation, with models of other tasks from messages.
+//! RGPE and TAF as parties of a federation, with models of other tasks that are built from
+//! messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +15,12 @@ use crate::{
     StrategyError, Surrogate,
 };
 
-/// A strategy that weighs models of other tasks, which may be replaced at any time.
+/// A strategy that weighs models of other tasks, which can be replaced at any time.
 pub trait ModelEnsemble: Strategy {
     /// Domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// Model of the strategy's own objective.
+    /// The model of the strategy's own objective.
     fn own(&self) -> &Surrogate;
 
     /// Replaces all models of other tasks.
@@ -31,22 +32,22 @@ pub trait ModelEnsemble: Strategy {
 }
 
 /// A party that builds models of other parties from their latest messages
-/// ([`FeatureTask::of_message`]), weighted as `S` weights tasks.
+/// ([`FeatureTask::of_message`]). The models are weighted as `S` weights tasks.
 ///
-/// Only the statistics of another party are used: best points, levels and sizes are neither sent
-/// nor read. A party without outputs has no model. If there are models, a query's source contains
-/// their total weight, the trust.
+/// Only the statistics of other parties are used. Best points, levels and sizes are neither sent
+/// nor read. A party without outputs has no model. If there are models, the source of a query
+/// contains their total weight, the trust.
 #[derive(Clone)]
 pub struct MessageEnsemble<S> {
     strategy: S,
     basis: Arc<FunctionBasis>,
     terms: MessageTerms,
-    /// By sender; `None` for a party without outputs.
+    /// Models by sender; `None` for a party without outputs.
     parties: BTreeMap<u32, Option<Arc<dyn TaskModel>>>,
 }
 
 impl<S> fmt::Debug for MessageEnsemble<S> {
-    /// Prints counts only: neither observations nor messages reach a log.
+    /// Prints only counts, so that neither observations nor messages reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MessageEnsemble {{ parties: {} }}", self.parties.len())
     }

@@ -1,19 +1,20 @@
-//! ν_t: share of the meta-tasks in the acquisition function (thesis section 7.5.2, last paragraph).
+//! ν_t: the share of the meta-tasks in the acquisition function (thesis section 7.5.2, last
+//! paragraph).
 
 use crate::StrategyError;
 
 /// ν_1 = 1,   ν_t = ν_{t−1} min(r, (Σ_i ω_i d̄_{i,t})^{−ε})
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetaShare {
-    /// r in (0, 1): ν falls at least by this factor. 0.7 in the thesis.
+    /// r in (0, 1): ν decreases at least by this factor. 0.7 in the thesis.
     pub decay: f64,
-    /// ε ≥ 0: strength of the additional decay if the gaps, in the units of the comparison, are
-    /// large. 0.7 in the thesis.
+    /// ε ≥ 0: strength of the additional decay for gaps that are large in the units of the
+    /// comparison. 0.7 in the thesis.
     pub gap_exponent: f64,
 }
 
 impl Default for MetaShare {
-    /// The values of the thesis' experiments.
+    /// The values from the experiments of the thesis.
     fn default() -> Self {
         Self { decay: 0.7, gap_exponent: 0.7 }
     }
@@ -23,7 +24,7 @@ impl MetaShare {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// If one is out of range.
+    /// If a parameter is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let expected = "a number between 0 and 1, ends excluded";
         StrategyError::ensure(self.decay > 0.0 && self.decay < 1.0, "decay", self.decay, expected)?;
@@ -37,8 +38,8 @@ impl MetaShare {
         Ok(self)
     }
 
-    /// Returns the ν that follows `share`, for the weighted gap Σ_i ω_i d̄_i: at most `share` times
-    /// `decay`.
+    /// Returns the ν that follows `share` for the weighted gap Σ_i ω_i d̄_i. It is at most `share`
+    /// times `decay`.
     pub fn next(self, share: f64, weighted_gap: f64) -> f64 {
         share * self.decay.min(weighted_gap.powf(-self.gap_exponent))
     }
@@ -48,7 +49,7 @@ impl MetaShare {
 mod tests {
     use super::*;
 
-    /// The adaptive factor applies if the weighted gap is above r^{−1/ε} = 1.66.
+    /// The adaptive factor takes effect if the weighted gap is above r^{−1/ε} = 1.66.
     #[test]
     fn the_share_falls_always_and_faster_with_large_gaps() {
         let rule = MetaShare::default().validate().unwrap();

@@ -1,4 +1,4 @@
-//! Accuracy with which a model ranks the target's observations, and the resulting weights.
+//! The accuracy with which a model ranks the target's observations, and the resulting weights.
 
 use fedbo_gp::linalg::{PackedLower, SpdFactor};
 use fedbo_gp::{GpError, Posterior};
@@ -10,20 +10,20 @@ use super::TaskModel;
 /// The target's observations in ascending order of their outputs, for comparison with the order of
 /// a model's values.
 ///
-/// A pair (j, k) of observations is *misranked* by values f if [f_j < f_k] ≠ [y_j < y_k] (Feurer et
-/// al. 2018). Both orders of a pair count, as in the paper. Deviation: pairs of equal outputs are
-/// excluded. They contain no information about the order, and would add the same number to the loss
-/// of every model except the target's.
+/// Values f *misrank* a pair (j, k) of observations if [f_j < f_k] ≠ [y_j < y_k] (Feurer et al.
+/// 2018). Both orders of a pair count, as in the paper. Unlike in the paper, pairs of equal outputs
+/// are excluded. They contain no information about the order, and would add the same number to the
+/// loss of every model except the target's.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked {
-    /// Index of each observation in the order of telling.
+    /// Index of each observation in the original order.
     order: Vec<usize>,
     inputs: Points,
     outputs: Vec<f64>,
     /// For each observation, the index of the first one with a larger output.
     above: Vec<usize>,
-    /// For each observation, the index of the first one with the same output; those before have
-    /// smaller outputs.
+    /// For each observation, the index of the first one with the same output. Observations before
+    /// that index have smaller outputs.
     level: Vec<usize>,
 }
 
@@ -57,8 +57,8 @@ impl Ranked {
     pub(super) fn misranked(&self, values: &[f64]) -> u32 {
         let mut count = 0;
         for (value, above) in values.iter().zip(&self.above) {
-            // The output of `value` is the smaller one: (j, k) is misranked unless f_j < f_k, and
-            // (k, j) if f_k < f_j.
+            // The output of `value` is the smaller one. (j, k) is misranked unless f_j < f_k, and
+            // (k, j) is misranked if f_k < f_j.
             count += count_of(&values[*above..], |other| {
                 u64::from(other <= value) + u64::from(other < value)
             });
@@ -66,15 +66,15 @@ impl Ranked {
         narrow(count)
     }
 
-    /// Share of the ordered pairs that `values` misranks, in `[0, 1]`: 1/2 on average for an
-    /// unrelated model, independent of the number of pairs. 0 without pairs.
+    /// Fraction of the ordered pairs that `values` misranks, in `[0, 1]`. It is 1/2 on average for
+    /// an unrelated model, independent of the number of pairs, and 0 without pairs.
     #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     pub(super) fn misranked_share(&self, values: &[f64]) -> f64 {
         f64::from(self.misranked(values)) / self.n_pairs().max(1) as f64
     }
 
     /// √(number of ordered pairs (j, k) with [y_j > y_k] ≠ [f_j > f_k])/(n(n − 1)), including pairs
-    /// of equal outputs: at most 1/√(n(n − 1)).
+    /// of equal outputs. At most 1/√(n(n − 1)).
     #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     pub(super) fn vanishing_distance(&self, values: &[f64]) -> f64 {
         let n = values.len();
@@ -88,8 +88,8 @@ impl Ranked {
         (count as f64).sqrt() / (n * n.saturating_sub(1)).max(1) as f64
     }
 
-    /// Ranking losses of samples from a task's joint posterior at the target's inputs.
-    /// Cost O(t³ + S t²).
+    /// Ranking losses of samples from a task's joint posterior at the target's inputs. Cost O(t³ +
+    /// S t²).
     ///
     /// # Errors
     /// If the task's posterior is not finite.
@@ -111,9 +111,9 @@ impl Ranked {
         Ok(draws.collect())
     }
 
-    /// Ranking losses with both values of every pair drawn again and independently of each other,
-    /// as in the authors' code. No sample is a single function, so losses concentrate and a smooth
-    /// model looks worse than it is. Cost O(S t²).
+    /// Ranking losses for which both values of every pair are drawn again, independently of each
+    /// other, as in the authors' code. No sample is a single function, so the losses concentrate
+    /// and a smooth model looks worse than it is. Cost O(S t²).
     ///
     /// Only the order of a pair's values matters, so the order is drawn:
     /// P(f_j ≥ f_k) = Φ((μ_j − μ_k)/√(σ_j² + σ_k²)).
@@ -172,9 +172,9 @@ impl Ranked {
 /// Leave-one-out posteriors of a Gaussian process, with observations in ascending order of the
 /// outputs.
 ///
-/// One draw of the prior f₀ and of noise ε ~ N(0, s²) gives one function of every leave-one-out
-/// posterior, by Matheron's rule and the partitioned inverse of K + s² I.
-/// With A = (K + s² I)⁻¹, α = A (y − f₀(X) − ε), g = y − ε − s² α:
+/// By Matheron's rule and the partitioned inverse of K + s² I, one draw of the prior f₀ and of the
+/// noise ε ~ N(0, s²) yields one function of every leave-one-out posterior. With A = (K + s² I)⁻¹,
+/// α = A (y − f₀(X) − ε), g = y − ε − s² α:
 ///
 /// f_{−j}(x_k) = g_k + s² A_kj α_j/A_jj for k ≠ j,   f_{−j}(x_j) = g_j − (1/A_jj − s²) α_j
 ///
@@ -187,7 +187,7 @@ struct LeaveOneOut<'a> {
     inverse: Vec<f64>,
 }
 
-/// Results of one draw of f₀ and ε.
+/// The results of one draw of f₀ and ε.
 struct HeldOut {
     /// g.
     fitted: Vec<f64>,
@@ -250,7 +250,7 @@ impl<'a> LeaveOneOut<'a> {
     }
 }
 
-/// A Gaussian distribution with mean 0, for sampling.
+/// A Gaussian distribution with mean 0 to sample from.
 enum Spread {
     Factor(SpdFactor),
     /// Only rounding error.
@@ -259,8 +259,8 @@ enum Spread {
 
 impl Spread {
     /// Jitters beyond those of a factorization, relative to the mean variance. Values that are
-    /// known very well, for instance a task's values at points observed without noise, have a
-    /// covariance that is largely rounding error.
+    /// known very well, such as those of a task at points observed without noise, have a covariance
+    /// that is mostly rounding error.
     const WIDE_JITTERS: [f64; 3] = [1e-4, 1e-2, 1.0];
 
     /// # Errors
@@ -309,11 +309,11 @@ pub(super) struct ModelWeights {
 }
 
 impl ModelWeights {
-    /// Each model's share of the samples in which its loss is the smallest (Feurer et al. 2018).
-    /// The target wins ties, as in the paper; other ties are split.
+    /// The fraction of samples in which each model has the smallest loss (Feurer et al. 2018). The
+    /// target wins ties, as in the paper; other ties are split.
     ///
-    /// If `guards`, a task with a median loss above the 95 % quantile of the target's is ignored
-    /// (as in the paper, to prevent many bad tasks from diluting the weights).
+    /// With `guards`, a task is ignored if its median loss is above the 95 % quantile of the
+    /// target's. As in the paper, this prevents many bad tasks from diluting the weights.
     #[expect(clippy::cast_precision_loss, reason = "numbers of samples are far below 2^53")]
     pub(super) fn by_vote(own: &[u32], of_tasks: &[Vec<u32>], guards: bool) -> Self {
         let limit = if guards { quantile(own, 0.95) } else { f64::INFINITY };
@@ -341,7 +341,7 @@ impl ModelWeights {
     }
 }
 
-/// A quantile with linear interpolation between order statistics.
+/// Returns a quantile, interpolated linearly between order statistics.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -363,7 +363,7 @@ fn count_of(values: &[f64], counted: impl Fn(&f64) -> u64) -> u64 {
 }
 
 fn narrow(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX) // for more than 46 000 observations
+    u32::try_from(count).unwrap_or(u32::MAX) // with more than 46 000 observations
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt;
 use fedbo_gp::Predictor;
 use fedbo_gp::linalg::PackedLower;
 use fedbo_optim::Points;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use super::OutputScale;
 use super::comparison::{Exchange, TaskUnits};
@@ -14,16 +14,16 @@ use crate::{Observation, OutputOption, Source, StrategyError, Surrogate, Surroga
 /// Observations of an earlier task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaTask {
-    /// Name, for reports.
+    /// The name in reports.
     pub name: String,
     /// x_{i,j}: coordinates in the target's unit cube, N_i×d.
     pub inputs: Points,
-    /// y_{i,j}: N_i values, to be maximized, in their own units.
+    /// y_{i,j}: N_i values in their own units (larger is better).
     pub outputs: Vec<f64>,
 }
 
 impl MetaTask {
-    /// Creates a surrogate with the observations; non-finite outputs are left out.
+    /// Creates a surrogate with the observations. Non-finite outputs are skipped.
     pub(crate) fn surrogate(
         &self,
         settings: &SurrogateSettings,
@@ -64,13 +64,14 @@ pub trait TaskModel: fmt::Debug + Send + Sync {
     /// Largest observed output, in the units of the model.
     fn largest_output(&self) -> f64;
 
-    /// Posterior means and variances of the latent function at m points, m numbers each.
+    /// Returns the posterior means and variances of the latent function at m points, m numbers
+    /// each.
     fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>);
 
-    /// Returns mean and variance at x (d), and writes their gradients.
+    /// Returns the mean and variance at x (d), and writes their gradients.
     ///
     /// # Panics
-    /// If a length differs.
+    /// If a length is not d.
     fn predict(
         &self,
         x: &[f64],
@@ -78,11 +79,12 @@ pub trait TaskModel: fmt::Debug + Send + Sync {
         variance_gradient: &mut [f64],
     ) -> (f64, f64);
 
-    /// Joint posterior of the latent function at m points: mean (m) and the covariance's lower triangle.
+    /// Returns the joint posterior of the latent function at m points: the mean (m) and the lower
+    /// triangle of the covariance.
     fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower);
 }
 
-/// A meta-task's exact Gaussian process, factored once.
+/// The exact Gaussian process of a meta-task, factored once.
 #[derive(Clone, Debug)]
 pub struct GpTask {
     name: String,
@@ -90,11 +92,11 @@ pub struct GpTask {
 }
 
 impl GpTask {
-    /// Conditions on the task's observations, with hyperparameters by `settings`; non-finite
-    /// outputs are left out. Cost O(N_i³) for each fit and once for the factor.
+    /// Conditions on the task's observations, with hyperparameters determined by `settings`.
+    /// Non-finite outputs are skipped. Cost O(N_i³) for each fit and once for the factor.
     ///
     /// # Errors
-    /// If the task has no finite output, or has no posterior.
+    /// If the task has no finite output or no posterior.
     pub fn new(
         task: &MetaTask,
         settings: &SurrogateSettings,
@@ -107,8 +109,8 @@ impl GpTask {
         })
     }
 
-    /// x_{i,j}, N_i×d; with very many observations only those on which the posterior is conditioned
-    /// ([`Surrogate::MAX_CONDITIONED`]).
+    /// x_{i,j}, N_i×d. With very many observations, only those on which the posterior is
+    /// conditioned ([`Surrogate::MAX_CONDITIONED`]).
     pub fn inputs(&self) -> &Points {
         self.predictor.posterior().inputs()
     }
@@ -118,7 +120,7 @@ impl GpTask {
         self.predictor.posterior().outputs()
     }
 
-    /// The posterior, for evaluation point by point.
+    /// The posterior, prepared for evaluation point by point.
     pub fn predictor(&self) -> &Predictor<'static> {
         &self.predictor
     }
@@ -161,7 +163,7 @@ impl TaskModel for GpTask {
     }
 }
 
-/// Models of all meta-tasks, in units that allow a comparison with the target.
+/// Models of all meta-tasks, in units that allow comparison with the target.
 #[derive(Clone, Debug)]
 pub struct TaskModels {
     scale: OutputScale,
@@ -170,10 +172,10 @@ pub struct TaskModels {
 }
 
 impl TaskModels {
-    /// Fits one model for each task. `seed` feeds hyperparameter fits.
+    /// Fits one model per task. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
-    /// If there is no task, tasks have different dimensions, or one cannot be modelled.
+    /// If there is no task, the tasks have different dimensions, or a task cannot be modelled.
     pub fn fit(
         tasks: &[MetaTask],
         scale: OutputScale,
@@ -187,7 +189,7 @@ impl TaskModels {
             return Err(StrategyError::setting(
                 "dimension of a meta-task",
                 format!("{} ({})", other.inputs.dim(), other.name),
-                "that of the others",
+                "the dimension of the other meta-tasks",
             ));
         }
         let units = TaskUnits::of(scale, tasks);
@@ -195,13 +197,13 @@ impl TaskModels {
         let models = (0..).zip(tasks).map(|(index, task)| {
             let outputs = task.outputs.iter().map(|v| units.apply(*v));
             let task = MetaTask { outputs: outputs.collect(), ..task.clone() };
-            GpTask::new(&task, &settings, seed.child(Purpose::MetaTask, index))
+            GpTask::new(&task, &settings, seed.child(crate::META_TASK, index))
         });
         let tasks = models.collect::<Result<Vec<_>, _>>()?;
         Ok(Self { scale, units, tasks })
     }
 
-    /// One model for each task, in their order.
+    /// The models, one per task, in the order of the tasks.
     pub fn tasks(&self) -> &[GpTask] {
         &self.tasks
     }
@@ -216,7 +218,7 @@ impl TaskModels {
         self.tasks[0].dim()
     }
 
-    /// The number n of observations such that an evaluation of the given tasks and a target with
+    /// The number n of observations for which an evaluation of the given tasks and a target with
     /// `n_own` observations costs O(n²).
     #[expect(
         clippy::cast_precision_loss,
@@ -230,8 +232,8 @@ impl TaskModels {
         (squares + (n_own as f64).powi(2)).sqrt() as usize
     }
 
-    /// Best observed input of each of the given tasks, for at most 16 tasks, those with the largest
-    /// parts.
+    /// Returns the best observed input of each of the given tasks, for at most the 16 tasks with
+    /// the largest parts.
     pub(super) fn best_inputs(&self, parts: &[(usize, f64)]) -> Points {
         const N_MAX: usize = 16;
         let mut parts = parts.to_vec();
@@ -248,8 +250,8 @@ impl TaskModels {
         starts
     }
 
-    /// Settings of the target's surrogate, which makes the same assumptions about outputs as the
-    /// tasks' models.
+    /// Settings of the target's surrogate. It makes the same assumptions about outputs as the
+    /// models of the tasks.
     pub fn target_settings(&self, surrogate: SurrogateSettings) -> SurrogateSettings {
         let has_own = matches!(self.scale, OutputScale::Own | OutputScale::Typical);
         affine(surrogate, has_own)
@@ -266,14 +268,14 @@ impl TaskModels {
         }
     }
 
-    /// Conversion of the tasks' models and the target's to common units.
+    /// Returns the conversion of the models of the tasks and the target to common units.
     pub(super) fn exchange(&self, target: &Surrogate) -> Exchange {
         Exchange::of(&self.units, target)
     }
 }
 
-/// Returns the settings with or without standardized outputs. Outputs pass at most an affine map,
-/// as others cannot be compared.
+/// Returns the settings with or without standardized outputs. Outputs pass through at most an
+/// affine map, because other outputs cannot be compared.
 fn affine(mut settings: SurrogateSettings, standardize: bool) -> SurrogateSettings {
     settings.standardize = standardize;
     settings.with_outputs(OutputOption::None)

@@ -3,25 +3,25 @@
 use super::GpTask;
 use crate::StrategyError;
 
-/// Rule for the weights ω of meta-tasks.
+/// The rule for the weights ω of meta-tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskWeighting {
     /// ω_i ∝ exp(−rate Σ_s d̄_{i,s}): the update of the thesis' experiments, eq. (7.4) right, which
     /// treats all N_i as equal.
     Online {
-        /// η N^{3/2}, in 1 over the units of the gaps; 1 in the thesis.
+        /// η N^{3/2}, in the reciprocal units of the gaps; 1 in the thesis.
         rate: f64,
     },
     /// ω_i ∝ exp(−η Σ_s l_{i,s}): eq. (7.4) left, for unequal N_i, with
     /// l_{i,s} = 2 N_i^{3/2} √(2σ_i² ln(6N_i/δ)) + d̄_{i,s} N_i^{3/2}.
     OnlineExact {
-        /// η N^{3/2} with N the largest N_i, so that the rates of both forms agree if all N_i are
-        /// equal.
+        /// η N^{3/2}, where N is the largest N_i, so that the rates of both forms agree if all N_i
+        /// are equal.
         rate: f64,
         /// δ.
         failure_prob: f64,
     },
-    /// ω_i = 1/M at all times: the control of thesis Fig. 7.1a.
+    /// ω_i = 1/M at all times: the control of Fig. 7.1a in the thesis.
     Uniform,
 }
 
@@ -45,7 +45,7 @@ impl TaskWeighting {
     }
 }
 
-/// From this exponent on, a task's weight is 0 relative to any other.
+/// At or above this exponent, a task's weight is 0 relative to any other.
 const LARGEST_EXPONENT: f64 = 1e300;
 
 /// Weights of M meta-tasks after a number of estimates of their gaps: the solution of thesis eq.
@@ -60,7 +60,7 @@ pub struct TaskWeights {
 }
 
 impl TaskWeights {
-    /// Creates uniform weights, before any estimate.
+    /// Creates uniform weights, as before any estimate.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -71,14 +71,14 @@ impl TaskWeights {
     /// Adds an estimate of all gaps.
     ///
     /// # Panics
-    /// If the number of gaps is not that of tasks.
+    /// If the number of gaps differs from the number of tasks.
     #[expect(clippy::cast_precision_loss, reason = "numbers of observations are far below 2^53")]
     pub fn observe(&mut self, gap_bounds: &[f64], tasks: &[GpTask]) {
         assert_eq!(gap_bounds.len(), self.exponents.len());
         let largest = tasks.iter().map(|task| task.outputs().len()).max();
         let largest = largest.unwrap_or(1) as f64;
         for ((exponent, gap), task) in self.exponents.iter_mut().zip(gap_bounds).zip(tasks) {
-            // Bounded, so that the difference of two exponents is never NaN.
+            // Capped, so that the difference of two exponents is never NaN.
             *exponent = LARGEST_EXPONENT.min(
                 *exponent
                     + match self.weighting {

@@ -1,4 +1,4 @@
-//! The simplest use of earlier tasks: their best points are tried first.
+//! The simplest use of earlier tasks: try their best points first.
 
 use fedbo_optim::Points;
 use fedbo_streams::Stream;
@@ -6,8 +6,8 @@ use fedbo_streams::Stream;
 use super::{MetaTask, Transfer};
 use crate::{Observation, Proposal, Source, Strategy, StrategyError, Surrogate};
 
-/// The best observed point of each meta-task, then another strategy. A baseline for more elaborate
-/// rules.
+/// Queries the best observed point of each meta-task, then switches to another strategy. A baseline
+/// for more elaborate rules.
 pub struct WarmStart {
     then: Box<dyn Strategy>,
     first: Points,
@@ -15,21 +15,22 @@ pub struct WarmStart {
 }
 
 impl WarmStart {
-    /// Starts with the tasks' best points in the order of tasks, without duplicates.
+    /// Starts with the tasks' best points, in the order of the tasks and without duplicates.
     ///
     /// # Panics
-    /// If tasks have different dimensions.
+    /// If the tasks have different dimensions.
     pub fn new(tasks: &[MetaTask], dim: usize, then: Box<dyn Strategy>) -> Self {
         let mut first = Points::new(dim);
         add_round(tasks, 0, tasks.len(), &mut first);
         Self { then, first, n_told: 0 }
     }
 
-    /// The best `n_points` points of the given tasks, without duplicates: the best one of each in
-    /// the order of tasks, then the second best ones, and so on. Fewer if there are not enough.
+    /// Returns the best `n_points` points of the given tasks, without duplicates: the best one of
+    /// each task in the order of the tasks, then the second best ones, and so on. Returns fewer if
+    /// there are not enough.
     ///
     /// # Panics
-    /// If tasks have different dimensions.
+    /// If the tasks have different dimensions.
     pub fn best_points(tasks: &[MetaTask], dim: usize, n_points: usize) -> Points {
         let longest = tasks.iter().map(|task| task.outputs.len()).max();
         let mut points = Points::new(dim);
@@ -43,13 +44,13 @@ impl WarmStart {
     }
 }
 
-/// Adds the points of this rank, 0 for the best, task by task and without duplicates, up to `n_max`
-/// points.
+/// Adds the points of this rank (0 for the best), task by task and without duplicates, up to
+/// `n_max` points.
 fn add_round(tasks: &[MetaTask], rank: usize, n_max: usize, points: &mut Points) {
     for task in tasks {
         let mut order: Vec<usize> =
             (0..task.outputs.len()).filter(|index| task.outputs[*index].is_finite()).collect();
-        // Among equal outputs the last one comes first.
+        // Among equal outputs, the last one comes first.
         order.sort_by(|a, b| (task.outputs[*b].total_cmp(&task.outputs[*a])).then(b.cmp(a)));
         if let Some(index) = order.get(rank)
             && points.len() < n_max

@@ -1,8 +1,8 @@
-//! Σ_i c_i g_i(x): mixtures of acquisition functions or of function samples.
+//! Σ_i c_i g_i(x): mixtures of acquisition functions or function samples.
 
 use fedbo_optim::{Function, Points};
 
-/// A weighted sum of functions on one domain. Terms with a weight of 0 cost nothing.
+/// A weighted sum of functions on the same domain. Terms with weight 0 cost nothing.
 pub struct WeightedSum<'a> {
     dim: usize,
     terms: Vec<(f64, Box<dyn Function + 'a>)>,
@@ -17,7 +17,7 @@ impl<'a> WeightedSum<'a> {
     /// Adds `weight` times a function.
     ///
     /// # Panics
-    /// If the dimension of the function differs.
+    /// If the dimension of the function differs from the dimension of the sum.
     pub fn add(&mut self, weight: f64, function: impl Function + 'a) {
         assert_eq!(function.dim(), self.dim);
         if weight != 0.0 {

@@ -29,7 +29,7 @@ impl StrategyOptions for RandomOptions {
     }
 }
 
-/// Queries uniformly random points of the domain: the baseline of every other strategy (Bergstra &
+/// Queries uniformly random points of the domain, the baseline for every other strategy (Bergstra &
 /// Bengio 2012).
 #[derive(Clone, Debug)]
 pub struct RandomSearch {
@@ -37,7 +37,7 @@ pub struct RandomSearch {
 }
 
 impl RandomSearch {
-    /// A strategy without observations.
+    /// Creates a strategy without observations.
     ///
     /// # Errors
     /// If a finite domain is empty or has a coordinate that is not finite.

@@ -1,4 +1,4 @@
-//! Messages of a party to the others.
+//! The messages that a party sends to the other parties.
 
 use std::fmt;
 
@@ -8,28 +8,28 @@ use fedbo_streams::Stream;
 
 use crate::{Domain, StrategyError, Surrogate};
 
-/// A party's message: the information of its outputs about the coefficients of the shared
-/// functions, their level and size, and the point of the best output.
+/// A party's message: what its outputs reveal about the coefficients of the shared functions, the
+/// level and size of the outputs, and the point of the best output.
 #[derive(Clone, PartialEq)]
 pub struct SharedMessage {
     /// A and b, in the party's own units.
     pub statistics: WeightStatistics,
-    /// Point of the best output (d), if the party sends it and has one.
+    /// The point of the best output (d), if there is one and the party sends it.
     pub best: Option<Vec<f64>>,
-    /// Level and size of the party's outputs, in the units in which they were told; `None` if they
-    /// have no size.
+    /// Level and size of the party's outputs, in their original units; `None` if the outputs have
+    /// no size.
     pub units: Option<Units>,
 }
 
 impl fmt::Debug for SharedMessage {
-    /// Prints lengths only, so that no knowledge about an objective reaches a log.
+    /// Prints only lengths, so that no knowledge about an objective reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let best = if self.best.is_some() { "a best point" } else { "no best point" };
         write!(f, "SharedMessage {{ {:?}, {best} }}", self.statistics)
     }
 }
 
-/// Level and size of outputs that have no size.
+/// Encodes the level and size of outputs that have no size.
 const NO_UNITS: [f64; 2] = [0.0; 2];
 /// Settings for creating messages from outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,14 +38,14 @@ pub struct MessageTerms {
     pub own_variance: f64,
     /// τ².
     pub level_variance: f64,
-    /// The least σ², in units of the shared functions.
+    /// The minimum of σ², in units of the shared functions.
     pub least_noise: f64,
-    /// True if the party's best point is sent.
+    /// True if the party sends its best point.
     pub sends_best: bool,
 }
 
 impl MessageTerms {
-    /// D of outputs modelled by `own`.
+    /// D of the outputs that `own` models.
     pub(super) fn remainder(&self, own: &Posterior) -> Remainder {
         let noise = own.noise_variance() / own.kernel().outputscale();
         Remainder {
@@ -56,8 +56,8 @@ impl MessageTerms {
     }
 
     /// Creates the message of outputs (n) at inputs (n×d), with the hyperparameters of `own`. The
-    /// outputs are the told ones minus the level and divided by the size in `level_and_size`;
-    /// without these the message has no units.
+    /// outputs are the original ones minus the level and divided by the size in `level_and_size`.
+    /// Without these, the message has no units.
     pub(crate) fn message(
         &self,
         basis: &FunctionBasis,
@@ -79,8 +79,8 @@ impl MessageTerms {
         Ok(SharedMessage { statistics, best, units: units.filter(SharedMessage::are_units) })
     }
 
-    /// Creates a message of the same length without information about the objective: a draw of the
-    /// prior at random inputs, with as many outputs as `own` has.
+    /// Creates a message of the same length that contains no information about the objective: a
+    /// draw of the prior at random inputs, with as many outputs as `own` has.
     pub(crate) fn placebo(
         &self,
         basis: &FunctionBasis,
@@ -97,7 +97,7 @@ impl MessageTerms {
     }
 }
 
-/// Replaces each coordinate of a missing best point.
+/// Encodes each coordinate of a missing best point.
 const NO_POINT: f64 = -1.0;
 
 impl SharedMessage {
@@ -106,8 +106,8 @@ impl SharedMessage {
         WeightStatistics::n_numbers(rank) + dim + 2
     }
 
-    /// Serializes the message: the statistics, then the best point (−1 in each coordinate if there
-    /// is none), then level and size (both 0 if there are none).
+    /// Serializes the message: the statistics, the best point (−1 in each coordinate if there is
+    /// none), and the level and size (both 0 if there are none).
     pub fn numbers(&self, dim: usize) -> Vec<f64> {
         let mut numbers = self.statistics.numbers();
         match &self.best {
@@ -121,8 +121,8 @@ impl SharedMessage {
     /// Parses the numbers of a message.
     ///
     /// # Errors
-    /// If the length is not [`SharedMessage::n_numbers`], a number is not finite, a coordinate lies
-    /// outside the cube, or level and size are not possible.
+    /// If the length is not [`SharedMessage::n_numbers`], a number is not finite, a coordinate is
+    /// outside the cube, or the level and size are impossible.
     pub fn from_numbers(rank: usize, dim: usize, numbers: &[f64]) -> Result<Self, StrategyError> {
         let n_statistics = WeightStatistics::n_numbers(rank).min(numbers.len());
         let (statistics, rest) = numbers.split_at(n_statistics);
@@ -153,18 +153,18 @@ impl SharedMessage {
         )
     }
 
-    /// Returns true for a level and a size that outputs can have; those above 1e100 are refused.
+    /// Returns true for a level and a size that outputs can have. Values above 1e100 are rejected.
     pub(super) fn are_units(units: &Units) -> bool {
         const LARGEST: f64 = 1e100;
         let Units { level, size } = *units;
         (1.0 / LARGEST..=LARGEST).contains(&size) && level.abs() <= LARGEST
     }
 
-    /// Checks that this can be a message of a party with these shared functions, and can result
-    /// from observations.
+    /// Checks that a party with these shared functions could have sent this message and that
+    /// observations could have produced it.
     ///
     /// # Errors
-    /// If it is not.
+    /// If the check fails.
     pub fn check(&self, basis: &FunctionBasis, least_noise: f64) -> Result<(), StrategyError> {
         let dim = basis.map().dim();
         let best_fits = self

@@ -1,5 +1,5 @@
-//! A mixture of models and the functions of it to maximize: expected improvement, a draw, an upper
-//! confidence bound.
+//! A mixture of models, and the functions of it that a query maximizes: expected improvement, a
+//! draw, and an upper confidence bound.
 
 use std::sync::Arc;
 
@@ -9,27 +9,28 @@ use fedbo_streams::Stream;
 
 use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
-/// Share of the total weight below which a model is left out.
+/// Fraction of the total weight below which a model is omitted.
 const LEAST_WEIGHT: f64 = 1e-4;
-/// Accuracy of the variance of a latent function, as a share of the size's square.
+/// Accuracy of the variance of a latent function, as a fraction of the squared size.
 const LEAST_VARIANCE: f64 = 1e-14;
 
-/// Use of other parties' functions in a model.
+/// Use of the functions of other parties in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// No use.
+    /// The model does not use them.
     Nothing,
-    /// Functions are similar to the others'.
+    /// Functions are similar to those of the other parties.
     Same,
-    /// Functions are similar to the negative of the others': points that are good for them are bad
-    /// here.
+    /// Functions are similar to the negated functions of the other parties: points that are good
+    /// for them are bad here.
     Negated,
 }
 
 /// Models of the outputs at several sizes, with the logarithms of their weights.
 pub(super) struct Component {
     posterior: SharedPosterior,
-    /// Sizes s, each with the logarithm of its weight; negative for the others' functions negated.
+    /// Sizes s, each with the logarithm of its weight. Negative if the other parties' functions are
+    /// negated.
     sizes: Vec<(f64, f64)>,
     others: Part,
     /// The level that was subtracted from the outputs, minus the incumbent. It is added to the
@@ -38,8 +39,9 @@ pub(super) struct Component {
 }
 
 impl Component {
-    /// Creates a model of the party's own with this weight before any output, at sizes with the
-    /// logarithms of their shares of it. Each size is weighted by its evidence.
+    /// Creates a model with this weight before any output and without the functions of other
+    /// parties. `sizes` contains the sizes with the logarithms of their shares of the weight. Each
+    /// size is weighted by its evidence.
     pub(super) fn new(posterior: SharedPosterior, weight: f64, sizes: &[(f64, f64)]) -> Self {
         let weigh = |(size, share): &(f64, f64)| {
             (*size, weight.ln() + share + posterior.log_evidence(*size))
@@ -48,7 +50,7 @@ impl Component {
         Self { posterior, sizes, others: Part::Nothing, level: 0.0 }
     }
 
-    /// Returns the component with this use of other parties' functions.
+    /// Returns the component with this use of the other parties' functions.
     pub(super) fn with(self, others: Part) -> Self {
         Self { others, ..self }
     }
@@ -63,8 +65,8 @@ impl Component {
     }
 }
 
-/// ln Σ_k π_k EI_k(x) over models k of outputs minus the incumbent, so that improvements far below
-/// it keep their digits.
+/// ln Σ_k π_k EI_k(x) over models k of the outputs minus the incumbent, so that improvements far
+/// below the incumbent keep their precision.
 pub(super) struct Mixture {
     basis: Arc<FunctionBasis>,
     components: Vec<Component>,
@@ -74,9 +76,9 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    /// Creates a mixture of components with weights that need not sum to 1. Components with the
-    /// others' functions, as they are and negated, are left out if their weight is below the first
-    /// or second of `least_weights`.
+    /// Creates a mixture of components whose weights need not sum to 1. Components with the other
+    /// parties' functions are omitted if their weight is below `least_weights`: the first entry
+    /// applies to the functions as they are, the second to the negated ones.
     ///
     /// # Errors
     /// If no weight is above 0.
@@ -121,28 +123,29 @@ impl Mixture {
         Ok(Self { basis, components, trust, negated })
     }
 
-    /// Total weight of models with functions similar to the others'.
+    /// Total weight of the models whose functions are similar to those of the other parties.
     pub(super) fn trust(&self) -> f64 {
         self.trust
     }
 
-    /// Total weight of models with functions similar to the negative of the others'.
+    /// Total weight of the models whose functions are similar to the negated functions of the other
+    /// parties.
     pub(super) fn negated(&self) -> f64 {
         self.negated
     }
 
-    /// Returns true if the mixture contains functions similar to the others'.
+    /// Returns true if the mixture contains functions similar to those of the other parties.
     pub(super) fn has_shared(&self) -> bool {
         self.components.iter().any(|component| component.others == Part::Same)
     }
 
-    /// Returns true if the others' negated functions weigh more than the unchanged ones, and at
-    /// least `least_weight`.
+    /// Returns true if the negated functions of the other parties weigh more than the unchanged
+    /// ones, and at least `least_weight`.
     pub(super) fn is_opposed(&self, least_weight: f64) -> bool {
         self.negated > self.trust && self.negated >= least_weight
     }
 
-    /// Labels the proposal with the signed trust if others have any weight.
+    /// Labels the proposal with the signed trust if the other parties have any weight.
     pub(super) fn named(&self, proposal: Proposal, least_weight: f64) -> Proposal {
         if proposal.source != Source::Own || !(self.trust > 0.0 || self.negated > 0.0) {
             return proposal;
@@ -150,12 +153,12 @@ impl Mixture {
         Proposal { source: Source::shared(self.signed_trust(least_weight)), ..proposal }
     }
 
-    /// The trust, or minus the weight of the others' negated functions if [`Mixture::is_opposed`].
+    /// The trust, or minus the weight of the negated functions if [`Mixture::is_opposed`].
     pub(super) fn signed_trust(&self, least_weight: f64) -> f64 {
         if self.is_opposed(least_weight) { -self.negated } else { self.trust }
     }
 
-    /// Number of models with different kernels or priors, which an evaluation queries one by one.
+    /// Number of models with different kernels or priors. An evaluation queries them one by one.
     pub(super) fn n_components(&self) -> usize {
         self.components.len()
     }
@@ -165,8 +168,8 @@ impl Mixture {
         self.sums_of_means(points, |_| true)
     }
 
-    /// Contribution of the models with functions similar to the others' to the means: their mean
-    /// times the trust.
+    /// Contribution to the means of the models whose functions are similar to those of the other
+    /// parties: their mean times the trust.
     pub(super) fn shared_means(&self, points: &Points) -> Vec<f64> {
         self.sums_of_means(points, |component| component.others == Part::Same)
     }
@@ -208,11 +211,11 @@ impl Mixture {
 }
 
 impl Mixture {
-    /// Draws a function of one model and size, chosen by their weights, without its level, which
+    /// Draws a function of one model and size, chosen by their weights. Omits the level, which
     /// moves no maximum. Cost O(n² + n r + n M) for M features of `prior`.
     ///
     /// # Errors
-    /// If the prior has no feature.
+    /// If the prior has no features.
     pub(super) fn draw(&self, prior: Prior, stream: &mut Stream) -> Result<SharedDraw, GpError> {
         let each =
             || self.components.iter().flat_map(|model| model.sizes.iter().map(move |s| (model, s)));
@@ -282,7 +285,7 @@ impl Function for UpperBound<'_> {
     }
 }
 
-/// ln Σ exp, kept as the largest term and the sum relative to it.
+/// ln Σ exp, stored as the largest term and the sum relative to it.
 struct LogSum {
     top: f64,
     sum: f64,
@@ -384,7 +387,7 @@ mod tests {
         Mixture::new(basis, components.into(), [0.0; 2]).unwrap()
     }
 
-    /// A negligible weight gives no sign, however small the trust is.
+    /// A negligible weight gives no sign, no matter how small the trust is.
     #[test]
     fn small_weights_have_no_sign() {
         let of =
@@ -393,8 +396,8 @@ mod tests {
         assert_eq!(found.map(f64::to_bits), [1e-9, 0.05, -0.2, 0.5].map(f64::to_bits));
     }
 
-    /// Compares with the trapezoidal rule over the density of the mixture of normal laws, with
-    /// weights by the evidence.
+    /// Compares with the trapezoidal rule over the density of the mixture of normal distributions,
+    /// with weights by the evidence.
     #[test]
     fn the_expected_improvement_is_that_of_the_mixture() {
         let mixture = mixture(0.4);
@@ -433,7 +436,8 @@ mod tests {
         }
     }
 
-    /// Mean and standard deviation of 4,000 draws, with the level of each, and of the bounds at ±κ.
+    /// Compares the mean and standard deviation of 4,000 draws, each with its level, with those of
+    /// the bounds at ±κ.
     #[test]
     fn bounds_and_draws_have_the_moments_of_the_mixture() {
         let mixture = mixture(0.4);
@@ -444,7 +448,7 @@ mod tests {
             assert!((mean[i] - expected).abs() < 1e-12);
             assert!((low[i] + high[i] - 2.0 * mean[i]).abs() < 1e-12);
         }
-        // Draws exclude levels, as these move no maximum. Without levels the moments are those of
+        // Draws omit the levels, which move no maximum. Without levels, the moments equal those of
         // the draws.
         let mut level = mixture;
         level.components.iter_mut().for_each(|component| component.level = 0.0);
@@ -461,7 +465,7 @@ mod tests {
         }
     }
 
-    /// Central differences with a step of 1e-5, also far below what a double can hold.
+    /// Central differences with a step of 1e-5, including values far below what a double can hold.
     #[test]
     fn gradients_are_those_of_the_values() {
         let (near, far) = (mixture(0.4), mixture(60.0));

@@ -1,4 +1,4 @@
-//! The shared prior: the knowledge of other parties changes the model, in every query and under any
+//! The shared prior: the knowledge of other parties changes the model in every query and under any
 //! acquisition function.
 
 mod message;
@@ -40,75 +40,79 @@ use crate::{
 /// # Model
 ///
 /// A party's function is f = s (ψ(x)·w + r(x) + level) with w ~ N(m, Λ) and r ~ GP(0, ρ k). The
-/// shared functions ψ are those of [`FunctionBasis`], and k is the party's own kernel. (m, Λ) are
-/// fitted to the messages of the others ([`WeightPrior::fit`]), and so are the laws of the level
-/// and the size s.
+/// shared functions ψ are those of [`FunctionBasis`], and k is the party's own kernel. (m, Λ) and
+/// the distributions of the level and the size s are fitted to the messages of the other parties
+/// ([`WeightPrior::fit`]).
 ///
-/// There are two more models: one with the others' functions negated, at sizes below 0, and the
-/// party's own Gaussian process without functions of others. The three predict as a mixture, each
-/// weighted by the evidence of the party's own outputs y:
+/// There are two more models. One uses the other parties' functions negated, at sizes below 0. The
+/// other is the party's own Gaussian process without shared functions. The three models predict as
+/// a mixture, each weighted by the evidence of the party's own outputs y:
 ///
 /// π_k ∝ π_k⁰ p(y | model k)
 ///
-/// A party with a function similar to the negative of theirs learns from the second model as others
-/// do from the first. Each model is itself a mixture over sizes s, and has its own level. Half of
-/// the own model uses the others' level and size, half any, so that the total weight of the shared
-/// model, the *trust*, depends only on its function. The trust falls as the party's own outputs
-/// contradict the others.
+/// If a party's function is similar to the negated functions of the others, it learns from the
+/// second model as other parties learn from the first. Each model is itself a mixture over sizes s
+/// and has its own level. Half of the party's own model uses the level and size of the other
+/// parties, and the other half allows any level and size. The total weight of the shared model, the
+/// *trust*, therefore depends only on the function. The trust falls as the party's own outputs
+/// contradict the other parties.
 ///
 /// # Queries
 ///
-/// The next query maximizes the logarithm of the mixture's expected improvement Σ π_k EI_k(x) (or
-/// the function given by [`SharedAcquisition`]). The first queries do so among the others' best
-/// points, unless these have lost trust by then. A random query follows the first of them. It shows
-/// whether the best points are better than any other point, which they cannot show on their own.
+/// The next query maximizes the logarithm of the mixture's expected improvement Σ π_k EI_k(x), or
+/// the function that [`SharedAcquisition`] selects. The first queries maximize it among the best
+/// points of the other parties, unless the other parties have lost trust by then. A random query
+/// follows the first of them. It shows whether the best points are better than other points, which
+/// they cannot show on their own.
 ///
-/// A misled party then tries one best point elsewhere, if there is one, as the first may have come
-/// from another group. After that it restarts with random points far from all known ones. A party
-/// with outputs that are all below the others' level occasionally tries one of their best points.
+/// A misled party then tries one best point elsewhere, if there is one, because the first may have
+/// come from another group. After that, it restarts with random points far from all known ones. A
+/// party whose outputs are all below the level of the others occasionally tries one of their best
+/// points.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
     settings: SharedPriorSettings,
     basis: Arc<FunctionBasis>,
     parties: BTreeMap<u32, SharedMessage>,
-    /// (m, Λ) from another source than messages.
+    /// (m, Λ) from a source other than messages.
     given: Option<WeightPrior>,
-    /// (m, Λ) of the messages, once requested.
+    /// (m, Λ) of the messages, computed on first use.
     prior: OnceLock<Option<WeightPrior>>,
-    /// Number of told queries, without initial points.
+    /// Number of finished queries, excluding initial points.
     n_queries: usize,
-    /// True once a random query was told.
+    /// True once a random query has finished.
     has_random: bool,
 }
 
 impl fmt::Debug for SharedPrior {
-    /// Prints counts only: neither observations nor messages reach a log.
+    /// Prints only counts, so that neither observations nor messages reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SharedPrior {{ queries: {}, parties: {} }}", self.n_queries, self.parties.len())
     }
 }
 
 impl SharedPrior {
-    /// Trust below which the others take no part in a query, or the initial weight if that is
-    /// smaller. A model that is probably wrong can still promise the largest improvement.
+    /// Trust below which the other parties do not contribute to a query, or the initial weight if
+    /// that is smaller. A model that is probably wrong can still promise the largest improvement.
     const LEAST_TRUST: f64 = 0.1;
-    /// Numbers of queries, including running ones, after which a party tries one of the others'
-    /// best points if its best output is below their level, unless it restarts then.
+    /// Query counts, including running ones, at which a party tries one of the other parties' best
+    /// points if its own best output is below their level. Does not apply if the party restarts at
+    /// that count.
     const BEHIND_AFTER: [usize; 4] = [3, 6, 12, 24];
-    /// Number of random points drawn by a misled party; it takes the one farthest from all known
+    /// Number of random points that a misled party draws. It takes the one farthest from all known
     /// points.
     const N_SPREAD: usize = 8;
-    /// Share of the prior variance of the party's own model above which a point counts as little
+    /// Fraction of the prior variance of the party's own model above which a point counts as little
     /// known.
     const LITTLE_KNOWN: f64 = 0.5;
-    /// Initial weight of the model with the others' functions negated, as a share of that of the
-    /// others' model or of the remainder, whichever is less.
+    /// Initial weight of the model with negated functions, as a fraction of the weight of the
+    /// shared model or of the remainder, whichever is less.
     const NEGATED_SHARE: f64 = 0.5;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
 
-    /// Creates a party without observations or messages. `map` is shared by all; `seed` feeds
+    /// Creates a party without observations or messages. All parties share `map`. `seed` feeds
     /// hyperparameter fits.
     ///
     /// # Errors
@@ -141,7 +145,7 @@ impl SharedPrior {
         })
     }
 
-    /// Model of the party's own objective.
+    /// The model of the party's own objective.
     pub fn surrogate(&self) -> &Surrogate {
         self.proposer.surrogate()
     }
@@ -156,10 +160,10 @@ impl SharedPrior {
         &self.basis
     }
 
-    /// Stores the message of another party in place of an older one.
+    /// Stores the message of another party, replacing an older one.
     ///
     /// # Errors
-    /// If it cannot result from any observations; the older message is then kept.
+    /// If no observations could have produced the message. The older message is then kept.
     pub fn receive(&mut self, sender: u32, message: SharedMessage) -> Result<(), StrategyError> {
         message.check(&self.basis, self.settings.least_noise)?;
         self.parties.insert(sender, message);
@@ -174,11 +178,11 @@ impl SharedPrior {
         }
     }
 
-    /// Sets a prior from another source, in place of one that is fitted to messages; `None` removes
+    /// Sets a prior from another source, which replaces the one fitted to messages. `None` removes
     /// it.
     ///
     /// # Errors
-    /// If its number of functions is not that of the basis.
+    /// If the number of functions differs from that of the basis.
     pub fn set_prior(&mut self, prior: Option<WeightPrior>) -> Result<(), StrategyError> {
         if let Some(found) = prior.as_ref().map(|prior| prior.mean().len())
             && found != self.basis.rank()
@@ -193,12 +197,12 @@ impl SharedPrior {
         Ok(())
     }
 
-    /// The shape of this party's knowledge without its size: R w̄/‖w̄‖ (M weights of the features,
-    /// of length 1), where w̄ is the mean of its coefficients under w ~ N(0, I). Zero before any
-    /// output, and if all outputs are alike.
+    /// The shape of this party's knowledge without its size: R w̄/‖w̄‖, the M feature weights with
+    /// length 1, where w̄ is the mean of the party's coefficients under w ~ N(0, I). Zero before
+    /// any output, and if all outputs are equal.
     ///
     /// # Errors
-    /// As [`SharedPrior::message`].
+    /// Same as [`SharedPrior::message`].
     pub fn direction(&self) -> Result<Vec<f64>, StrategyError> {
         let outputs = self.proposer.surrogate().posterior().outputs();
         if is_flat(outputs) {
@@ -217,7 +221,7 @@ impl SharedPrior {
         self.parties.len()
     }
 
-    /// Creates this party's message: statistics of its outputs with their level and size, and the
+    /// Creates this party's message: the statistics of its outputs, their level and size, and the
     /// point of the best output.
     ///
     /// # Errors
@@ -226,9 +230,9 @@ impl SharedPrior {
         self.message_of(self.proposer.surrogate())
     }
 
-    /// Creates the message that a party with the observations of a finished task would send. The
-    /// model has `surrogate`'s settings, and `seed` feeds the fit of its hyperparameters. Cost
-    /// O(n³).
+    /// Creates the message that a party with the observations of a finished task would send.
+    /// `surrogate` contains the settings of its model, and `seed` feeds the hyperparameter fit.
+    /// Cost O(n³).
     ///
     /// # Errors
     /// If the dimension differs from that of the domain, or the task has no finite output or no
@@ -243,17 +247,17 @@ impl SharedPrior {
         self.message_of(&task.surrogate(surrogate, seed)?)
     }
 
-    /// Creates a message of the same length without information about the objective: a draw of the
-    /// prior at random inputs, with as many outputs as the party has.
+    /// Creates a message of the same length that contains no information about the objective: a
+    /// draw of the prior at random inputs, with as many outputs as the party has.
     ///
     /// # Errors
-    /// As [`SharedPrior::message`].
+    /// Same as [`SharedPrior::message`].
     pub fn placebo(&self, stream: &mut Stream) -> Result<SharedMessage, StrategyError> {
         let own = self.proposer.surrogate().posterior();
         self.settings.terms().placebo(&self.basis, own, self.domain(), stream)
     }
 
-    /// Creates the message of a surrogate's observations, with its hyperparameters.
+    /// Creates the message of a surrogate's observations with its hyperparameters.
     fn message_of(&self, surrogate: &Surrogate) -> Result<SharedMessage, StrategyError> {
         let (terms, posterior) = (self.settings.terms(), surrogate.posterior());
         let inputs = posterior.inputs();
@@ -265,7 +269,7 @@ impl SharedPrior {
         terms.message(&self.basis, posterior, inputs, &outputs, Some(level_and_size))
     }
 
-    /// Weight of the shared model in the next query, in `[0, 1]`; 0 without messages.
+    /// The weight of the shared model in the next query, in `[0, 1]`; 0 without messages.
     ///
     /// # Errors
     /// If a model cannot be conditioned.
@@ -278,13 +282,14 @@ impl SharedPrior {
         self.mixture(&Points::new(self.domain().dim()), [0.0; 2])
     }
 
-    /// The messages with information; a party without outputs sends one without.
+    /// The messages that contain information. A party without outputs sends one without
+    /// information.
     fn informative(&self) -> impl Iterator<Item = &SharedMessage> {
         self.parties.values().filter(|message| message.is_informative())
     }
 
-    /// (m, Λ) as given, or fitted to the stored messages; `None` without messages, or if they give
-    /// no prior.
+    /// The given (m, Λ), or the one fitted to the stored messages. `None` without messages, or if
+    /// they yield no prior.
     fn prior(&self) -> Option<&WeightPrior> {
         if let Some(given) = &self.given {
             return Some(given).filter(|_| self.settings.others == OthersUse::Prior);
@@ -295,8 +300,8 @@ impl SharedPrior {
         let statistics: Vec<&WeightStatistics> =
             self.informative().map(|message| &message.statistics).collect();
         let used = self.settings.others == OthersUse::Prior && !statistics.is_empty();
-        // If messages give no prior although each is plausible, they are ignored and the party's
-        // own work continues.
+        // If the messages yield no prior although each of them is plausible, they are ignored and
+        // the party continues on its own.
         let fitted = if used {
             WeightPrior::fit(&statistics, self.basis.rank(), &self.settings.prior).ok()
         } else {
@@ -305,20 +310,20 @@ impl SharedPrior {
         self.prior.get_or_init(|| fitted).as_ref()
     }
 
-    /// Initial weights of the models with the others' functions, as they are and negated.
+    /// Initial weights of the models with the other parties' functions, as they are and negated.
     fn weights_before(&self) -> [f64; 2] {
         let trust = self.settings.trust_before;
         [trust, Self::NEGATED_SHARE * trust.min(1.0 - trust)]
     }
 
-    /// Weights below which these models take no part in a query.
+    /// Weights below which these models do not contribute to a query.
     fn least_weights(&self) -> [f64; 2] {
         self.weights_before().map(|before| Self::LEAST_TRUST.min(before))
     }
 
-    /// Level and size of outputs from the others' messages, in units of this party's standardized
-    /// outputs, and the same for the others' negated outputs. `None` before an output, or if the
-    /// others have no units in common.
+    /// Level and size of outputs from the other parties' messages, in units of this party's
+    /// standardized outputs, followed by the same for the negated outputs. `None` before any
+    /// output, or if the other parties have no units in common.
     fn units(&self) -> Option<[UnitsPrior; 2]> {
         if !self.settings.compares_units || self.proposer.surrogate().is_empty() {
             return None;
@@ -332,17 +337,18 @@ impl SharedPrior {
         Some([here(found)?, here(found.negated())?])
     }
 
-    /// Returns true if the party's best output is below the others' level, but within the spread of
-    /// levels. The party then has no good point, and outputs that are all bad cannot be used to
-    /// judge the others.
+    /// Returns true if the party's best output is below the level of the other parties, but within
+    /// the spread of their levels. The party then has no good point, and outputs that are all bad
+    /// cannot be used to judge the other parties.
     fn is_behind(&self) -> bool {
         let (outputs, _) = self.proposer.surrogate().standardized();
         let best = outputs.iter().copied().fold(f64::MIN, f64::max);
         self.units().is_some_and(|[units, _]| units.is_above(best))
     }
 
-    /// The mixture of models, with running trials as observations of their own mean. The models
-    /// with the others' functions, as they are and negated, are left out below `least_weights`.
+    /// Returns the mixture of models, in which running trials are observations of their own mean.
+    /// The models with the other parties' functions, as they are and negated, are omitted below
+    /// `least_weights`.
     fn mixture(&self, pending: &Points, least_weights: [f64; 2]) -> Result<Mixture, StrategyError> {
         let surrogate = self.proposer.surrogate();
         let mut own = surrogate.posterior().clone();
@@ -372,7 +378,7 @@ impl SharedPrior {
             (self.settings.remainder(true, &own), self.settings.remainder(false, &own));
         let [trust, negated] = self.weights_before();
         let any_size = self.settings.any_size();
-        // The model that the party would have alone, with transformed outputs.
+        // The model that the party would have on its own, with transformed outputs.
         let by_itself = |weight: f64, unit: f64| -> Result<Component, StrategyError> {
             let found = alone(of_own, &told.modelled)?;
             let sizes: Vec<(f64, f64)> = any_size
@@ -391,7 +397,7 @@ impl SharedPrior {
             ],
             (Some(prior), Some([units, negated_units])) => {
                 let (level, sizes) = (units.level, units.sizes());
-                // Outputs that are all alike have no size of their own, so their unit is arbitrary.
+                // Equal outputs have no size, so their unit is arbitrary.
                 let own_unit = if is_flat(y) { units.log_size.exp() } else { 1.0 };
                 let level_variance = units.level_variance;
                 let less = |level: f64| -> Vec<f64> { y.iter().map(|y| y - level).collect() };
@@ -417,12 +423,13 @@ impl SharedPrior {
         Mixture::new(Arc::clone(&self.basis), components, least_weights)
     }
 
-    /// The most promising of the others' best points about which the party's outputs say little, by
-    /// the shared model's mean. `None` if there is none, or if that model's weight is too small for
-    /// the computation.
+    /// Returns the most promising of the other parties' best points about which the party's outputs
+    /// reveal little, by the mean of the shared model. Returns `None` if there is no such point, or
+    /// if the weight of the shared model is too small to compute with.
     ///
-    /// If the others fall into groups, they have best points in several places. If the first came
-    /// from another group, this point shows whether the party belongs to one.
+    /// If the other parties fall into groups, they have best points in several places. If the first
+    /// point came from another group, this point shows whether the party belongs to one of the
+    /// groups.
     fn best_elsewhere(
         &self,
         best: &Points,
@@ -448,7 +455,7 @@ impl SharedPrior {
         Ok(largest.map(|index| elsewhere.row(index).to_vec()))
     }
 
-    /// The others' best points that may still be queried.
+    /// Returns the other parties' best points that may still be queried.
     fn best_points(&self, pending: &Points) -> Result<Points, StrategyError> {
         let open = self.proposer.open(pending)?;
         let mut points = Points::new(self.domain().dim());
@@ -466,8 +473,8 @@ impl SharedPrior {
     }
 }
 
-/// Returns true if standardized outputs are all alike. They have neither shape nor size; any
-/// difference is rounding.
+/// Returns true if standardized outputs are all equal. They then have neither shape nor size, and
+/// any difference is rounding.
 fn is_flat(outputs: &[f64]) -> bool {
     outputs.iter().all(|y| y.abs() < 1e-12)
 }
@@ -478,8 +485,8 @@ impl Strategy for SharedPrior {
         let n_queries = self.n_queries + pending.len();
         let n_told = self.proposer.n_told() + pending.len();
         let uses_others = self.prior().is_some();
-        // Initial points show whether the others' best points are better than other points, as a
-        // random query does.
+        // Like a random query, initial points show whether the other parties' best points are
+        // better than other points.
         let has_initial = n_told > n_queries;
         let probes = self.settings.probes && uses_others && !has_initial;
         let is_early = n_queries < self.settings.n_best_first + usize::from(probes);
@@ -495,11 +502,11 @@ impl Strategy for SharedPrior {
         let is_probe = probes && n_led > 0 && n_queries == n_led && !self.has_random;
         let least_weights = self.least_weights();
         let mixture = self.mixture(pending, least_weights)?;
-        // A party misled by the others knows only bad points. It restarts with more random queries
-        // than it would make alone, but at most one more than the number of coefficients of a
-        // linear function.
+        // A misled party knows only bad points. It restarts with more random queries than it would
+        // make on its own, but at most one more than the number of coefficients of a linear
+        // function.
         let n_random = n_led + (2 * self.settings.n_random_first).min(self.domain().dim() + 2);
-        // Running trials are no evidence against the others.
+        // Running trials are no evidence against the other parties.
         let of_told = if pending.is_empty() { None } else { Some(self.of_told()?) };
         let told = of_told.as_ref().unwrap_or(&mixture);
         let (trust, negated) = (told.trust(), told.negated());
@@ -547,7 +554,7 @@ impl Strategy for SharedPrior {
         };
         let is_trusted = trust >= 0.999 * self.settings.trust_before;
         if is_early && is_trusted && !best.is_empty() {
-            // Before any output there is nothing to improve on.
+            // Before any output, there is nothing to improve on.
             let values = if n_told == 0 { mixture.means(&best) } else { acquisition.values(&best) };
             let proposal = self.proposer.propose_ranked(&values, &best, pending, stream)?;
             return Ok(mixture.named(proposal, least_weights[1]));
@@ -576,7 +583,7 @@ impl Strategy for SharedPrior {
 }
 
 impl SharedPriorSettings {
-    /// The remainder of the shared model, or of a party's own model, which contains the whole
+    /// The remainder of the shared model, or of a party's own model. The latter contains the whole
     /// function and the fitted noise.
     fn remainder(&self, is_shared: bool, own: &Posterior) -> Remainder {
         let terms = self.terms();

@@ -1,5 +1,5 @@
-//! Options of the shared prior, and the strategy of a study with them, which treats old studies as
-//! the other parties.
+//! Options of the shared prior, and the corresponding strategy of a study, which treats old studies
+//! as the other parties.
 
 use std::sync::Arc;
 
@@ -12,22 +12,23 @@ use super::{OthersUse, SharedAcquisition, SharedPrior, SharedPriorSettings};
 use crate::meta::OutputScale;
 use crate::{Earlier, LogEiSettings, MetaOptions, Setup, Strategy, StrategyError};
 
-/// Options of the shared prior, common to studies and federations.
+/// Options of the shared prior that studies and federations have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedPriorOptions {
-    /// r: number of shared functions, at most that of features.
+    /// r: number of shared functions, at most the number of features.
     #[serde(deserialize_with = "rank")]
     pub rank: usize,
     /// Weight of the shared model before the party's first observation, in (0, 1).
     #[serde(deserialize_with = "trust")]
     pub trust: f64,
-    /// Number of first queries chosen among the others' best points while these are trusted.
+    /// Number of first queries chosen among the other parties' best points as long as these are
+    /// trusted.
     pub best_points: usize,
     /// True if a random query follows the first of the best points, for a party without initial
-    /// points. It shows earlier whether the others mislead.
+    /// points. It shows earlier whether the other parties are misleading.
     pub probe: bool,
-    /// Function of the mixture to maximize for a query.
+    /// The function of the mixture that a query maximizes.
     pub acquisition: SharedAcquisition,
 }
 
@@ -44,7 +45,7 @@ impl Default for SharedPriorOptions {
 }
 
 impl SharedPriorOptions {
-    /// Upper limit of r: messages have r(r + 3)/2 numbers, and a fit costs O(N r³) a step.
+    /// Upper limit of r: messages contain r(r + 3)/2 numbers, and a fit costs O(N r³) per step.
     pub const RANK_MAX: usize = 100;
 
     /// Returns the settings of a party with these options and its own model.
@@ -70,9 +71,9 @@ impl SharedPriorOptions {
 }
 
 impl MetaOptions for SharedPriorOptions {
-    /// Creates the strategy as in a finished federation: each earlier study has sent its message.
-    /// The features of the basis follow from the study's seed. The fit and the message of an
-    /// earlier study of n observations cost O(n³), once.
+    /// Creates the strategy as in a finished federation, in which each earlier study has sent its
+    /// message. The features of the basis are drawn from the study's seed. The fit and the message
+    /// of an earlier study of n observations cost O(n³), once.
     fn make(
         &self,
         setup: &Setup<'_>,
@@ -83,12 +84,12 @@ impl MetaOptions for SharedPriorOptions {
             ..LogEiSettings::for_study(setup.dim(), setup.noisy)
         };
         let description = FeatureDescription::for_parties(setup.dim());
-        let mut stream = setup.seed.stream(Purpose::SharedFeatures, 0, 0);
+        let mut stream = setup.seed.stream(Purpose::SHARED_FEATURES, 0, 0);
         let map = Arc::new(FeatureMap::draw(&description, &mut stream)?);
         let mut strategy = SharedPrior::new(setup.domain(), self.settings(own), map, setup.seed)?;
         let surrogate = earlier.surrogate(setup);
         for (sender, task) in (0..).zip(earlier.tasks) {
-            let seed = setup.seed.child(Purpose::MetaTask, u64::from(sender));
+            let seed = setup.seed.child(crate::META_TASK, u64::from(sender));
             let message = strategy.message_of_task(task, &surrogate, seed)?;
             strategy.receive(sender, message)?;
         }

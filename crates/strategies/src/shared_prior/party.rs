@@ -1,4 +1,4 @@
-//! Interface of parties that exchange knowledge in shared messages.
+//! The interface of parties that exchange knowledge in shared messages.
 
 use fedbo_gp::FunctionBasis;
 use fedbo_streams::Stream;
@@ -6,13 +6,13 @@ use fedbo_streams::Stream;
 use super::{SharedMessage, SharedPrior};
 use crate::{Domain, Strategy, StrategyError, Surrogate};
 
-/// A strategy that learns from other parties' [`SharedMessage`]s and creates such messages from its
-/// own outputs.
+/// A strategy that learns from the [`SharedMessage`]s of other parties and creates such messages
+/// from its own outputs.
 pub trait MessageParty: Strategy {
     /// Domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// Model of the party's own objective.
+    /// The model of the party's own objective.
     fn own(&self) -> &Surrogate;
 
     /// The shared functions.
@@ -21,10 +21,10 @@ pub trait MessageParty: Strategy {
     /// Number of parties with a stored message.
     fn n_parties(&self) -> usize;
 
-    /// Stores the message of another party in place of an older one.
+    /// Stores the message of another party, replacing an older one.
     ///
     /// # Errors
-    /// If it cannot result from any observations; the older message is then kept.
+    /// If no observations could have produced the message. The older message is then kept.
     fn receive(&mut self, sender: u32, message: SharedMessage) -> Result<(), StrategyError>;
 
     /// Removes the message of a party.
@@ -36,10 +36,10 @@ pub trait MessageParty: Strategy {
     /// If the covariance has no Cholesky factor.
     fn message(&self) -> Result<SharedMessage, StrategyError>;
 
-    /// Creates a message of the same length without information about the objective.
+    /// Creates a message of the same length that contains no information about the objective.
     ///
     /// # Errors
-    /// As [`MessageParty::message`].
+    /// Same as [`MessageParty::message`].
     fn placebo(&self, stream: &mut Stream) -> Result<SharedMessage, StrategyError>;
 }
 

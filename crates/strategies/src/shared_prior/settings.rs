@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::{MessageTerms, SharedPriorOptions};
 use crate::{LogEiSettings, StrategyError};
 
-/// Parts of the others' messages that a party uses.
+/// The parts of the other parties' messages that a party uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OthersUse {
     /// The prior and the best points.
     #[default]
     Prior,
-    /// The best points only, in random order for the first queries: a warm start, as a control.
+    /// Only the best points, in random order for the first queries: a warm start, as a control.
     BestPoints,
-    /// Nothing: each party alone.
+    /// Nothing: each party works on its own.
     Nothing,
 }
 
-/// Function of the mixture to maximize for a query.
+/// The function of the mixture that a query maximizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SharedAcquisition {
@@ -35,44 +35,45 @@ pub enum SharedAcquisition {
 /// Settings of a [`super::SharedPrior`] strategy.
 #[derive(Clone, Debug)]
 pub struct SharedPriorSettings {
-    /// The party's own model and search, the same as without others.
+    /// The party's own model and search, which are the same as without other parties.
     pub own: LogEiSettings,
-    /// Parts of the others' messages that are used.
+    /// The parts of the other parties' messages that are used.
     pub others: OthersUse,
-    /// Function of the mixture to maximize for a query.
+    /// The function of the mixture that a query maximizes.
     pub acquisition: SharedAcquisition,
     /// r: number of shared functions, which must be the same for all parties.
     pub rank: usize,
-    /// Prior of (m, Λ) before any message.
+    /// The prior of (m, Λ) before any message.
     pub prior: WeightPriorSettings,
     /// ρ, in units of the shared functions.
     pub own_variance: f64,
-    /// τ² if the others do not report their levels.
+    /// τ² if the other parties do not report their levels.
     pub level_variance: f64,
-    /// The least σ², in units of the shared functions.
+    /// The minimum of σ², in units of the shared functions.
     pub least_noise: f64,
-    /// Sizes s to average over if the others do not report theirs, equally weighted before any
-    /// output, in units of the party's outputs.
+    /// Sizes s to average over if the other parties do not report theirs, in units of the party's
+    /// outputs. They have equal weights before any output.
     pub sizes: Vec<f64>,
-    /// Weight of the shared model before any output.
+    /// The weight of the shared model before any output.
     ///
-    /// If units are compared, the model with the others' negated functions has half of this weight
-    /// or half of the remainder, whichever is less. The party's own model has the rest. Best points
-    /// alone are queried only while the shared model has at least this weight.
+    /// If units are compared, the model with negated functions has half of this weight or half of
+    /// the remainder, whichever is less. The party's own model has the rest. Queries are restricted
+    /// to the best points only while the shared model has at least this weight.
     pub trust_before: f64,
-    /// Number of first queries chosen among the others' best points, while these are trusted.
+    /// Number of first queries chosen among the other parties' best points as long as these are
+    /// trusted.
     pub n_best_first: usize,
-    /// True if a random query follows the first of the others' best points, for a party without
-    /// initial points. It shows whether these are better than any other point.
+    /// True if a random query follows the first of the other parties' best points, for a party
+    /// without initial points. It shows whether these are better than other points.
     pub probes: bool,
-    /// Number of random trials at the start of a party without messages from others. A party misled
-    /// by others makes twice as many queries, or d + 2 if that is fewer, in addition to the first
-    /// best point before its model chooses.
+    /// Number of random trials at the start of a party without messages. A party misled by the
+    /// other parties makes twice as many random queries, or d + 2 if that is fewer. These and the
+    /// first best point precede the queries chosen by its model.
     pub n_random_first: usize,
-    /// True if the party's own best point is sent.
+    /// True if the party sends its own best point.
     pub sends_best: bool,
-    /// True if level and size of outputs are compared with the others'. Models that use these are
-    /// then models of outputs without a transform.
+    /// True if the level and size of outputs are compared with those of the other parties. Models
+    /// that use these are then models of untransformed outputs.
     pub compares_units: bool,
 }
 
@@ -85,7 +86,7 @@ impl SharedPriorSettings {
         SharedPriorOptions::default().settings(LogEiSettings::for_study(dim, noisy))
     }
 
-    /// The terms of the party's own messages.
+    /// The settings for the party's own messages.
     pub fn terms(&self) -> MessageTerms {
         MessageTerms {
             own_variance: self.own_variance,
@@ -95,10 +96,10 @@ impl SharedPriorSettings {
         }
     }
 
-    /// Checks the numbers.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// If one is out of range.
+    /// If a setting is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         StrategyError::ensure(self.rank > 0, "rank", "0", "at least 1")?;
         StrategyError::ensure(

@@ -32,7 +32,7 @@ fn party(settings: SharedPriorSettings) -> SharedPrior {
     SharedPrior::new(Domain::Finite(grid()), settings, map(), Seed::new(3)).unwrap()
 }
 
-/// A peak near (0.7, 0.3) with a small shift and different units for every party.
+/// A peak near (0.7, 0.3), with a small shift and different units for every party.
 fn value(task: u32, x: &[f64]) -> f64 {
     let task = f64::from(task);
     let at = [0.7 + 0.04 * (1.3 * task).sin(), 0.3 + 0.04 * (2.1 * task).cos()];
@@ -45,7 +45,7 @@ fn observed(task: u32, points: &Points, sign: f64) -> Vec<Observation> {
     points.rows().map(of).collect()
 }
 
-/// Messages of parties 1 to 8 with 20 observations each, the outputs times a sign.
+/// Messages of parties 1 to 8 with 20 observations each. The outputs are multiplied by `sign`.
 fn messages(sign: f64) -> Vec<(u32, SharedMessage)> {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
@@ -64,8 +64,8 @@ fn joined(messages: &[(u32, SharedMessage)]) -> SharedPrior {
     party
 }
 
-/// Asks and tells; returns the distance of the target's best value from the best of the grid after
-/// each query, and the trust.
+/// Runs a party. Returns, after each query, the distance of the target's best value from the best
+/// value of the grid, and the trust.
 fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
     let best = grid().rows().map(|x| value(0, x)).fold(f64::MIN, f64::max);
     let mut reached = f64::MIN;
@@ -81,7 +81,7 @@ fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
     (0..n).map(step).collect()
 }
 
-/// The old study of a task: 20 observations.
+/// The old study of a task, with 20 observations.
 fn old_study(task: u32, sign: f64) -> MetaTask {
     let observed = observed(task, &on_grid(20, u64::from(task)), sign);
     let pairs = observed.into_iter().map(|o| (o.unit, o.value.unwrap()));
@@ -112,7 +112,7 @@ fn learning(tasks: &[MetaTask]) -> Box<dyn Strategy> {
     SharedPriorOptions::default().make(&setup, &earlier).unwrap()
 }
 
-/// An old study sends the same message as a party with its observations and its seed.
+/// An old study sends the same message as a party with the same observations and seed.
 #[test]
 fn an_old_study_is_a_party_that_has_finished() {
     let target = party(SharedPriorSettings::default_for(2, false));
@@ -124,7 +124,7 @@ fn an_old_study_is_a_party_that_has_finished() {
         |task: &MetaTask| target.message_of_task(task, &settings.own.surrogate, Seed::new(9));
     let old = old_study(3, 1.0);
     assert_eq!(message(&old).unwrap(), other.message().unwrap());
-    // Level and size of the values are separate numbers; the rest is the same up to rounding.
+    // Level and size of the values are separate numbers. The rest is equal up to rounding.
     let scaled = old.outputs.iter().map(|y| 1e3 * y - 7.0).collect();
     let scaled = message(&MetaTask { outputs: scaled, ..old.clone() }).unwrap();
     let mut expected = other.message().unwrap();
@@ -162,7 +162,8 @@ fn a_study_queries_where_like_old_studies_were_best_and_drops_misleading_ones() 
     assert!(unlike[7].1.abs() < 0.1, "{unlike:?}");
 }
 
-/// Old studies that are constant, huge or of one trial, and a study with equal, huge or no outputs.
+/// Covers old studies that are constant, that are huge or that consist of one trial, and a study
+/// with equal, huge or no outputs.
 #[test]
 fn whatever_old_studies_and_outputs_are_there_is_a_query() {
     let tasks = [
@@ -211,8 +212,8 @@ fn a_federation_that_misleads_is_dropped() {
     assert!(misled[11].0 < 0.05, "{misled:?}");
 }
 
-/// The model with negated functions never starts with more weight than the others' model, and a
-/// model with an initial weight below a tenth takes part from that weight on.
+/// The model with negated functions never starts with more weight than the shared model. A model
+/// with an initial weight below a tenth contributes from that weight on.
 #[test]
 fn models_begin_with_their_weights() {
     let of = |trust_before: f64| {
@@ -232,8 +233,8 @@ fn models_begin_with_their_weights() {
     }
 }
 
-/// The others have the negative of functions similar to the party's: their negated functions are
-/// trusted, as the sources state, and lead at once.
+/// The functions of the other parties are similar to the party's function negated. Their negated
+/// functions are trusted, as the sources state, and lead to the best region immediately.
 #[test]
 fn opposed_functions_lead_negated() {
     let message = |task: u32| {
@@ -280,8 +281,8 @@ fn messages_are_read_as_they_were_sent() {
     }
 }
 
-/// A message with coefficients that no outputs of unit size can give is refused, and the sender's
-/// older one is kept.
+/// A message with coefficients that no outputs of unit size can produce is rejected, and the
+/// sender's older message is kept.
 #[test]
 fn messages_that_are_nobodys_are_refused() {
     let honest = messages(1.0);
@@ -303,8 +304,8 @@ fn messages_that_are_nobodys_are_refused() {
     }
 }
 
-/// A placebo has the length of a message and no information about the objective: it is the same for
-/// other outputs.
+/// A placebo has the length of a message and contains no information about the objective: other
+/// outputs give the same placebo.
 #[test]
 fn a_placebo_says_nothing_of_the_objective() {
     let points = uniform_points(9, 2, &mut test_stream(4));
@@ -328,8 +329,8 @@ fn a_placebo_says_nothing_of_the_objective() {
     assert_eq!(placebo(1), placebo(2));
 }
 
-/// The first queries of a warm start are the others' best points, without duplicates; the control
-/// alone uses nothing from others.
+/// The first queries of a warm start are the other parties' best points, without duplicates. The
+/// control without messages uses nothing from the other parties.
 #[test]
 fn controls_use_what_they_say() {
     let messages = messages(1.0);
@@ -362,8 +363,8 @@ fn controls_use_what_they_say() {
     assert_eq!(ask(&alone), ask(&lonely));
 }
 
-/// The first query is a best point, the second is random, and the source of the others contains the
-/// trust. With initial points there is no random query.
+/// The first query is a best point, and the second is random. A source that uses the other parties
+/// contains the trust. With initial points there is no random query.
 #[test]
 fn a_random_query_follows_the_best_points() {
     let messages = messages(1.0);
@@ -391,8 +392,8 @@ fn a_random_query_follows_the_best_points() {
     assert!(sources(5).iter().all(is_shared));
 }
 
-/// Messages of parties with their best values where most values of party 0 are low. `level` is the
-/// difference between the levels of successive parties; all are far above 0, where negated
+/// Messages of parties whose best values are where most values of party 0 are low. `level` is the
+/// difference between the levels of successive parties. All levels are far above 0, where negated
 /// functions have no values.
 fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
     let message = |task: u32| {
@@ -408,17 +409,17 @@ fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
     (1..=8).map(message).collect()
 }
 
-/// The others have their best values where most values of this party are low.
+/// The other parties have their best values where most values of this party are low.
 ///
-/// With common levels they are dropped after one output, although outputs that are all alike
-/// contradict no shape; with a different level for each party they are not. A misled party tries
-/// one best point elsewhere, unless its settings allow only the first or the others' model has no
-/// weight left, and then restarts with random queries.
+/// With common levels they are dropped after one output, although equal outputs contradict no
+/// shape. With a different level for each party they are not dropped. A misled party tries one best
+/// point elsewhere and then restarts with random queries. It skips the best point if its settings
+/// allow only the first one or the shared model has no weight left.
 #[test]
 fn units_show_what_outputs_that_are_all_alike_do_not() {
     let low = |unit: Vec<f64>, source: Source| Observation::new(unit, Some(160.0), source);
     // Returns the trust after two queries, and the third to the eighth query. The restart ends with
-    // the fifth.
+    // the fifth query.
     let queries = |level: f64, best_points: usize| {
         let settings = SharedPriorSettings {
             n_best_first: best_points,
@@ -457,7 +458,7 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
 }
 
 /// A misled party draws eight random points of the grid and tries the one farthest from its known
-/// points, including a running one: the mean distance is that of the largest of eight.
+/// points, including a running one. The mean distance is that of the largest of eight.
 #[test]
 fn a_new_beginning_is_far_from_what_is_known() {
     let mut party = joined(&negated(0.0));
@@ -486,7 +487,7 @@ fn a_new_beginning_is_far_from_what_is_known() {
     assert!(expected > 0.5 && error < 0.02, "{expected} {error}");
 }
 
-/// Six of nine others have their functions at x → 1 − x. Low outputs at the peak of these point to
+/// Six of nine other parties have their functions at x → 1 − x. Low outputs at their peak point to
 /// the peak of the other three.
 #[test]
 fn the_best_point_elsewhere_is_that_of_the_own_group() {
@@ -508,13 +509,13 @@ fn the_best_point_elsewhere_is_that_of_the_own_group() {
     }
     let found = joined.best_elsewhere(&best, &none).unwrap().unwrap();
     assert!((found[0] - 0.7).hypot(found[1] - 0.3) < 0.2, "{found:?}");
-    // If all points are well known, there is none to try.
+    // If all points are well known, there is no point to try.
     joined.tell(&observed(0, &on_grid(80, 77), 1.0)).unwrap();
     assert_eq!(joined.best_elsewhere(&best, &none).unwrap(), None);
 }
 
-/// Each acquisition finds the best region with the others' help; only the first queries are the
-/// same.
+/// Each acquisition finds the best region with the help of the other parties. Only the first
+/// queries are the same.
 #[test]
 fn every_acquisition_function_uses_the_mixture() {
     let messages = messages(1.0);
@@ -533,8 +534,8 @@ fn every_acquisition_function_uses_the_mixture() {
     assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
 }
 
-/// A party with the negative of functions similar to the others', near their peak: all its outputs
-/// are below the others' level, but their best points are its worst.
+/// The party's function is similar to the negated functions of the others, and it starts near their
+/// peak. All its outputs are below their level, but their best points are its worst points.
 #[test]
 fn a_party_that_is_behind_and_opposed_does_not_try_the_best_points_of_others() {
     let message = |task: u32| {
@@ -557,9 +558,9 @@ fn a_party_that_is_behind_and_opposed_does_not_try_the_best_points_of_others() {
     assert!(matches!(next.source, Source::Shared { .. }), "{next:?}");
 }
 
-/// A party with outputs that are all below the others' level tries their best points after 6, 12
-/// and 24 queries (after 3 if it is not misled). A party with a better output does not, nor does
-/// one with other units.
+/// A party whose outputs are all below the level of the others tries their best points after 6, 12
+/// and 24 queries (after 3 if it is not misled). A party with a better output does not, and neither
+/// does a party with other units.
 #[test]
 fn a_party_that_is_behind_tries_the_best_points_of_others() {
     let message = |task: u32| {

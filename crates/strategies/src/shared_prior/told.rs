@@ -6,15 +6,16 @@ use crate::Surrogate;
 /// Outputs in the units in which models are compared, and the map to these units from those of the
 /// party's own model.
 ///
-/// The others' outputs pass only an affine map, so models that use them are models of standardized
-/// outputs y. The own model is one of T(y), the transform that the party would use alone. Its
-/// outputs are converted to the units of improvements at the best output y*,
+/// The outputs of other parties pass only through an affine map, so models that use them are models
+/// of standardized outputs y. The party's own model is a model of T(y), where T is the transform
+/// that the party would use on its own. Its outputs are converted to the units of improvements at
+/// the best output y*,
 ///
 /// y* + (T(y) − T(y*))/T'(y*),
 ///
-/// and its evidence is that of y with the factor Π T'(y_i)/T'(y*).
+/// and its evidence is that of y multiplied by Π T'(y_i)/T'(y*).
 pub(super) struct Told {
-    /// y: the told outputs, followed by running trials at the own model's means.
+    /// y: the observed outputs, followed by running trials at the means of the party's own model.
     pub(super) outputs: Vec<f64>,
     /// y*.
     pub(super) incumbent: f64,
@@ -22,14 +23,14 @@ pub(super) struct Told {
     pub(super) modelled: Vec<f64>,
     /// 1/T'(y*).
     pub(super) unit: f64,
-    /// −T(y*)/T'(y*): `level` plus `modelled` is in the units of `outputs`, less y*.
+    /// −T(y*)/T'(y*): `level` plus `modelled` is in the units of `outputs`, minus y*.
     pub(super) level: f64,
     /// Σ ln(T'(y_i)/T'(y*)).
     pub(super) log_slopes: f64,
 }
 
 impl Told {
-    /// Outputs in the units of the own model, if all models use these.
+    /// Outputs in the units of the party's own model, if all models use these units.
     pub(super) fn as_modelled(modelled: &[f64], incumbent: f64) -> Self {
         let outputs = modelled.to_vec();
         let modelled = outputs.clone();
@@ -37,14 +38,14 @@ impl Told {
     }
 
     /// Outputs in standard units. `modelled` contains the outputs of the surrogate's posterior,
-    /// followed by running trials; `incumbent` is in the same units.
+    /// followed by running trials. `incumbent` is in the same units.
     pub(super) fn standardized(surrogate: &Surrogate, modelled: &[f64], incumbent: f64) -> Self {
         let (mut outputs, standardizer) = surrogate.standardized();
         let running = modelled[outputs.len()..].iter();
         outputs.extend(running.map(|t| standardizer.standardize(surrogate.restore(*t))));
         let best = surrogate.restore(incumbent);
         if is_flat(&outputs) {
-            // Only rounding is left, which no transform should amplify.
+            // Only rounding is left, which a transform must not amplify.
             return Self::as_modelled(&outputs, standardizer.standardize(best));
         }
         let slope = surrogate.ln_slope(best);
@@ -79,7 +80,7 @@ mod tests {
         surrogate
     }
 
-    /// Values that differ by rounding have no shape for a transform to amplify.
+    /// Values that differ only by rounding have no shape for a transform to amplify.
     #[test]
     fn rounding_is_no_evidence() {
         let next = 0.3_f64.next_up();
@@ -91,8 +92,8 @@ mod tests {
         assert_eq!((told.unit.to_bits(), told.log_slopes.to_bits()), (1_f64.to_bits(), 0));
     }
 
-    /// Values over decades: the order is the same in both units, the best value and the slope there
-    /// are equal, and the factor of the evidence agrees with central differences of the map.
+    /// The values span decades. Their order is the same in both units, the best value and the slope
+    /// there are equal, and the factor of the evidence agrees with central differences of the map.
     #[test]
     fn units_agree_at_the_best_output() {
         for option in [OutputOption::None, OutputOption::YeoJohnson] {
@@ -100,7 +101,7 @@ mod tests {
             let surrogate = surrogate(option, &values);
             let modelled = surrogate.posterior().outputs();
             let best = modelled.iter().copied().fold(f64::MIN, f64::max);
-            // A running trial with a mean in between.
+            // A running trial with a mean between the others.
             let with_running = [modelled, &[0.3 * best]].concat();
             let told = Told::standardized(&surrogate, &with_running, best);
             assert_eq!(told.outputs.len(), 13);

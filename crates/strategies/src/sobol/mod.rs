@@ -30,14 +30,14 @@ impl StrategyOptions for SobolOptions {
     }
 }
 
-/// Number of points of the sequence that one step may skip before a random point is taken.
+/// Number of points of the sequence that one step may skip before it takes a random point.
 const N_SKIPPED: usize = 1000;
 
-/// Queries the points of one Owen-scrambled Sobol sequence in order, snapped to the space: random
-/// search that covers all regions (Burley 2020).
+/// Queries the points of an Owen-scrambled Sobol sequence in order, snapped to the space. This is
+/// random search that covers all regions (Burley 2020).
 ///
-/// The index of a query is the number of told and running trials. A point that was already
-/// evaluated, is running or lies near a failure is skipped.
+/// The index of a query is the number of finished and running trials. A point that was already
+/// evaluated, is running or is near a failure is skipped.
 #[derive(Clone, Debug)]
 pub struct SobolSearch {
     trials: Trials,
@@ -46,7 +46,7 @@ pub struct SobolSearch {
 }
 
 impl SobolSearch {
-    /// A strategy without observations; `seed` scrambles the sequence.
+    /// Creates a strategy without observations. `seed` scrambles the sequence.
     ///
     /// # Errors
     /// None for a valid space.
@@ -54,7 +54,7 @@ impl SobolSearch {
         Ok(Self {
             trials: Trials::new(Domain::Space(space.clone()), repeats)?,
             space,
-            scramble: seed.stream(Purpose::InitialDesign, 0, 0).bits(),
+            scramble: seed.stream(Purpose::INITIAL_DESIGN, 0, 0).bits(),
         })
     }
 }

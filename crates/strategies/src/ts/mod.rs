@@ -17,42 +17,43 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TsOptions {
-    /// β_t, the factor of a sample's deviation from the mean.
+    /// β_t, the multiplier of a sample's deviation from the mean.
     pub ucb_multiplier: UcbMultiplier,
     /// The transform of outputs before they are modelled.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
-    /// The search for a sample's maximum.
+    /// The search for the maximum of a sample.
     #[serde(default = "SampleSearch::of_stored_without")]
     pub search: SampleSearch,
 }
 
-/// Search for the maximum of a posterior sample.
+/// The search for the maximum of a posterior sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SampleSearch {
     /// Ascents from the best trials and from points near the best one.
     ///
-    /// Every second sample, by a coin flip, keeps only 0.3 of its deviation from the mean. In many
-    /// dimensions nearly all of a sample's volume is far from all trials, where it follows the
-    /// prior, so its global maximum explores forever. On the suite of functions this search reaches
-    /// the same results as log expected improvement (research/RESULTS.md).
+    /// A coin flip decides for each sample whether it keeps only 0.3 of its deviation from the
+    /// mean. In many dimensions, most of a sample's volume is far from all trials. There the sample
+    /// follows the prior, so its global maximum explores forever. On the suite of functions, this
+    /// search reaches the same results as log expected improvement (research/RESULTS.md).
     #[default]
     Local,
-    /// Ascents from points all over the space: Thompson sampling as published.
+    /// Ascents from points all over the space, as in published Thompson sampling.
     Global,
 }
 
 impl SampleSearch {
-    /// The search of a stored definition from before the option existed.
+    /// The value for definitions that were stored before this option existed.
     fn of_stored_without() -> Self {
         Self::Global
     }
 }
 
-/// Share of its deviation from the mean that a narrow sample of [`SampleSearch::Local`] keeps.
+/// The fraction of its deviation from the mean that a narrow sample of [`SampleSearch::Local`]
+/// keeps.
 const NARROW: f64 = 0.3;
-/// Share of narrow samples.
+/// The fraction of samples that are narrow.
 const NARROW_SHARE: f64 = 0.5;
 
 impl Default for TsOptions {
@@ -79,7 +80,7 @@ impl StrategyOptions for TsOptions {
     }
 }
 
-/// Rule for an agent's queries based on its own model.
+/// Rule by which an agent queries its own model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnQuery {
     /// The maximizer of a posterior sample.
@@ -94,22 +95,22 @@ pub enum OwnQuery {
 pub struct ThompsonSettings {
     /// The surrogate.
     pub surrogate: SurrogateSettings,
-    /// The search for a function's maximum.
+    /// The search for the maximum of a function.
     pub maximizer: Maximizer,
-    /// Start of the search for the maximum of an own sample; on a finite domain all points are
-    /// compared.
+    /// Starting points of the search for the maximum of a sample from the agent's own model. On a
+    /// finite domain all points are compared.
     pub search: SampleSearch,
     /// β_t.
     pub ucb_multiplier: UcbMultiplier,
     /// Rule for repeated points.
     pub repeats: Repeats,
-    /// Rule of own queries: Thompson sampling, unless another strategy contains this one and uses a
-    /// different rule.
+    /// Rule for the agent's own queries. Thompson sampling, unless another strategy contains this
+    /// one and uses a different rule.
     pub own_query: OwnQuery,
 }
 
 impl ThompsonSettings {
-    /// Defaults for a deterministic objective on a box of dimension `dim`, in a federation.
+    /// Defaults for a deterministic objective on a `dim`-dimensional box, in a federation.
     pub fn default_for(dim: usize) -> Self {
         Self {
             surrogate: SurrogateSettings::default_for(dim),
@@ -121,7 +122,7 @@ impl ThompsonSettings {
         }
     }
 
-    /// Defaults for one party's study: see [`SurrogateSettings::for_study`].
+    /// Defaults for a single-party study: see [`SurrogateSettings::for_study`].
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -136,8 +137,8 @@ impl ThompsonSettings {
         }
     }
 
-    /// Uses the model, the search and the queries of [`crate::LogEi`] in place of Thompson
-    /// sampling. β_t has no effect.
+    /// Uses the model, search and queries of [`crate::LogEi`] instead of Thompson sampling. β_t has
+    /// no effect.
     pub fn of_log_ei(settings: &LogEiSettings) -> Self {
         Self {
             surrogate: settings.surrogate.clone(),
@@ -150,12 +151,13 @@ impl ThompsonSettings {
     }
 }
 
-/// Thompson sampling with a Gaussian process: f_t ~ GP(μ_{t−1}, β_t² σ²_{t−1}), x_t = argmax f_t (FTS Algorithm 1 line 4).
+/// Thompson sampling with a Gaussian process: f_t ~ GP(μ_{t−1}, β_t² σ²_{t−1}), x_t = argmax f_t
+/// (FTS Algorithm 1 line 4).
 ///
-/// Queries of one batch are independent samples (Kandasamy et al. 2018); running trials only
-/// exclude their points. In a study the maximum is that of [`SampleSearch::Local`] unless its file
-/// selects the other search. With [`OwnQuery::LogEi`] own queries are those of [`crate::LogEi`]
-/// instead.
+/// The queries of a batch are independent samples (Kandasamy et al. 2018); running trials only
+/// exclude their points. A study searches for the maximum by [`SampleSearch::Local`] unless its
+/// file selects the other search. With [`OwnQuery::LogEi`], own queries are those of
+/// [`crate::LogEi`] instead.
 #[derive(Clone, Debug)]
 pub struct ThompsonSampling {
     proposer: Proposer,
@@ -167,7 +169,7 @@ pub struct ThompsonSampling {
 }
 
 impl ThompsonSampling {
-    /// A strategy without observations; `seed` feeds hyperparameter fits.
+    /// Creates a strategy without observations. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -206,8 +208,8 @@ impl ThompsonSampling {
         self.proposer.domain()
     }
 
-    /// Proposes by the own model: the maximum of a posterior sample or of the log expected
-    /// improvement.
+    /// Proposes a query from the agent's own model: the maximum of a posterior sample or of the log
+    /// expected improvement.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -258,7 +260,7 @@ impl ThompsonSampling {
         }
     }
 
-    /// Proposes the maximum of any function on the domain.
+    /// Proposes the maximum of a function on the domain.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -272,7 +274,7 @@ impl ThompsonSampling {
         self.proposer.propose_maximum(function, source, pending, stream)
     }
 
-    /// Proposes one of the candidates, which are ordered best first.
+    /// Proposes one of the candidates, which are ordered from best to worst.
     ///
     /// # Errors
     /// If neither a candidate nor a random point may be queried.

@@ -22,8 +22,8 @@ fn rungs_are_powers_below_the_end() {
     }
 }
 
-/// Computed by hand for η = 3: of trials that reach a rung one after the other, the first and later
-/// the best third continue, including ties.
+/// By hand, for η = 3: of trials that reach a rung one after the other, the first trial continues,
+/// and afterwards the best third, including ties.
 #[test]
 fn the_best_third_goes_on_at_a_rung() {
     let rule = AshaRule::new(AshaOptions::for_epochs(9), 9).unwrap();
@@ -35,14 +35,14 @@ fn the_best_third_goes_on_at_a_rung() {
         assert_eq!(!rule.judge(&trial, &others).stops(), goes_on, "{number}");
         others.push(trial);
     }
-    // Between rungs and at the end no trial stops.
+    // Between rungs and at the end, no trial stops.
     for n in [2, 4, 9] {
         assert!(!rule.judge(&running(9, &vec![0.0; n]), &others).stops());
     }
 }
 
-/// A trial at a rung is compared with the values of the others that reached it: a plain search
-/// agrees on random trials.
+/// A trial at a rung is compared with the values of the other trials that reached it. A plain
+/// search agrees on random trials.
 #[test]
 fn halving_agrees_with_a_sorted_list() {
     let rule = AshaRule::new(AshaOptions { reduction: 2, first_rung: 2 }, 20).unwrap();
@@ -63,7 +63,7 @@ fn halving_agrees_with_a_sorted_list() {
     assert!(n_stopped > 30, "{n_stopped}");
 }
 
-/// Up to 20 epochs with few different values, so that there are ties.
+/// Up to 20 epochs with few distinct values, so that ties occur.
 fn random_trial(number: u64, stream: &mut Stream) -> TrainedTrial {
     let n = 1 + stream.below(20);
     let values: Vec<f64> = (0..n).map(|_| (4.0 * stream.uniform()).floor()).collect();

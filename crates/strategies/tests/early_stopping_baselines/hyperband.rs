@@ -1,4 +1,4 @@
-//! Hyperband's schedule, state machine and rule.
+//! The schedule, the state machine and the rule of Hyperband.
 
 use fedbo_strategies::early_stopping::{
     Brackets, Hyperband, HyperbandRule, StoppingRule, TrainedTrial,
@@ -17,8 +17,8 @@ fn table(n_epochs: usize, reduction: usize) -> Vec<Vec<(usize, usize)>> {
         .collect()
 }
 
-/// R = 81, η = 3 by the formula of Algorithm 1. The epochs are those of the paper's Table 1, as are
-/// the n_i of its first and last bracket. (The table's other brackets start with 27, 9 and 6.)
+/// R = 81, η = 3 by the formula of Algorithm 1. The epochs match Table 1 of the paper, and so do
+/// the n_i of its first and last bracket. (The other brackets of the table start with 27, 9 and 6.)
 #[test]
 fn the_schedule_is_the_papers() {
     assert_eq!(
@@ -31,7 +31,7 @@ fn the_schedule_is_the_papers() {
             vec![(5, 81)],
         ]
     );
-    // The thesis' N = 80: s_max = 3, r = 80/27, 80/9, 80/3 and 80.
+    // N = 80, as in the thesis: s_max = 3, r = 80/27, 80/9, 80/3 and 80.
     assert_eq!(
         table(80, 3),
         [
@@ -46,8 +46,8 @@ fn the_schedule_is_the_papers() {
     assert_eq!(table(243, 3)[0].len(), 6);
 }
 
-/// For many R and η: rungs ascend to R, the ratio of trials is η, and no bracket costs much more
-/// than (s_max + 1) R epochs.
+/// For many R and η, the rungs ascend to R, the ratio of trials is η, and no bracket costs much
+/// more than (s_max + 1) R epochs.
 #[test]
 fn schedules_keep_the_papers_promises() {
     for reduction in 2..=5 {
@@ -62,7 +62,7 @@ fn schedules_keep_the_papers_promises() {
                     assert!(pair[0].n_epochs < pair[1].n_epochs);
                     assert_eq!(pair[1].n_configurations, pair[0].n_configurations / reduction);
                 }
-                // Rounding at the first rung increases r by up to a half and n by up to one.
+                // Rounding at the first rung increases r by up to one half and n by up to one.
                 let most = n_brackets * n_epochs * 3 / 2 + n_epochs;
                 assert!(bracket.n_epochs_total() <= most, "{n_epochs} {reduction}");
             }
@@ -72,9 +72,9 @@ fn schedules_keep_the_papers_promises() {
     assert!(Brackets::new(Brackets::MAX_EPOCHS + 1, 3).is_err());
 }
 
-/// Compares one pass through the schedule with a plain transcription of Algorithm 1, with values
-/// that are a fixed function of configuration and epoch: the trainings are the same, and the total
-/// number of epochs is that of the brackets.
+/// Compares one pass through the schedule with a plain transcription of Algorithm 1. Values are a
+/// fixed function of configuration and epoch. The training runs are the same, and the total number
+/// of epochs is that of the brackets.
 #[test]
 fn hyperband_trains_what_algorithm_1_trains() {
     let schedule = Brackets::new(81, 3).unwrap();
@@ -119,8 +119,8 @@ fn hyperband_trains_what_algorithm_1_trains() {
     assert_eq!((run.bracket(), run.next_step().configuration), (0, 143));
 }
 
-/// η = 2, R = 4: bracket 0 starts 4 configurations at 1 epoch and promotes 2. Of 3, failed, 3, NaN
-/// the two with 3 are promoted.
+/// With η = 2 and R = 4, bracket 0 starts 4 configurations at 1 epoch and promotes 2. Of the values
+/// 3, failed, 3 and NaN, the two configurations with 3 are promoted.
 #[test]
 fn failed_configurations_are_promoted_last() {
     let mut run = Hyperband::new(Brackets::new(4, 2).unwrap());
@@ -132,10 +132,10 @@ fn failed_configurations_are_promoted_last() {
     assert_eq!((step.configuration, step.from_epoch, step.to_epoch), (0, 1, 2));
     run.tell(None);
     assert_eq!(run.next_step().configuration, 2);
-    assert_eq!(run.tell(None), [2]); // all failed: the earlier one is promoted
+    assert_eq!(run.tell(None), [2]); // all failed, so the earlier one is promoted
 }
 
-/// Each bracket gets its share n of Σ n of the trials, spread evenly: within 3 in every run of 143.
+/// Each bracket gets the fraction n/Σ n of the trials, spread evenly: within 3 in every run of 143.
 #[test]
 fn trials_are_spread_over_brackets_by_the_schedule() {
     let rule = HyperbandRule::new(Brackets::new(81, 3).unwrap());
@@ -150,7 +150,7 @@ fn trials_are_spread_over_brackets_by_the_schedule() {
     }
 }
 
-/// A trial is halved at its bracket's rungs against its bracket alone.
+/// A trial is compared at its bracket's rungs only with trials of the same bracket.
 #[test]
 fn hyperbands_rule_halves_within_brackets() {
     let schedule = Brackets::new(9, 3).unwrap(); // brackets with rungs (1, 3), (3) and none before the end

@@ -6,7 +6,7 @@ use fedbo_strategies::early_stopping::{
 
 use crate::early_stopping_baselines::{complete, running, trial};
 
-/// Computed by hand: averages up to epoch 3 are 2, 4, 1 and 9 (the last trial's only value), with
+/// By hand: the averages up to epoch 3 are 2, 4, 1 and 9 (the only value of the last trial), with
 /// median 3.
 #[test]
 fn the_median_rule_compares_the_best_with_averages() {
@@ -21,9 +21,9 @@ fn the_median_rule_compares_the_best_with_averages() {
     ];
     let stops = |values: &[f64]| rule.judge(&running(9, values), &others).stops();
     assert!(stops(&[0.0, 2.9, 1.0]));
-    assert!(!stops(&[3.0, 0.0, 0.0])); // the best counts, and only strictly worse stops
+    assert!(!stops(&[3.0, 0.0, 0.0])); // the best value counts, and only a strictly worse one stops the trial
     assert!(!rule.judge(&running(9, &[0.0; 3]), &others[1..]).stops()); // three complete trials
-    // With an odd number it is the middle one of 2, 4 and 1.
+    // With an odd number of trials, the median is the middle one of 2, 4 and 1.
     let three = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 0 });
     let others = &others[..3];
     assert!(three.judge(&running(9, &[1.9, 0.0, 0.0]), others).stops());

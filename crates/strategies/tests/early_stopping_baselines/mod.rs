@@ -1,4 +1,5 @@
-//! Baseline rules of early stopping, compared with tables and computations by hand.
+//! Baseline rules of early stopping, compared with published tables and with results computed by
+//! hand.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod halving;

@@ -1,4 +1,4 @@
-//! Small strategies and domains shared by the tests.
+//! Small strategies and domains that the tests share.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) fn hyperparameters(dim: usize) -> Hyperparameters {
     }
 }
 
-/// Fixed hyperparameters and small searches: fast and predictable.
+/// Fixed hyperparameters and small searches, which are fast and predictable.
 pub(crate) fn own(dim: usize) -> ThompsonSettings {
     ThompsonSettings {
         surrogate: SurrogateSettings {
@@ -67,7 +67,7 @@ pub(crate) fn observed(unit: &[f64], value: Option<f64>, source: Source) -> Obse
     Observation::new(unit.to_vec(), value, source)
 }
 
-/// Points of the line with `n` points, told as initial observations of `f`.
+/// Points of the line with `n` points, as initial observations of `f`.
 pub(crate) fn initial(xs: &[f64], f: impl Fn(f64) -> f64) -> Vec<Observation> {
     xs.iter().map(|x| observed(&[*x], Some(f(*x)), Source::Initial)).collect()
 }

@@ -1,4 +1,4 @@
-//! Treatment of points that were evaluated or have failed.
+//! Treatment of points that were evaluated or failed.
 
 use fedbo_optim::{Direct, Function, MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
@@ -15,7 +15,7 @@ fn strategy(domain: Domain, repeats: Repeats) -> ThompsonSampling {
     ts(domain, settings)
 }
 
-/// |x − 0.495| on [0, 1]: its maximum is the corner 1, its other local maximum the corner 0.
+/// |x − 0.495| on [0, 1]. The maximum is at 1, and the other local maximum is at 0.
 struct Valley;
 
 impl Function for Valley {
@@ -33,9 +33,9 @@ impl Function for Valley {
     }
 }
 
-/// On a box: `Allow` proposes the maximizer again, `Avoid` the next best local maximum and then a
-/// random point, `Randomize` a random point at once. A random point has the source `Random` and is
-/// new.
+/// On a box, `Allow` proposes the maximizer again, `Avoid` proposes the next best local maximum and
+/// then a random point, and `Randomize` immediately proposes a random point. A random point has the
+/// source `Random` and is new.
 #[test]
 fn each_rule_treats_an_evaluated_maximizer_as_documented() {
     let propose = |repeats, evaluated: &[f64]| {
@@ -72,7 +72,7 @@ fn a_random_stand_in_keeps_the_sender() {
     assert_eq!(found.source, Source::RandomInstead { sender: 3 });
 }
 
-/// A finite domain without repeats is visited point by point, without duplicates, and then is
+/// A finite domain without repeats is visited point by point, without duplicates, until it is
 /// exhausted.
 #[test]
 fn a_finite_domain_is_exhausted_after_its_last_point() {
@@ -93,8 +93,8 @@ fn a_finite_domain_is_exhausted_after_its_last_point() {
     }
 }
 
-/// An agent of a federation owes a query each round: once every point of its discrete space was
-/// tried, it repeats one.
+/// An agent of a federation must make a query in each round. Once every point of its discrete space
+/// was tried, it repeats one.
 #[test]
 fn a_federations_agent_goes_on_when_a_discrete_space_is_used_up() {
     let spec = ParameterSpec::int(1, 4);
@@ -111,8 +111,8 @@ fn a_federations_agent_goes_on_when_a_discrete_space_is_used_up() {
     }
 }
 
-/// With every point of a finite domain evaluated, `Allow` proposes points again, except failed
-/// ones; if all failed, the domain is exhausted.
+/// If every point of a finite domain was evaluated, `Allow` proposes points again, except failed
+/// ones. If all points failed, the domain is exhausted.
 #[test]
 fn allow_repeats_what_succeeded_only() {
     let mut strategy = strategy(line(6), Repeats::Allow);
@@ -133,7 +133,7 @@ fn allow_repeats_what_succeeded_only() {
     );
 }
 
-/// An objective that fails on half of the square and is best next to the border (INV-23): in 30
+/// An objective that fails on half of the square and is best next to the border (INV-23). In 30
 /// trials no point is repeated or lies within 0.01 of a failed one in both coordinates, and all
 /// numbers are finite.
 #[test]

@@ -1,4 +1,4 @@
-//! Strategies of one party's study: running trials, discrete and mixed spaces, and states that
+//! Strategies in single-party studies: running trials, discrete and mixed spaces, and states that
 //! depend only on the observations.
 
 use fedbo_space::{ParameterSpec, Space, Value};
@@ -54,9 +54,9 @@ fn observations(n: usize) -> Vec<Observation> {
     told.map(|(i, x)| observed(x, (i % 9 != 4).then(|| value(x)), Source::Initial)).collect()
 }
 
-/// Observations told one by one, in random batches or all at once, some of them failed, give the
-/// same state to the last bit: the same proposals, with and without running trials, and the same
-/// predictions.
+/// The state is bitwise the same if observations, some of them failed, are reported one by one, in
+/// random batches or all at once. This covers the proposals, with and without running trials, and
+/// the predictions.
 #[test]
 fn a_state_depends_on_the_order_of_observations_alone() {
     let all = observations(34);
@@ -103,13 +103,14 @@ fn scheduled_fits_are_counted_and_fall_back_to_the_initial_hyperparameters() {
     for observation in &all {
         surrogate.tell(std::slice::from_ref(observation)).unwrap();
     }
-    // Predictions are in the units of told values: they reproduce the data up to the noise.
+    // Predictions are in the units of the observed values, so they reproduce the data up to the
+    // noise.
     for observation in all.iter().filter(|o| o.value.is_some()) {
         let (median, spread) = surrogate.predict(&observation.unit);
         assert!((median - observation.value.unwrap()).abs() < 0.1);
         assert!(spread > 0.0 && spread < 0.1 && surrogate.noise_std() < 0.1);
     }
-    // 27 successes: 2 to 20, then 22 and 25.
+    // 27 successes, with fits at 2 to 20, 22 and 25.
     assert_eq!((surrogate.len(), surrogate.diagnostics().n_fits), (27, 21));
     assert_eq!(surrogate.diagnostics().n_failed_fits, 0);
     assert_ne!(surrogate.posterior().kernel(), &initial.kernel);
@@ -123,8 +124,8 @@ fn scheduled_fits_are_counted_and_fall_back_to_the_initial_hyperparameters() {
     assert_eq!(huge.posterior().kernel(), &initial.kernel);
 }
 
-/// Five queries in a row, each with all earlier ones still running, on a box and on a small
-/// discrete space: no point is proposed twice.
+/// Makes five queries in a row, each while all earlier ones are still running, on a box and on a
+/// small discrete space. No point is proposed twice.
 #[test]
 fn running_trials_are_never_proposed_again() {
     for space in [
@@ -149,7 +150,7 @@ fn running_trials_are_never_proposed_again() {
 }
 
 /// Every strategy visits each of 12 points once, some running and some failed, and then reports
-/// that none is left. With repeats allowed and without failures it continues.
+/// that none is left. With repeats allowed and without failures, it continues.
 #[test]
 fn a_discrete_space_is_used_up() {
     let small = space(&[("x", int(1.0, 4.0)), ("y", choices(&["a", "b", "c"]))]);
@@ -195,9 +196,9 @@ fn the_last_point_is_found_by_enumeration() {
     assert!((found.unit[0] - unit(777)[0]).abs() < 1e-9);
 }
 
-/// One choice of three, a logarithmic float and an integer, each choice with its own optimum: after
-/// 6 random trials and 30 queries the model-based strategies end within 0.001 of the best value in
-/// the median of 5 runs.
+/// One choice of three, a logarithmic float and an integer, with a different optimum for each
+/// choice. After 6 random trials and 30 queries, the median best value of 5 runs is within 0.001 of
+/// the optimum for the model-based strategies.
 #[test]
 fn mixed_spaces_converge() {
     let mixed = space(&[
@@ -243,7 +244,7 @@ fn mixed_spaces_converge() {
     }
 }
 
-/// Sobol search continues the sequence: told and running trials advance it alike.
+/// Sobol search continues the sequence. Finished and running trials advance it alike.
 #[test]
 fn sobol_search_counts_told_and_running_trials() {
     let square = space(&[("x", float(0.0, 1.0, false)), ("y", float(0.0, 1.0, false))]);

@@ -1,4 +1,4 @@
-//! The surrogate: observations in any batches, refits on schedule, separate failures.
+//! The surrogate: observations in arbitrary batches, refits on schedule, and separate failures.
 
 use fedbo_gp::{Family, FitCriterion, FitOptions, GpError, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{LbfgsbOptions, Points};
@@ -41,9 +41,9 @@ fn means(surrogate: &Surrogate, at: &Points) -> Vec<f64> {
     at.rows().map(|x| surrogate.posterior().mean_variance(x).0).collect()
 }
 
-/// With fixed hyperparameters, 30 observations told one by one, in batches or all at once give
-/// posterior means that agree to 1e-8 (noise variance 1e-4, so errors are amplified at most 1e4
-/// times). One observation less makes a larger difference.
+/// With fixed hyperparameters, 30 observations reported one by one, in batches or all at once give
+/// posterior means that agree to 1e-8 (the noise variance is 1e-4, so errors are amplified by at
+/// most 1e4). One observation fewer makes a larger difference.
 #[test]
 fn portions_do_not_matter() {
     let at = uniform_points(20, 2, &mut test_stream(2));
@@ -68,7 +68,8 @@ fn portions_do_not_matter() {
     }
 }
 
-/// Every schedule fires at its documented numbers of observations, told one by one.
+/// Every schedule fires at its documented observation counts when observations are reported one by
+/// one.
 #[test]
 fn refits_happen_on_schedule() {
     let geometric: Vec<usize> = (2..=20).chain([22, 25, 28, 31, 35, 39]).collect();
@@ -92,8 +93,8 @@ fn refits_happen_on_schedule() {
     }
 }
 
-/// Observations told at once that pass several counts of a schedule cause one fit; failed trials do
-/// not count.
+/// A batch of observations that passes several counts of a schedule causes one fit. Failed trials
+/// do not count.
 #[test]
 fn a_portion_causes_one_fit_at_most() {
     let mut surrogate = fitted(Refit::At(vec![3, 9, 14]), true);
@@ -105,8 +106,8 @@ fn a_portion_causes_one_fit_at_most() {
     assert_eq!((surrogate.diagnostics().n_fits, surrogate.len()), (1, 10));
 }
 
-/// A fit that cannot start (squares of raw outputs overflow) is counted and keeps the
-/// hyperparameters; a fit that succeeds is not counted as failed.
+/// A fit that cannot start, because squares of raw outputs overflow, is counted as failed and keeps
+/// the hyperparameters. A fit that succeeds is not counted as failed.
 #[test]
 fn failed_fits_are_counted() {
     let mut surrogate = fitted(Refit::Every(1), false);
@@ -125,7 +126,7 @@ fn failed_fits_are_counted() {
     assert_ne!(fine.posterior().kernel(), &hyperparameters(2).kernel);
 }
 
-/// NaN and infinite values are failures (INV-23): they are kept apart and never used for scaling,
+/// NaN and infinite values are failures (INV-23). They are kept apart and never used for scaling,
 /// and the posterior does not change.
 #[test]
 fn values_that_are_not_finite_count_as_failures() {
@@ -141,7 +142,7 @@ fn values_that_are_not_finite_count_as_failures() {
     assert!(surrogate.outputs().iter().all(|y| y.is_finite()));
 }
 
-/// A non-finite input is a typed error without any effect on later observations.
+/// A non-finite input is a typed error that has no effect on later observations.
 #[test]
 fn a_refused_portion_changes_nothing() {
     let at = uniform_points(5, 2, &mut test_stream(2));
@@ -165,9 +166,9 @@ fn a_refused_portion_changes_nothing() {
     assert_eq!(told(true), told(false));
 }
 
-/// `tell` returns a typed error if no posterior can be built (a signal variance so large that two
-/// equal inputs have no factor), for one observation or several, and keeps the observations
-/// consistent with the posterior.
+/// `tell` returns a typed error if no posterior can be built, because the signal variance is so
+/// large that two equal inputs have no factor. This holds for one observation or several, and keeps
+/// the observations consistent with the posterior.
 #[test]
 fn a_failed_posterior_changes_nothing() {
     let policy = HyperparameterPolicy::Fixed(Hyperparameters {
@@ -185,9 +186,9 @@ fn a_failed_posterior_changes_nothing() {
     }
 }
 
-/// 5,600 observations told in any batches give the same posterior to the last bit. It is
+/// 5,600 observations reported in arbitrary batches give bitwise the same posterior. It is
 /// conditioned on fewer than 4,000 observations, including the best one, and predicts values that
-/// were not told.
+/// were not reported.
 #[test]
 fn some_of_very_many_observations_stand_for_all() {
     let n = 5_600;
@@ -219,7 +220,7 @@ fn some_of_very_many_observations_stand_for_all() {
     }
 }
 
-/// With noise the best of very many observations are those with the largest means, not those with
+/// With noise, the best of very many observations are those with the largest means, not those with
 /// the luckiest noise.
 #[test]
 fn noise_does_not_choose_the_best_of_very_many_observations() {
@@ -231,8 +232,8 @@ fn noise_does_not_choose_the_best_of_very_many_observations() {
         points.rows().zip(&outputs).map(|(x, y)| observed(x, Some(*y), Source::Own)).collect();
     let mut surrogate = surrogate(SurrogateSettings::for_study(2, true));
     surrogate.tell(&all).unwrap();
-    // The best 1,000 of the first 5,500 are those less than 0.091 from the maximum; of the others,
-    // one in 4.5 is chosen.
+    // The best 1,000 of the first 5,500 observations are less than 0.091 from the maximum. Of the
+    // others, one in 4.5 is chosen.
     let is_near = |x: &&[f64]| (x[0] - 0.3).abs() < 0.12;
     let n_near = surrogate.posterior().inputs().rows().filter(is_near).count();
     assert!(n_near > 1_000, "{n_near}");

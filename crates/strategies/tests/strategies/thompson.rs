@@ -13,7 +13,7 @@ use fedbo_testkit::{test_stream, uniform_points};
 
 use crate::strategies::common::{AskAlone, SEED, line, observed, own, ts, unit_box};
 
-/// Branin on the unit square, to be maximized; its maximum is −0.397887.
+/// Branin on the unit square, negated. The maximum is −0.397887.
 fn branin(u: &[f64]) -> f64 {
     let (a, b) = (15.0 * u[0] - 5.0, 15.0 * u[1]);
     let bend = b - 5.1 / (4.0 * PI * PI) * a * a + 5.0 / PI * a - 6.0;
@@ -51,7 +51,8 @@ fn thompson_sampling_beats_random_search_on_branin() {
     assert!(regrets[10] < 0.3, "{regrets:?}");
 }
 
-/// On a finite domain every proposal is one of its points to the last bit, with either sampler and every rule for repeats.
+/// On a finite domain, every proposal is bitwise one of its points, with either sampler and every
+/// rule for repeats.
 #[test]
 fn proposals_lie_in_the_finite_domain() {
     let points = uniform_points(40, 3, &mut test_stream(8));
@@ -71,7 +72,7 @@ fn proposals_lie_in_the_finite_domain() {
     }
 }
 
-/// `ask` does not change state: an equal stream gives the same answer again.
+/// `ask` does not change the state: an equal stream gives the same proposal again.
 #[test]
 fn asking_changes_nothing() {
     let mut strategy = ts(unit_box(2), own(2));
@@ -81,7 +82,7 @@ fn asking_changes_nothing() {
     assert_eq!(strategy.ask_alone(&mut test_stream(4)).unwrap(), first);
 }
 
-/// With [`OwnQuery::LogEi`], own queries are identical to those of the log-ei strategy: with any
+/// With [`OwnQuery::LogEi`], own queries are identical to those of the log-ei strategy for any
 /// number of observations, with running trials, and on a discrete domain. Queries by posterior
 /// samples are different.
 #[test]
@@ -116,7 +117,7 @@ fn own_queries_by_log_expected_improvement_are_those_of_its_strategy() {
     }
 }
 
-/// A rule of own queries with zero fantasies is refused.
+/// A rule for own queries with zero fantasies is rejected.
 #[test]
 fn own_queries_without_fantasies_are_refused() {
     let none = LogEiSettings { n_fantasies: 0, ..LogEiSettings::for_study(2, false) };

@@ -1,5 +1,5 @@
-//! The archive of a federation's releases: a file that its operator publishes and later parties
-//! start from.
+//! The archive of a federation's releases: a file that the federation's operator publishes and that
+//! other parties start from.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use fedbo_space::{Direction, ParameterSpec};
 use fedbo_strategies::ReleasedFunction;
 use serde::{Deserialize, Serialize};
 
-/// Name of the format, at the beginning of the file, which identifies an archive.
+/// Name of the format. It is at the beginning of the file and identifies the file as an archive.
 const FORMAT: &str = "fedbo archive of releases";
 /// Version of the file layout.
 const VERSION: u32 = 1;
 /// Maximum size of an archive in bytes.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// The releases of a finished federation. Everything in the archive was already public.
+/// The releases of a finished federation. Everything in the archive is already public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseArchive {
@@ -25,13 +25,13 @@ pub struct ReleaseArchive {
     pub federation: String,
     /// The direction of optimization.
     pub direction: Direction,
-    /// Its parameters, in order.
+    /// The parameters, in order.
     pub space: Vec<ArchivedParameter>,
-    /// Description of the agents' protection. Any use of the archive costs no further privacy.
+    /// Description of the agents' protection. Using the archive costs no further privacy.
     pub privacy: String,
     /// Number of releases in the archive.
     pub n_releases: u64,
-    /// Head of the federation's ledger at the end.
+    /// Final head of the federation's ledger.
     pub ledger_head: String,
     /// The function that the releases represent.
     pub function: ReleasedFunction,
@@ -40,20 +40,20 @@ pub struct ReleaseArchive {
 /// A parameter of an archived space.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArchivedParameter {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its declaration.
+    /// The declaration.
     #[serde(flatten)]
     pub spec: ParameterSpec,
 }
 
-/// Reason why an archive cannot be used.
+/// Error returned if an archive cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
     /// The file cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The operating system's error message.
         cause: String,
@@ -61,15 +61,15 @@ pub enum ArchiveError {
     /// The file is not an archive.
     #[error("{}: not an archive of releases ({message}); create one with fedbo privacy archive", path.display())]
     NotAnArchive {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The mismatch, in words.
+        /// Description of the mismatch.
         message: String,
     },
-    /// A later version of the program wrote the file.
+    /// The file was written by a later version of the program.
     #[error("{}: the archive has version {found}, and this program reads version {VERSION}; use a newer program", path.display())]
     Version {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Its version.
         found: u32,
@@ -100,7 +100,7 @@ impl ReleaseArchive {
         }
     }
 
-    /// The file's text.
+    /// Returns the text of the file.
     pub fn to_text(&self) -> String {
         serde_json::to_string_pretty(self)
             .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
@@ -109,7 +109,7 @@ impl ReleaseArchive {
     /// Reads an archive.
     ///
     /// # Errors
-    /// If the file cannot be read, is too large, or is not an archive of a known version.
+    /// Fails if the file cannot be read, is too large, or is not an archive of a known version.
     pub fn read(path: &Path) -> Result<Self, ArchiveError> {
         let unreadable = |cause: std::io::Error| ArchiveError::Read {
             path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! The differing keys of two descriptions: the stored one, and a file that has changed since.
+//! The keys that differ between a stored description and a file that may have changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::toml_file::{TomlFile, differing_excerpts, format_key_path, shown};
 
-/// Maximum number of changed keys that a message names. The others are counted.
+/// Maximum number of changed keys that a message lists. The rest are only counted.
 const NAMED: usize = 3;
 
 /// The content of a description, key by key, in file notation.
 ///
-/// A key that one of the two descriptions does not have at all is not compared. A key with keys
-/// below it comes before them and lists them. A key that a file omits has no value.
+/// A key that is missing from one of the two descriptions is not compared. A key with keys below it
+/// precedes them and lists them. A key that a file omits has no value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Keys(Vec<Entry>);
 
@@ -27,13 +27,13 @@ struct Entry {
 }
 
 impl Keys {
-    /// Adds a key at its path, with its value as a file would spell it.
+    /// Adds a key at its path, with its value as written in a file.
     pub fn push<V: Serialize>(&mut self, path: &[&str], value: V) {
         self.push_as(&format_key_path(path), path, value);
     }
 
-    /// Same as [`Keys::push`], for a key that messages name differently from its path: a player by
-    /// its name.
+    /// Same as [`Keys::push`], for a key whose name in messages differs from its path. For example,
+    /// messages identify a player by its name.
     pub fn push_as<V: Serialize>(&mut self, key: &str, path: &[&str], value: V) {
         let value = serde_json::to_value(value).unwrap_or_default();
         self.0.push(Entry {
@@ -43,7 +43,7 @@ impl Keys {
         });
     }
 
-    /// Adds the keys of a parameter's table. A key with the default value counts as absent.
+    /// Adds the keys of a parameter's table. Keys with their default value count as absent.
     pub fn push_parameter(&mut self, key: &str, path: &[&str], spec: &ParameterSpec) {
         let is_int = spec.kind == "int";
         let number = |number: Option<f64>| {
@@ -72,7 +72,7 @@ impl Keys {
 }
 
 impl Keys {
-    /// Returns the keys of unchecked tables.
+    /// Returns the keys of unvalidated tables.
     ///
     /// Whole numbers are equal with and without a decimal point. Tables in a list are addressed by
     /// their names.
@@ -120,7 +120,7 @@ impl Keys {
     }
 }
 
-/// Normalizes a value, so that different notations compare equal.
+/// Normalizes a value, so that different notations of it compare equal.
 fn same_form(value: &serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Number(number) => {
@@ -134,10 +134,10 @@ fn same_form(value: &serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// One key that differs.
+/// A key that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The key, with its parent tables.
+    /// The key, including its parent tables.
     pub key: String,
     /// The stored value, if any.
     pub stored: Option<String>,
@@ -147,10 +147,10 @@ pub struct Change {
     line: Option<usize>,
 }
 
-/// The differing keys of a description and the stored one. There is at least one.
+/// The differing keys of a stored and a given description. There is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// The holder of the stored description, with its article: `the stored study`.
+    /// Name of the stored description in messages, with an article: `the stored study`.
     stored_in: &'static str,
     file: Option<PathBuf>,
     all: Vec<Change>,
@@ -159,7 +159,7 @@ pub struct Changes {
 impl Changes {
     /// Returns the differing keys in the order of `stored`, or `None` if there are none.
     ///
-    /// `stored_in` names the stored description, with its article.
+    /// `stored_in` is the name of the stored description, with an article.
     pub fn between(stored: &Keys, given: &Keys, stored_in: &'static str) -> Option<Self> {
         let by_key: BTreeMap<&str, &Entry> =
             given.0.iter().map(|entry| (entry.key.as_str(), entry)).collect();
@@ -177,7 +177,7 @@ impl Changes {
         (!all.is_empty()).then_some(Self { stored_in, file: None, all })
     }
 
-    /// Compares the tables of two files as read, including keys that one of them lacks.
+    /// Compares the tables of two files as read, including keys that only one of them has.
     pub fn between_tables(
         stored: &serde_json::Value,
         given: &serde_json::Value,
@@ -189,7 +189,7 @@ impl Changes {
         Self::between(&stored, &given, stored_in)
     }
 
-    /// A single differing key, with both values as they are displayed.
+    /// Returns a single differing key, with both values as displayed.
     pub fn of_key(
         path: &[&str],
         stored: Option<String>,
@@ -209,7 +209,7 @@ impl Changes {
         }
     }
 
-    /// Adds the line numbers of the file that the given description was read from.
+    /// Adds the line numbers of the file that contains the given description.
     #[must_use]
     pub fn located(mut self, file: &TomlFile) -> Self {
         for change in &mut self.all {
@@ -220,15 +220,15 @@ impl Changes {
         self
     }
 
-    /// The keys that differ.
+    /// Returns the keys that differ.
     pub fn iter(&self) -> impl Iterator<Item = &Change> {
         self.all.iter()
     }
 }
 
 impl fmt::Display for Changes {
-    /// `space.lr.high is 0.1 in study.toml:14, the stored study has 0.2; ...`, only the first keys
-    /// if there are many.
+    /// Formats `space.lr.high is 0.1 in study.toml:14, the stored study has 0.2; ...`, limited to
+    /// the first keys if there are many.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, change) in self.all.iter().take(NAMED).enumerate() {
             if index > 0 {

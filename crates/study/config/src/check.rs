@@ -1,4 +1,4 @@
-//! Checks of single values. Errors name the key, the value found and a remedy.
+//! Checks of single values. Errors contain the key, the value found and a remedy.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use fedbo_strategies::{StrategyError, UcbMultiplier, in_words};
 
 use super::toml_file::{FileError, TomlFile, nearest};
 
-/// Maximum number of characters of a name.
+/// Maximum number of characters in a name.
 pub const NAME_CHARS_MAX: usize = 100;
 
-/// Returns true if a name is usable as the name of a folder and cannot lead outside its parent.
+/// Returns true if a name can be used as the name of a folder and cannot refer to a path outside of
+/// its parent.
 pub fn is_folder_name(name: &str) -> bool {
     !name.trim().is_empty()
         && name.chars().count() <= NAME_CHARS_MAX
@@ -19,26 +20,26 @@ pub fn is_folder_name(name: &str) -> bool {
         && !name.chars().any(|c| c.is_control() || c == '/' || c == '\\')
 }
 
-/// Checks parts of a file and reports their places.
+/// Validates parts of a file and reports errors with their location.
 ///
-/// A method takes the path of the key (names of tables and keys, indices as numbers) and the value
-/// read there. It returns the meaning of the value.
+/// Each method takes the path of a key (names of tables and keys, indices as numbers) and the value
+/// read there. It returns the parsed value.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
-    /// The file that the values were read from.
+    /// The file that contains the values.
     pub file: &'a TomlFile,
 }
 
 impl<'a> Check<'a> {
-    /// Creates checks of values from this file.
+    /// Creates a validator for values of this file.
     pub fn new(file: &'a TomlFile) -> Self {
         Self { file }
     }
 
-    /// Returns the meaning of a word, or `None` if it is not given.
+    /// Parses a word, or returns `None` if it is absent.
     ///
     /// # Errors
-    /// If the word is unknown. The error suggests the most similar known word.
+    /// Fails if the word is unknown. The error suggests the most similar known word.
     pub fn word<T: Copy>(
         &self,
         path: &[&str],
@@ -63,7 +64,7 @@ impl<'a> Check<'a> {
     /// Checks that a value is a whole number from 1 to `max`.
     ///
     /// # Errors
-    /// If it is outside this range.
+    /// Fails if it is out of range.
     pub fn count(&self, path: &[&str], given: usize, max: usize) -> Result<usize, FileError> {
         if (1..=max).contains(&given) {
             Ok(given)
@@ -76,7 +77,7 @@ impl<'a> Check<'a> {
     /// Checks that a number is finite and above 0.
     ///
     /// # Errors
-    /// If it is not, or if it is subnormal and so cannot be held at full precision.
+    /// Fails if it is not, or if it is subnormal and therefore cannot be stored at full precision.
     pub fn positive(&self, path: &[&str], given: f64) -> Result<f64, FileError> {
         if given.is_normal() && given > 0.0 {
             Ok(given)
@@ -86,10 +87,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Passes on a setting that an algorithm has checked.
+    /// Passes on a setting that an algorithm has validated.
     ///
     /// # Errors
-    /// The algorithm's error, at the place of the key.
+    /// Returns the algorithm's error, located at the key.
     pub fn setting<T>(
         &self,
         path: &[&str],
@@ -101,10 +102,11 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Checks that a name is usable as the name of a folder.
+    /// Checks that a name can be used as the name of a folder.
     ///
     /// # Errors
-    /// If it is empty or too long, has a slash or a control character, or begins with a dot or a dash.
+    /// Fails if the name is empty or too long, contains a slash or a control character, or starts
+    /// with a dot or a dash.
     pub fn folder_name(&self, path: &[&str], name: &str) -> Result<(), FileError> {
         if is_folder_name(name) {
             return Ok(());
@@ -115,10 +117,10 @@ impl<'a> Check<'a> {
         Err(self.file.value_error(path, expected))
     }
 
-    /// Returns the named family of kernels, or `None` if no name is given.
+    /// Parses the name of a family of kernels, or returns `None` if it is absent.
     ///
     /// # Errors
-    /// If the name is unknown.
+    /// Fails if the name is unknown.
     pub fn family(&self, path: &[&str], given: Option<&str>) -> Result<Option<Family>, FileError> {
         let known = [
             ("matern-5/2", Family::Matern52),
@@ -128,10 +130,10 @@ impl<'a> Check<'a> {
         self.word(path, given, &known)
     }
 
-    /// β_t of a federation; the constant 1 if it is not given.
+    /// Returns β_t of a federation, or the constant 1 if it is absent.
     ///
     /// # Errors
-    /// If it is neither a constant nor the multiplier of theorem 1.
+    /// Fails if it is neither a constant nor the multiplier of theorem 1.
     pub fn ucb_multiplier(
         &self,
         path: &[&str],
@@ -143,10 +145,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The space of the tables `[path.NAME]`, with parameters in file order.
+    /// Returns the space of the tables `[path.NAME]`, with parameters in file order.
     ///
     /// # Errors
-    /// If there is no parameter, or if a parameter is invalid.
+    /// Fails if there is no parameter, or if a parameter is invalid.
     pub fn space(
         &self,
         path: &[&str],

@@ -11,23 +11,23 @@ use fedbo_space::Space;
 use super::check::Check;
 use super::toml_file::{FileError, format_key_path};
 
-/// The keys of a table that describe a command.
+/// The keys of a table that declares a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommandKeys<'a> {
     /// `command`: the program and its arguments; `{x}` is replaced by the value of parameter x.
     pub command: &'a [String],
-    /// `directory`: working directory of the command, relative to the file's folder, which is the
-    /// default.
+    /// `directory`: the command's working directory, relative to the folder of the file, which is
+    /// the default.
     pub directory: Option<&'a Path>,
     /// `timeout_s`: maximum duration of a trial in seconds; no limit if absent.
     pub timeout_s: Option<f64>,
 }
 
 impl Check<'_> {
-    /// Returns the time limit, or `None` if it is not given.
+    /// Returns the time limit, or `None` if it is absent.
     ///
     /// # Errors
-    /// If it is not above 0, or too long to be represented.
+    /// Fails if it is not above 0 or is too long to be represented.
     pub fn timeout(
         &self,
         path: &[&str],
@@ -45,15 +45,14 @@ impl Check<'_> {
         Ok(Some(Duration::from_secs_f64(seconds).max(Duration::from_nanos(1))))
     }
 
-    /// Returns the command given by the keys `command`, `directory` and `timeout_s` of a table,
-    /// checked against the space and the installed programs.
+    /// Returns the command declared by the keys `command`, `directory` and `timeout_s` of a table,
+    /// validated against the space and the installed programs.
     ///
-    /// An error message begins with `owner` (`agent "north"`), or with the table if `owner` is
-    /// empty.
+    /// Error messages start with `owner` (`agent "north"`), or with the table if `owner` is empty.
     ///
     /// # Errors
-    /// If the program does not exist, a placeholder names no parameter, a text would be run as code
-    /// (INV-24), the directory is not one, or the time limit is not above 0.
+    /// Fails if the program does not exist, a placeholder does not match a parameter, text would
+    /// be run as code (INV-24), the directory is not a directory, or the time limit is not above 0.
     pub fn command(
         &self,
         table: &[&str],
@@ -64,10 +63,10 @@ impl Check<'_> {
         self.program(table, owner, given, &Placeholder::of(space))
     }
 
-    /// Same as [`Check::command`], for a command with these placeholders.
+    /// Same as [`Check::command`], for a command with the given placeholders.
     ///
     /// # Errors
-    /// As for [`Check::command`].
+    /// Same as [`Check::command`].
     pub fn program(
         &self,
         table: &[&str],

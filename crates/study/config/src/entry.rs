@@ -1,16 +1,16 @@
-//! Entries with several notations: a number or a list, a number or a small table.
+//! Entries with alternative notations: a number or a list, or a number or a small table.
 
 use std::fmt;
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A length scale, or its distribution.
+/// A length scale, or the distribution of one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LengthscaleEntry {
-    /// The same for every feature.
+    /// The same length scale for every feature.
     Fixed(f64),
-    /// ln ℓ ~ N(ln median, spread²).
+    /// A random length scale: ln ℓ ~ N(ln median, spread²).
     Mixture {
         /// The median.
         median: f64,
@@ -19,29 +19,29 @@ pub enum LengthscaleEntry {
     },
 }
 
-/// One number, or several.
+/// One number or a list of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NumberOrList {
-    /// One.
+    /// One number.
     Number(f64),
-    /// Several.
+    /// A list of numbers.
     List(Vec<f64>),
 }
 
-/// A word, a number, or several numbers.
+/// A word, one number or a list of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WordOrNumbers {
     /// A word.
     Word(String),
     /// One number.
     Number(f64),
-    /// Several.
+    /// A list of numbers.
     List(Vec<f64>),
 }
 
 /// A value in any of the notations, before the target type restricts them.
 ///
-/// Errors of serde's own untagged enums do not name the form that was meant or its mistake.
+/// Serde's own errors for untagged enums name neither the intended form nor the mistake in it.
 enum UntypedValue {
     Word(String),
     Number(f64),
@@ -49,7 +49,7 @@ enum UntypedValue {
     Pair(f64, f64),
 }
 
-/// Reads an [`UntypedValue`].
+/// Deserializes an [`UntypedValue`].
 ///
 /// `expecting` completes the message "expected ..". `keys` are the keys of a table with two
 /// numbers.

@@ -1,14 +1,15 @@
-//! An excerpt of a file: the line of an error, with carets under the error.
+//! Excerpts of a file: the line of an error, with carets under the error.
 
 use std::ops::Range;
 use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use fedbo_postgres::masked;
+use fedbo_error_class::masked;
 
-/// Maximum width of an excerpt in columns. A longer line is cut around the carets.
+/// Maximum width of an excerpt in columns. Longer lines are cut around the carets.
 const WIDTH: usize = 110;
-/// Bytes on either side of the carets that are passed to the renderer for a very long line.
+/// Number of bytes on either side of the carets that are passed to the renderer for a very long
+/// line.
 const AROUND: usize = 2_000;
 
 /// Returns the first line of `span` in `text` as plain text, without passwords and terminal control
@@ -43,8 +44,8 @@ pub(crate) fn excerpt(path: &Path, text: &str, span: &Range<usize>) -> String {
     format!("{indent}--> {place}:{number}:{column}\n{}", lines.join("\n"))
 }
 
-/// Replaces a character that the renderer would pass on and a terminal would obey. The replacement
-/// has the same length in bytes.
+/// Replaces a character that the renderer would pass on and a terminal would interpret. The
+/// replacement has the same length in bytes.
 fn inert(c: char) -> char {
     match c {
         '\u{80}'..='\u{9f}' | '\u{61c}' => '\u{b7}',
@@ -53,7 +54,7 @@ fn inert(c: char) -> char {
     }
 }
 
-/// Returns the line without passwords, and the marked range in it.
+/// Returns the line without passwords, and the marked range in the new line.
 fn without_passwords(line: &str, marked: &Range<usize>) -> (String, Range<usize>) {
     let shown = masked(line);
     let pairs = line.char_indices().zip(shown.chars());
@@ -61,7 +62,7 @@ fn without_passwords(line: &str, marked: &Range<usize>) -> (String, Range<usize>
     let same = same.map_or(0, |((at, c), _)| at + c.len_utf8());
     let moved = |at: usize| match at <= same {
         true => at.min(shown.len()),
-        // Behind the password, counted from the end.
+        // The range follows the password, so its position is counted from the end.
         false => {
             let behind = line.len().saturating_sub(at);
             floor(&shown, shown.len().saturating_sub(behind).max(same))
@@ -79,7 +80,7 @@ fn cut<'a>(line: &'a str, marked: &Range<usize>) -> (&'a str, Range<usize>) {
     (&line[from..to], start - from..end - from)
 }
 
-/// The last character boundary at or before `at`, or the end of the text.
+/// Returns the last character boundary at or before `at`, or the end of the text.
 fn floor(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at)
 }
@@ -99,7 +100,7 @@ mod tests {
             of("[study]\nseed = -3 # mine\nname = \"a\"\n", "-3"),
             " --> a.toml:2:8\n  |\n2 | seed = -3 # mine\n  |        ^^"
         );
-        // The end of the file, and a value of several lines.
+        // The end of the file, and a value that spans several lines.
         assert_eq!(
             excerpt(Path::new("a.toml"), "a =", &(3..3)),
             " --> a.toml:1:4\n  |\n1 | a =\n  |    ^"

@@ -1,9 +1,10 @@
-//! Users' TOML files: plain data, checks of shared parts, and errors that point into the file.
+//! TOML files written by users: plain data, validation of shared parts, and errors that point into
+//! the file.
 //!
-//! This crate defines the form of the parts that several files share, and how an error names its
-//! place and a remedy. The crate that reads a file defines the tables of the file and what they
-//! mean together. Start at [`TomlFile`], then [`Check`]. [`Changes`] lists the differences between
-//! a file and a stored version.
+//! This crate defines the parts that several files share, and how errors report their location and
+//! a remedy. The crate that reads a file defines the file's tables and their combined meaning.
+//! Start at [`TomlFile`], then [`Check`]. [`Changes`] lists the differences between a file and a
+//! stored version.
 
 mod archive;
 mod changes;

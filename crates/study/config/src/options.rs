@@ -1,4 +1,4 @@
-//! Options of a registry entry, read from a table that also has other keys.
+//! Options of a registry entry, read from a table that also contains other keys.
 
 use fedbo_strategies::{ReadOptions, Registered, in_words, keys_of};
 use serde::Serialize;
@@ -6,24 +6,25 @@ use serde::de::DeserializeOwned;
 
 use crate::toml_file::{FileError, TomlFile};
 
-/// A table with the name and options of a registry entry: `[strategy]`, `[early_stopping]`.
+/// A table with the name and the options of a registry entry: `[strategy]`, `[early_stopping]`.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions<'a> {
     /// The file.
     pub file: &'a TomlFile,
     /// The table.
     pub table: &'static str,
-    /// The keys that are not options. The first one names the entry.
+    /// The keys that are not options. The first one selects the entry.
     pub keys: &'static [&'static str],
 }
 
 impl TableOptions<'_> {
-    /// Checks that every key is one of the table's own or an option of one of the entries.
+    /// Checks that every key is either one of the table's own keys or an option of one of the
+    /// entries.
     ///
-    /// The error lists the keys of `chosen`, or those of all entries if `chosen` is `None`.
+    /// The error lists the keys of `chosen`, or the keys of all entries if `chosen` is `None`.
     ///
     /// # Errors
-    /// The first unknown key.
+    /// Returns the first unknown key.
     pub fn check_keys<E: Registered>(
         &self,
         entries: &[E],
@@ -42,7 +43,7 @@ impl TableOptions<'_> {
     /// Reads the options of the chosen entry.
     ///
     /// # Errors
-    /// If an option belongs to another entry or is out of range.
+    /// Fails if an option belongs to another entry or is out of range.
     pub fn read<E: Registered>(&self, entries: &[E], chosen: E) -> Result<E, FileError> {
         let (table, file) = (self.table, self.file);
         let given = file.keys_in_order(&[table]);

@@ -1,4 +1,4 @@
-//! The table `[surrogate]`: the model of a party's own objective.
+//! The `[surrogate]` table: the model of a party's own objective.
 
 use fedbo_gp::{Family, FitOptions, Hyperparameters, Kernel, Prior, default_lengthscale};
 use fedbo_strategies::{HyperparameterPolicy, OwnSampler, Refit, SurrogateSettings};
@@ -8,29 +8,28 @@ use super::check::Check;
 use super::entry::NumberOrList;
 use super::toml_file::{FileError, format_key_path};
 
-/// `[surrogate]`
+/// The `[surrogate]` table.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SurrogateTable {
     /// `matern-5/2` (default), `matern-3/2` or `squared-exponential`.
     pub kernel: Option<String>,
-    /// True if outputs are standardized; default true.
+    /// True to standardize the outputs; default true.
     pub standardize: Option<bool>,
-    /// Length scale in the unit cube, one number or one per coordinate. If given, nothing is
-    /// fitted.
+    /// Length scale in the unit cube: one number, or one per coordinate. If set, nothing is fitted.
     pub lengthscale: Option<NumberOrList>,
-    /// Signal variance a² used with a given length scale; default 1.
+    /// Signal variance a² for a given length scale; default 1.
     pub outputscale: Option<f64>,
-    /// Noise variance σ² used with a given length scale; default 1e-4.
+    /// Noise variance σ² for a given length scale; default 1e-4.
     pub noise_variance: Option<f64>,
 }
 
 impl Check<'_> {
-    /// Returns the surrogate settings of a table, for a space with `dim` unit-cube coordinates.
+    /// Returns a table's surrogate settings, for a space with `dim` unit-cube coordinates.
     ///
     /// # Errors
-    /// If a number is not above 0, the number of length scales is not `dim`, or a variance is given
-    /// without a length scale.
+    /// Fails if a number is not above 0, the number of length scales is not `dim`, or a variance is
+    /// given without a length scale.
     pub fn surrogate(
         &self,
         table: &[&str],

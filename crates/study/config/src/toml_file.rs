@@ -1,11 +1,11 @@
-//! A TOML file written by a user. Every error names the file, line, key, value and a remedy.
+//! A TOML file written by a user. Errors contain the file, line, key, value and a remedy.
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use fedbo_error_class::masked;
 use fedbo_error_class::{Class, Classified};
-use fedbo_postgres::masked;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -13,19 +13,19 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::excerpt::excerpt;
 
-/// Maximum number of characters of a value in an error message.
+/// Maximum number of characters shown of a value in an error message.
 const SHOWN_CHARS: usize = 60;
-/// Minimum Jaro-Winkler similarity at which a known word is suggested for an unknown one.
+/// Minimum Jaro-Winkler similarity for suggesting a known word in place of an unknown one.
 const ALIKE: f64 = 0.75;
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file, as it was named.
+    /// Path of the file, as given.
     pub path: Box<Path>,
-    /// Line number, counted from 1. `None` if the entry is missing entirely.
+    /// Line number, counted from 1; `None` if the entry is missing.
     pub line: Option<usize>,
-    /// The line itself, with carets under the error.
+    /// The line, with carets under the error.
     excerpt: Option<Box<str>>,
 }
 
@@ -38,61 +38,61 @@ impl fmt::Display for Place {
 
 /// An error in a file.
 ///
-/// The `Display` output is one line that names the place. With `{:#}`, the offending line follows
-/// below, with carets under the error.
+/// The `Display` output is a single line with the location. With `{:#}`, it is followed by the
+/// offending line with carets under the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileError {
     /// The file cannot be read.
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The operating system's error message.
         cause: String,
     },
-    /// The text is not TOML.
+    /// The text is not valid TOML.
     Syntax {
-        /// The place of the error.
+        /// The location of the error.
         place: Place,
-        /// Column from 1, in characters.
+        /// Column, counted in characters from 1.
         column: usize,
         /// The parser's message.
         message: String,
     },
-    /// Unknown key.
+    /// The file contains an unknown key.
     UnknownKey {
-        /// The place of the key.
+        /// The location of the key.
         place: Place,
-        /// The key, with its parent tables.
+        /// The key, including its parent tables.
         key: String,
-        /// The most similar known key, if there is a similar one.
+        /// The most similar known key, if one is similar enough.
         nearest: Option<Box<str>>,
-        /// All keys that are valid here.
+        /// All valid keys at this location.
         known: Vec<String>,
     },
     /// A value is of the wrong type or out of range.
     Value {
-        /// The place of the value.
+        /// The location of the value.
         place: Place,
-        /// The key, with its parent tables.
+        /// The key, including its parent tables.
         key: String,
-        /// The value as the file spells it.
+        /// The value as written in the file.
         found: String,
         /// Description of the accepted values.
         expected: String,
     },
     /// A required key or table is missing.
     Missing {
-        /// The beginning of its table.
+        /// The start of its table.
         place: Place,
-        /// The key or table that is missing.
+        /// The missing key or table.
         key: String,
-        /// The remedy: what to add.
+        /// The remedy: the text to add.
         remedy: String,
     },
-    /// Keys that are valid on their own but incompatible, or that name something unusable.
+    /// Keys are valid on their own but incompatible, or refer to something unusable.
     Invalid {
-        /// The place of the error.
+        /// The location of the error.
         place: Place,
         /// The problem and its remedy.
         message: String,
@@ -106,7 +106,7 @@ impl Classified for FileError {
 }
 
 impl FileError {
-    /// The offending line with carets under the error, or `None` if the error has no line.
+    /// Returns the offending line with carets under the error, or `None` if the error has no line.
     pub fn excerpt(&self) -> Option<&str> {
         match self {
             Self::Read { .. } => None,
@@ -154,7 +154,7 @@ fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// Returns the known word most similar to `word`, or `None` if no word is similar enough.
+/// Returns the known word that is most similar to `word`, or `None` if no word is similar enough.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_lowercase();
@@ -166,7 +166,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(each, _)| each)
 }
 
-/// Text of a file. Places are addressed by path: names of tables and keys, and indices as numbers.
+/// The text of a file. Locations are addressed by path: names of tables and keys, and indices as
+/// numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlFile {
     path: PathBuf,
@@ -177,7 +178,7 @@ impl TomlFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read or is not UTF-8.
+    /// Fails if the file cannot be read or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let read = |cause: String| FileError::Read { path: path.to_owned(), cause };
         let bytes = std::fs::read(path).map_err(|error| read(error.to_string()))?;
@@ -186,18 +187,18 @@ impl TomlFile {
         Ok(Self::from_text(path, text))
     }
 
-    /// Creates a file from a text in memory.
+    /// Creates a file from text in memory.
     pub fn from_text(path: &Path, text: impl Into<String>) -> Self {
         let (path, text) = (path.to_owned(), text.into());
         Self { path, text }
     }
 
-    /// The file, as it was named.
+    /// Returns the path of the file, as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file's folder, the base of its relative paths.
+    /// Returns the folder of the file, the base of its relative paths.
     pub fn folder(&self) -> &Path {
         match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -208,7 +209,8 @@ impl TomlFile {
     /// Deserializes the file into plain data.
     ///
     /// # Errors
-    /// If it is not TOML, has an unknown key, or a value of the wrong type.
+    /// Fails if the file is not valid TOML, contains an unknown key, or has a value of the wrong
+    /// type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, FileError> {
         if let Err(error) = DeTable::parse(&self.text) {
             let span = error.span().unwrap_or_default();
@@ -221,11 +223,11 @@ impl TomlFile {
         toml::from_str(&self.text).map_err(|error| self.explain(&error))
     }
 
-    /// Deserializes a table without its `others` keys. Missing keys take their values from
+    /// Deserializes a table, ignoring the keys `others`. Missing keys take their values from
     /// `default`.
     ///
     /// # Errors
-    /// If it has an unknown key, or a value of the wrong type.
+    /// Fails if the table contains an unknown key or a value of the wrong type.
     pub(crate) fn parse_table<T: Serialize + DeserializeOwned>(
         &self,
         table: &str,
@@ -248,7 +250,7 @@ impl TomlFile {
         T::deserialize(ValueDeserializer::from(whole)).map_err(|error| self.explain(&error))
     }
 
-    /// Keys of a table in file order; empty if there is no such table.
+    /// Returns the keys of a table in file order; empty if the table does not exist.
     pub fn keys_in_order(&self, table: &[&str]) -> Vec<String> {
         let mut keys = self.within(|root| {
             let Some(DeValue::Table(table)) = find(root, table).map(|found| found.value) else {
@@ -260,7 +262,7 @@ impl TomlFile {
         keys.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Error for a value that is not acceptable.
+    /// Creates an error for an invalid value.
     pub fn value_error(&self, path: &[&str], expected: impl Into<String>) -> FileError {
         let found = self.span_of(path);
         let text = found
@@ -280,7 +282,7 @@ impl TomlFile {
         }
     }
 
-    /// Error for a missing key or table.
+    /// Creates an error for a missing key or table.
     pub fn missing_error(&self, path: &[&str], remedy: impl Into<String>) -> FileError {
         let key = match path {
             [table] => format!("[{table}]"),
@@ -293,23 +295,24 @@ impl TomlFile {
         }
     }
 
-    /// Error for an unknown key; `known` lists the valid ones.
+    /// Creates an error for an unknown key. `known` lists the valid keys.
     pub fn unknown_key(&self, path: &[&str], known: &[&str]) -> FileError {
         unknown(self.place(path), path, known.iter().map(|key| (*key).to_owned()).collect())
     }
 
-    /// Error about the entry at `path`, with a custom message.
+    /// Creates an error for the entry at `path`, with a custom message.
     pub fn error(&self, path: &[&str], message: impl Into<String>) -> FileError {
         FileError::Invalid { place: self.place(path), message: message.into() }
     }
 
-    /// Line number of a key, counted from 1; `None` if the file does not have the key.
+    /// Returns the line number of a key, counted from 1; `None` if the file does not contain the
+    /// key.
     pub fn line_of(&self, path: &[&str]) -> Option<usize> {
         let (key, _) = self.span_of(path)?;
         self.place_at(&key).line
     }
 
-    /// Returns the place of `path`, or of its innermost table that exists.
+    /// Returns the location of `path`, or of its innermost existing table.
     fn place(&self, path: &[&str]) -> Place {
         let found = (0..path.len()).rev().find_map(|end| self.span_of(&path[..=end]));
         match found {
@@ -318,7 +321,7 @@ impl TomlFile {
         }
     }
 
-    /// Spans of a key and of its value.
+    /// Returns the spans of a key and of its value.
     fn span_of(&self, path: &[&str]) -> Option<(Range<usize>, Range<usize>)> {
         self.within(|root| find(root, path).map(|found| (found.key, found.span)))
     }
@@ -341,7 +344,7 @@ impl TomlFile {
         1 + before.rsplit('\n').next().map_or(0, |line| line.chars().count())
     }
 
-    /// Translates a serde error into an error of this crate.
+    /// Converts a serde error into an error of this crate.
     fn explain(&self, error: &toml::de::Error) -> FileError {
         let message = error.message();
         let span = error.span().unwrap_or_default();
@@ -352,7 +355,7 @@ impl TomlFile {
             let mut words = rest.split('`').skip(1).step_by(2).map(str::to_owned);
             let key = words.next().unwrap_or_default();
             let known: Vec<String> = words.collect();
-            // A header such as [spice.x] covers tables now known to be inside an unknown one.
+            // A header such as [spice.x] covers tables that belong to an unknown table.
             match path.iter().rposition(|step| *step == key) {
                 Some(index) => path.truncate(index + 1),
                 None => path.push(key.clone()),
@@ -388,8 +391,8 @@ impl TomlFile {
     }
 }
 
-/// Error for an unknown key. Tables that only the file of a study has are told apart from misspelt
-/// ones.
+/// Creates an error for an unknown key. Distinguishes tables that only study files have from
+/// misspelt tables.
 fn unknown(place: Place, path: &[&str], known: Vec<String>) -> FileError {
     if let [table @ ("objectives" | "constraints")] = path {
         let message = format!(
@@ -406,7 +409,7 @@ fn unknown(place: Place, path: &[&str], known: Vec<String>) -> FileError {
     }
 }
 
-/// Translates an expectation of serde for readers without knowledge of Rust.
+/// Rewrites serde's description of an expected type for readers who do not know Rust.
 fn plain(expected: &str, path: &[&str]) -> String {
     match expected {
         "a sequence" if path == ["agents"] => {
@@ -438,13 +441,13 @@ pub(crate) fn format_key_path<S: AsRef<str>>(path: &[S]) -> String {
     text
 }
 
-/// First line of a value, shortened if it is long.
+/// Returns the first line of a value, truncated if it is long.
 pub(crate) fn shown(text: &str) -> String {
     cut(text, 0)
 }
 
-/// Excerpts of two differing texts. Each starts shortly before the first difference if that would
-/// otherwise be cut off.
+/// Returns excerpts of two differing strings. An excerpt starts shortly before the first difference
+/// if the difference would otherwise be cut off.
 pub(crate) fn differing_excerpts(a: &str, b: &str) -> [String; 2] {
     let [line_a, line_b] = [a, b].map(|text| masked(text.lines().next().unwrap_or("")));
     let pairs = line_a.chars().zip(line_b.chars());
@@ -456,7 +459,7 @@ pub(crate) fn differing_excerpts(a: &str, b: &str) -> [String; 2] {
     [cut(a, n_skipped), cut(b, n_skipped)]
 }
 
-/// First line of a text after `n_skipped` characters, truncated if it is long.
+/// Returns the first line of a string after `n_skipped` characters, truncated if it is long.
 fn cut(text: &str, n_skipped: usize) -> String {
     let line = masked(text.lines().next().unwrap_or(""));
     let mut shown = String::new();
@@ -505,7 +508,7 @@ fn descend<'a, 'i>(
     }
 }
 
-/// Path of the key or value that covers byte `at` of the text.
+/// Returns the path of the key or value at byte `at` of the text.
 fn path_at(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
     table.iter().find_map(|(key, value)| {
         let name = key.get_ref().to_string();

@@ -1,38 +1,38 @@
-//! Rules for names and choices of a space that another party wrote (INV-24).
+//! Rules for names and choices in a space that another party wrote (INV-24).
 //!
-//! A choice becomes an argument of a command on the evaluating party's machine. It must not act
-//! there as an option, a path, a pattern or a piece of a script, whatever the command does with it.
-//! Numbers cannot, in the format that this program writes.
+//! A choice becomes an argument of a command on the evaluating party's machine. It must not act as
+//! an option, a path, a pattern or part of a script there, regardless of how the command uses it.
+//! Numbers, as formatted by this program, cannot do so.
 
 use std::collections::BTreeMap;
 
-use fedbo_space::{Kind, Parameter, Space, Value};
+use fedbo_space::{Parameter, Space, Value};
 
 use super::check::Check;
 use super::toml_file::FileError;
 
-/// Maximum number of characters of a name or a choice that is accepted without confirmation.
+/// Maximum number of characters in a name or a choice that is accepted without confirmation.
 const CHARS_MAX: usize = 64;
 
 /// Descriptions of the characters allowed in names and choices.
 const NAME_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\" and \"-\", a letter or \"_\" first, no \"..\"";
 const CHOICE_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\", \"-\", \"+\" and \",\", a letter, a digit or \"_\" first, no \"..\"";
 
-/// `[choices]`: choices that the owner of a file has approved, by parameter. Numbers and booleans
-/// may be omitted.
+/// The `[choices]` table: choices that the owner of a file has approved, by parameter. Numbers and
+/// booleans can be omitted.
 pub type ListedChoices = BTreeMap<String, Vec<Value>>;
 
-/// A choice of another party that the evaluating party must list in its own file before it is
-/// accepted.
+/// A choice of another party that the evaluating party must list in its own file before the choice
+/// is accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnlistedChoice {
-    /// The parameter.
+    /// Name of the parameter.
     pub parameter: String,
     /// The choice.
     pub choice: String,
 }
 
-/// The choices of a space that are not plain.
+/// Returns the choices of a space that are not plain.
 #[must_use]
 pub fn odd_choices(space: &Space) -> Vec<UnlistedChoice> {
     let of_parameter = |parameter: &Parameter| {
@@ -44,7 +44,8 @@ pub fn odd_choices(space: &Space) -> Vec<UnlistedChoice> {
     space.parameters().iter().flat_map(of_parameter).collect()
 }
 
-/// Returns `[choices]` entries, as TOML, that list every choice of each parameter with an odd one.
+/// Returns `[choices]` entries, as TOML, that list all choices of each parameter with a choice that
+/// is not plain.
 #[must_use]
 pub fn choices_to_write(space: &Space) -> Option<String> {
     let mut table = toml::Table::new();
@@ -62,9 +63,9 @@ impl Check<'_> {
     /// Checks that other parties accept the parameter names of a space.
     ///
     /// # Errors
-    /// If a name is not plain.
+    /// Fails if a name is not plain.
     pub fn foreign_names(&self, space: &Space) -> Result<(), FileError> {
-        // INV-24: names become keys and placeholders on machines of other parties.
+        // INV-24: names become keys and placeholders on the machines of other parties.
         let names = space.parameters().iter().map(Parameter::name);
         match names.into_iter().find(|name| !is_plain_name(name)) {
             None => Ok(()),
@@ -77,12 +78,12 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that every choice of another party's space is plain or listed in this file's
+    /// Checks that every choice in another party's space is plain or is listed in this file's
     /// `[choices]`.
     ///
     /// # Errors
-    /// If a choice is neither, or if the table has a parameter or a choice that the space does not
-    /// have.
+    /// Fails if a choice is neither, or if the table contains a parameter or a choice that the
+    /// space does not have.
     pub fn foreign_choices(&self, own: &ListedChoices, space: &Space) -> Result<(), FileError> {
         for (name, listed) in own {
             let path = ["choices", name.as_str()];
@@ -99,10 +100,7 @@ impl Check<'_> {
                 );
                 return Err(self.file.error(&path, message));
             };
-            let choices = match parameter.kind() {
-                Kind::Categorical { choices } => &choices[..],
-                _ => &[],
-            };
+            let choices = parameter.kind().choices();
             let strange = listed.iter().find(|choice| !choices.contains(choice));
             if let Some(strange) = strange {
                 let message = format!(
@@ -120,7 +118,7 @@ impl Check<'_> {
                 return Err(self.file.error(&path, message));
             }
         }
-        // INV-24: choices that no own file lists must be plain.
+        // INV-24: choices that are not listed in the party's own file must be plain.
         let odd = odd_choices(space);
         let Some(UnlistedChoice { parameter, choice }) =
             odd.into_iter().find(|odd| !own.contains_key(&odd.parameter))
@@ -137,7 +135,7 @@ impl Check<'_> {
     }
 }
 
-/// Formats a choice as in a file, without characters that control a terminal.
+/// Formats a choice as in a file, with terminal control characters escaped.
 fn shown(choice: &Value) -> String {
     match choice {
         Value::Choice(text) => format!("{text:?}"),
@@ -145,18 +143,13 @@ fn shown(choice: &Value) -> String {
     }
 }
 
-/// The text choices of a parameter.
+/// Returns the text choices of a parameter.
 fn texts(parameter: &Parameter) -> Vec<String> {
-    match parameter.kind() {
-        Kind::Categorical { choices } => {
-            let text = |choice: &Value| match choice {
-                Value::Choice(text) => Some(text.clone()),
-                Value::Int(_) | Value::Float(_) | Value::Bool(_) => None,
-            };
-            choices.iter().filter_map(text).collect()
-        }
-        _ => Vec::new(),
-    }
+    let text = |choice: &Value| match choice {
+        Value::Choice(text) => Some(text.clone()),
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) => None,
+    };
+    parameter.kind().choices().iter().filter_map(text).collect()
 }
 
 fn is_plain_name(name: &str) -> bool {
@@ -167,8 +160,8 @@ fn is_plain_choice(choice: &str) -> bool {
     is_plain(choice, "_", "_.-+,")
 }
 
-/// Returns true for ASCII letters, digits and `others`; the first character may only be one of
-/// `first`.
+/// Returns true if the text consists of ASCII letters, digits and `others`, starts with a letter, a
+/// digit or one of `first`, has at most [`CHARS_MAX`] bytes and does not contain `..`.
 fn is_plain(text: &str, first: &str, others: &str) -> bool {
     let fits = |c: char, others: &str| c.is_ascii_alphanumeric() || others.contains(c);
     text.starts_with(|c| fits(c, first))
@@ -186,7 +179,7 @@ mod tests {
     use super::*;
     use crate::TomlFile;
 
-    /// Checks a file with the text `own` against a space that has a parameter with these choices.
+    /// Checks a file containing `own` against a space that has a parameter with these choices.
     fn checked(choices: &[&str], own: &str) -> Result<(), String> {
         let spec = ParameterSpec::categorical(choices.iter().copied());
         let width = ParameterSpec::float(0.0, 1.0);

@@ -1,4 +1,5 @@
-//! A command as an objective: a template of arguments, run once per trial in its own process group.
+//! A command as an objective: its arguments are a template, and each trial runs in its own process
+//! group.
 
 mod lines;
 mod near_report;
@@ -29,36 +30,37 @@ pub use self::program::{Program, ProgramOutput};
 pub use self::secrets::is_secret;
 pub use self::template::Placeholder;
 
-/// Time between the request to stop training and SIGTERM.
+/// Time between a request to stop training and SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// A command as a file declares it: plain data, not yet validated.
+/// A command as declared in a file, before validation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandSpec {
     /// The program and its arguments; `{name}` in an argument is replaced by a parameter's value.
     pub argv: Vec<String>,
-    /// Working directory, and base of a relative program path; the current directory by default.
+    /// Working directory, and base of a relative program path. The default is the current
+    /// directory.
     pub directory: Option<PathBuf>,
-    /// Time limit of one trial; no limit by default.
+    /// Time limit of one trial. The default is no limit.
     pub timeout: Option<Duration>,
 }
 
-/// Reason why a command cannot be an objective.
+/// Error returned if a command cannot be used as an objective.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// There is no program to run.
+    /// No program is given.
     #[error("objective.command = [], expected a list that starts with a program")]
     Empty,
-    /// The program's name is empty or has a placeholder.
+    /// The program's name is empty or contains a placeholder.
     #[error(
         "objective.command[0] = {program:?}, expected the name of a program without placeholders"
     )]
     Program {
-        /// The first entry.
+        /// The first entry of the command.
         program: String,
     },
-    /// An argument has a NUL character, which no command can receive.
+    /// An argument contains a NUL character, which cannot be passed to a command.
     #[error("objective.command[{index}] = {argument:?} has a NUL character; remove it")]
     Nul {
         /// The index of the entry.
@@ -66,7 +68,7 @@ pub enum CommandError {
         /// The entry.
         argument: String,
     },
-    /// A placeholder names no parameter.
+    /// A placeholder does not match a parameter.
     #[error(
         "objective.command[{index}] = {argument:?}: {{{name}}} is not a parameter; known are \
          {known} (write {{{{{name}}}}} for the text {{{name}}} itself)"
@@ -81,7 +83,7 @@ pub enum CommandError {
         /// The parameters of the space, separated by commas.
         known: String,
     },
-    /// A text is joined with other characters: a choice such as `x; rm -r .` might be run.
+    /// A text choice is joined with other characters: `x; rm -r .` could be run as code.
     #[error(
         "objective.command[{index}] = {argument:?}: {{{name}}} is text that could be run as code here; make it a separate \
          argument, or the whole value of an option, as in [\"sh\", \"-c\", \"./train \\\"$1\\\"\", \"sh\", \"{{{name}}}\"] or \
@@ -92,10 +94,10 @@ pub enum CommandError {
         index: usize,
         /// The entry.
         argument: String,
-        /// The parameter with text choices.
+        /// Name of the parameter with text choices.
         name: String,
     },
-    /// A text comes before any script or program of the user's own, so that another program might run it.
+    /// No user-supplied script or program precedes a text choice, so another program could run it.
     #[error(
         "objective.command[{index}] = {argument:?}: {{{name}}} is text, which may only follow your own script, or your own \
          program given by its path, as in [\"python3\", \"train.py\", \"{{{name}}}\"] or [\"./train\", \"{{{name}}}\"]; or \
@@ -106,10 +108,10 @@ pub enum CommandError {
         index: usize,
         /// The entry.
         argument: String,
-        /// The parameter with text choices.
+        /// Name of the parameter with text choices.
         name: String,
     },
-    /// The program is in no directory on PATH.
+    /// The program was not found on PATH.
     #[error(
         "objective.command[0] = {program:?} is not on PATH; install it, or give its path with a slash"
     )]
@@ -124,7 +126,7 @@ pub enum CommandError {
     NoSuchFile {
         /// The program as written.
         program: String,
-        /// The path that was tried.
+        /// The path that was checked.
         path: PathBuf,
     },
     /// The program's path is not an executable file.
@@ -135,7 +137,7 @@ pub enum CommandError {
     NotExecutable {
         /// The program as written.
         program: String,
-        /// The path of the file found.
+        /// The path of the file.
         path: PathBuf,
     },
     /// The working directory is not a directory.
@@ -144,7 +146,7 @@ pub enum CommandError {
         /// The path.
         directory: PathBuf,
     },
-    /// The timeout leaves no time.
+    /// The timeout is zero.
     #[error("objective.timeout = 0, expected a time above 0 (leave the key out for no limit)")]
     Timeout,
 }
@@ -157,42 +159,42 @@ impl Classified for CommandError {
 
 /// Runs a command once per trial and reads the value from the last line of its standard output.
 ///
-/// Only the part after the line's last carriage return counts.
+/// Text before the line's last carriage return is ignored.
 ///
-/// - `{name}` in an argument becomes the parameter's value; `{{name}}` becomes the text `{name}`;
-///   other braces stay.
-/// - The environment has `FEDBO_PARAMS` (JSON object), `FEDBO_TRIAL` and `FEDBO_AGENT`; standard
-///   input is empty. It has none of this program's secrets (INV-26).
-/// - Values are inserted without quoting. A placeholder of a categorical parameter must be an
-///   argument of its own, or the value of an option, after a script or program of the user's own
-///   (INV-24).
-/// - At the timeout, or once the stop flag is set, the whole process group gets SIGTERM, and
-///   SIGKILL half a second later. Processes that remain in the group when the command ends are
-///   killed.
+/// - `{name}` in an argument is replaced by the parameter's value, and `{{name}}` by the text
+///   `{name}`. Other braces are kept.
+/// - The environment contains `FEDBO_PARAMS` (a JSON object), `FEDBO_TRIAL` and `FEDBO_AGENT`, but
+///   none of this program's secrets (INV-26). Standard input is empty.
+/// - Values are inserted without quoting. A placeholder of a categorical parameter must be a whole
+///   argument or the whole value of an option, after a user-supplied script or program (INV-24).
+/// - At the timeout, or once the stop flag is set, the whole process group receives SIGTERM,
+///   followed by SIGKILL half a second later. Processes that remain in the group when the command
+///   exits are killed.
 /// - Memory use is bounded: 64 KiB of each output stream are kept.
 ///
-/// A trial that trains ([`Objective::train`]) may also print lines `{"epoch": 7, "value": 0.83}`
+/// A trial that trains ([`Objective::train`]) can also print lines `{"epoch": 7, "value": 0.83}`
 /// during training. To stop it early, the objective writes the line `stop` to the command's
-/// standard input, which is a pipe in this case, or sends the signal that the command requested
-/// with a line `{"stop_by": "SIGUSR1"}`. The command then has a grace period to exit. A line longer
-/// than 64 KiB is not a report.
+/// standard input, which is a pipe in this case. If the command has requested a signal with a line
+/// `{"stop_by": "SIGUSR1"}`, the objective sends this signal instead. The command then has a grace
+/// period to exit. Lines longer than 64 KiB are not reports.
 ///
-/// Unix only. If this process itself is killed (SIGKILL), a running command continues to its end.
+/// Unix only. If this process is killed (SIGKILL), a running command continues to its end.
 #[derive(Clone, Debug)]
 pub struct CommandObjective {
     program: Program,
     stop_grace: Duration,
     stop: Arc<AtomicBool>,
-    /// The names of the numbers, if the objective has more than a value.
+    /// The names of the numbers, if the objective returns more than one value.
     names: Option<NumberNames>,
 }
 
 impl CommandObjective {
-    /// Validates a command for a space whose parameters it may name; `stop` ends a running trial.
+    /// Validates a command whose placeholders refer to the parameters of a space. Setting `stop`
+    /// ends a running trial.
     ///
     /// # Errors
-    /// If the command is empty, names an unknown parameter, would run a choice as code, or cannot
-    /// be found or executed.
+    /// Fails if the command is empty, refers to an unknown parameter, would run a choice as code,
+    /// or cannot be found or executed.
     pub fn new(
         spec: &CommandSpec,
         space: &Space,
@@ -206,7 +208,7 @@ impl CommandObjective {
         })
     }
 
-    /// Sets the time between the request to stop training and SIGTERM; 10 s by default.
+    /// Sets the time between a request to stop training and SIGTERM. The default is 10 s.
     #[must_use]
     pub fn with_stop_grace(self, stop_grace: Duration) -> Self {
         Self { stop_grace, ..self }
@@ -214,7 +216,7 @@ impl CommandObjective {
 
     /// Expects several numbers: the last line is a JSON object with exactly these names.
     ///
-    /// A single name, which is that of the value, changes nothing.
+    /// A single name, which is the name of the value, has no effect.
     #[must_use]
     pub fn with_numbers(self, names: NumberNames) -> Self {
         let names = Some(names).filter(|names| names.len() > 1);
@@ -236,7 +238,7 @@ impl CommandObjective {
         Ok(command)
     }
 
-    /// Runs the command, with reports to the monitor if it trains.
+    /// Runs the command. If it trains, its reports are passed to the monitor.
     fn run(
         &self,
         point: &Point,
@@ -247,7 +249,8 @@ impl CommandObjective {
         if monitor.is_some() {
             command.stdin(Stdio::piped());
             if std::env::var_os("PYTHONUNBUFFERED").is_none() {
-                // Python would buffer its output instead of printing lines at once.
+                // Without this, Python would buffer its output instead of printing each line
+                // immediately.
                 command.env("PYTHONUNBUFFERED", "1");
             }
         }
@@ -266,13 +269,13 @@ impl CommandObjective {
             return Ok(TrainingEnd::Ended(Outcome::Interrupted));
         };
         if let Some(training) = &mut training {
-            // The last lines count like all others, even if the command has ended meanwhile.
+            // The last lines count like all others, even if the command has exited in the meantime.
             let said = std::mem::take(&mut ran.finished.said);
             if ran.exited_by_itself() && training.forward(said, &self.stop).stops() {
                 return Ok(TrainingEnd::Stopped);
             }
             if training.is_cut_off {
-                // Not all reports were judged, so the value is not told.
+                // Not all reports were evaluated, so the value is discarded.
                 return Ok(TrainingEnd::Ended(Outcome::Interrupted));
             }
             if let Some(what) = &ran.finished.resembling {
@@ -293,7 +296,7 @@ impl CommandObjective {
         }))
     }
 
-    /// Asks a command to stop training, waits for the grace period, and then terminates it.
+    /// Asks a command to stop training, waits for the grace period, then terminates the command.
     fn stop_gracefully(
         &self,
         running: &mut Running,
@@ -332,13 +335,13 @@ impl Objective for CommandObjective {
     }
 }
 
-/// State of a command's training.
+/// State of a training command.
 struct Training<'a> {
     monitor: &'a dyn Monitor,
-    /// The signal that the command requested for its stop.
+    /// The signal that the command requested for stopping.
     stop_by: Option<rustix::process::Signal>,
     is_stopped: bool,
-    /// True if some messages were not processed because the run was stopped.
+    /// True if messages were not processed because the run was stopped.
     is_cut_off: bool,
 }
 
@@ -347,8 +350,7 @@ impl<'a> Training<'a> {
         Self { monitor, stop_by: None, is_stopped: false, is_cut_off: false }
     }
 
-    /// Passes messages of the command to the monitor, until the trial or the run (`stop`) is
-    /// stopped.
+    /// Passes the command's messages to the monitor until the trial or the run (`stop`) is stopped.
     fn forward(&mut self, said: Vec<TrainingMessage>, stop: &AtomicBool) -> Signal {
         for each in said {
             if self.is_stopped {

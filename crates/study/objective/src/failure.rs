@@ -1,4 +1,4 @@
-//! Reasons for a trial without a usable value.
+//! Reasons why a trial has no usable value.
 
 /// The reason why a trial has no value.
 ///
@@ -35,14 +35,14 @@ pub enum Failure {
         /// The problem with the point.
         message: String,
     },
-    /// The objective itself reported a failure.
+    /// The objective reported a failure.
     #[error("the objective reported: {message}")]
     Reported {
         /// The objective's message.
         message: String,
     },
     /// A model inside the objective could not be fitted or scored.
-    #[error("the model of this objective gave no score: {message}")]
+    #[error("the objective's model returned no score: {message}")]
     Model {
         /// The model's message.
         message: String,
@@ -55,13 +55,13 @@ pub enum Failure {
         /// The operating system's message.
         message: String,
     },
-    /// The command was started, but its end or its output could not be read.
+    /// The command was started, but its exit status or its output could not be read.
     #[error("lost track of the command: {message}")]
     Lost {
         /// The operating system's message.
         message: String,
     },
-    /// The command ended with a status other than 0.
+    /// The command exited with a status other than 0.
     #[error("the command ended with exit status {code}{}", Tail(stderr))]
     Exit {
         /// The status.
@@ -69,18 +69,18 @@ pub enum Failure {
         /// Tail of standard error.
         stderr: String,
     },
-    /// The command was ended by a signal that this program did not send.
+    /// The command was terminated by a signal that this program did not send.
     #[error("the command was ended by signal {signal}{}", Tail(stderr))]
     Signal {
-        /// The signal's number, for instance 9 if the kernel ran out of memory.
+        /// The signal's number, for example 9 if the kernel ran out of memory.
         signal: i32,
         /// Tail of standard error.
         stderr: String,
     },
-    /// The command ran longer than allowed and was killed.
+    /// The command exceeded its time limit and was killed.
     #[error("the command was killed after its timeout of {timeout_s} s{}", Tail(stderr))]
     TimedOut {
-        /// The allowed time in seconds.
+        /// The time limit in seconds.
         timeout_s: f64,
         /// Tail of standard error.
         stderr: String,
@@ -94,10 +94,11 @@ pub enum Failure {
         /// Tail of standard error.
         stderr: String,
     },
-    /// The command's last line does not have the numbers that the study expects.
+    /// The command's last line does not contain the numbers that the study expects.
     #[error("the command's last line is {what}{}", Tail(stderr))]
     Numbers {
-        /// The start of the line, the problem with the entry's name, and an example of the line.
+        /// The start of the line, the problem with the entry's name, and an example of a valid
+        /// line.
         what: String,
         /// Tail of standard error.
         stderr: String,
@@ -116,7 +117,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// One word for tables: the kind of failure.
+    /// Returns the kind of failure as a single word, for tables.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NotFinite(_) | Self::NotFiniteNumber { .. } => "not-finite",

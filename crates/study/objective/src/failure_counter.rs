@@ -1,10 +1,10 @@
-//! Stops a run after consecutive failed trials.
+//! Ends a run after consecutive failed trials.
 
-/// Number of consecutive failed trials that ends a run.
+/// Number of consecutive failed trials after which a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailuresMax {
-    /// After this number of failures before the first value ever, since then the command is
-    /// probably at fault, not the points.
+    /// After this number of failures before the first value. In this case, the command is probably
+    /// at fault, not the points.
     BeforeFirstValue(u64),
     /// After this number of consecutive failures at any time.
     Always(u64),
@@ -19,7 +19,7 @@ impl Default for FailuresMax {
 }
 
 impl FailuresMax {
-    /// Default number of failed trials before the first value that ends a run.
+    /// Default limit: a run ends after this number of failed trials before the first value.
     pub const AT_FIRST: u64 = 5;
 
     /// Converts the key `failures_max`: a number applies at any time, 0 means never, and an absent
@@ -33,10 +33,10 @@ impl FailuresMax {
     }
 }
 
-/// Counts the consecutive failed trials of one run, in order of completion.
+/// Counts the consecutive failed trials of one run, in completion order.
 ///
-/// A run begins with a count of 0. So resuming gives a repaired command the full number of chances
-/// again.
+/// A run starts with a count of 0. After a command has been repaired, a resumed run therefore
+/// tolerates the full number of failures again.
 #[derive(Clone, Debug)]
 pub struct FailureCounter {
     failures_max: FailuresMax,
@@ -45,7 +45,7 @@ pub struct FailureCounter {
 }
 
 impl FailureCounter {
-    /// Creates the counter of a new run; `has_value` tells whether an earlier trial has a value.
+    /// Creates the counter of a new run. `has_value` is true if an earlier trial has a value.
     pub fn new(failures_max: FailuresMax, has_value: bool) -> Self {
         Self { failures_max, has_value, n_in_a_row: 0 }
     }
@@ -70,7 +70,7 @@ impl FailureCounter {
         }
     }
 
-    /// Number of failed trials since the last value or the beginning of the run.
+    /// Returns the number of failed trials since the last value or the start of the run.
     pub fn n_in_a_row(&self) -> u64 {
         self.n_in_a_row
     }
@@ -80,7 +80,7 @@ impl FailureCounter {
 mod tests {
     use super::*;
 
-    /// Index of the outcome at which a run ends; `true` is a value.
+    /// Returns the index of the outcome at which a run ends; `true` is a value.
     fn ends_after(failures_max: FailuresMax, has_value: bool, outcomes: &[bool]) -> Option<usize> {
         let mut brake = FailureCounter::new(failures_max, has_value);
         outcomes.iter().position(|is_value| {

@@ -1,5 +1,4 @@
-//! Safe calls of objectives: neither a panic nor a NaN escapes. All runs should use these
-//! functions.
+//! Safe calls of objectives: they catch panics and reject NaN. All runs should use these functions.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,10 +7,11 @@ use fedbo_space::Point;
 
 use crate::{Failure, Monitor, Objective, Outcome, TrainingEnd, TrialId};
 
-/// Evaluates a point; a panic becomes [`Failure::Panicked`], NaN and infinities become [`Failure::NotFinite`].
+/// Evaluates a point. A panic becomes [`Failure::Panicked`]. NaN and infinities become
+/// [`Failure::NotFinite`].
 ///
-/// An objective that panics while it holds a lock may poison it for later trials, which then fail
-/// too.
+/// An objective that panics while it holds a lock can poison the lock for later trials, which then
+/// fail too.
 pub fn evaluate_guarded(objective: &dyn Objective, point: &Point, trial: TrialId) -> Outcome {
     numbers_guarded(objective, point, trial, 1)
 }
@@ -31,7 +31,7 @@ pub fn numbers_guarded(
     }
 }
 
-/// Same as [`evaluate_guarded`], for a point evaluated by training that reports to `monitor`.
+/// Same as [`evaluate_guarded`], for an objective that trains and reports to `monitor`.
 pub fn train_guarded(
     objective: &dyn Objective,
     point: &Point,
@@ -56,7 +56,7 @@ fn guarded(act: impl FnOnce() -> TrainingEnd, expected: usize) -> TrainingEnd {
     }
 }
 
-/// Checks that there are `expected` numbers and that all are finite.
+/// Checks that there are `expected` numbers and that all of them are finite.
 fn checked(numbers: Vec<f64>, expected: usize) -> Outcome {
     if numbers.len() != expected {
         return Outcome::Failed(Failure::WrongNumbers { found: numbers.len(), expected });

@@ -1,10 +1,10 @@
-//! Evaluation of trials: the [`Objective`] trait, the ways a trial can fail, and objectives that
-//! are commands.
+//! Evaluation of trials: the [`Objective`] trait, the ways in which a trial can fail, and
+//! objectives that run commands.
 //!
-//! This crate turns a point into a number or a recorded failure. It has no knowledge of how points
-//! are proposed. Unix only: [`CommandObjective`] ends processes by process group. Start at
-//! [`evaluate_guarded`]. For trials that report during training, see [`train_guarded`] and
-//! [`Monitor`].
+//! This crate turns a point into a number or a recorded failure. It is independent of the way in
+//! which points are proposed. Unix only: [`CommandObjective`] terminates processes by process
+//! group. Start at [`evaluate_guarded`]. For trials that report during training, see
+//! [`train_guarded`] and [`Monitor`].
 
 mod command;
 mod failure;
@@ -27,7 +27,7 @@ pub use problem::{NoProblems, Problem, ProblemSpec, Problems};
 pub use fedbo_space::Direction;
 use fedbo_space::Point;
 
-/// Identity of the trial under evaluation. The objective may use it to name files or to seed its
+/// Identity of the trial under evaluation. The objective can use it to name files or to seed its
 /// own noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrialId {
@@ -37,15 +37,16 @@ pub struct TrialId {
     pub trial: u64,
 }
 
-/// An expensive black box, in the user's own units and sign.
+/// An expensive black-box function, in the user's own units and sign.
 pub trait Objective: Send + Sync {
-    /// Evaluates one point. Blocks. Must not panic for a bad point, but return [`Outcome::Failed`].
+    /// Evaluates one point. Blocks. Must not panic for a bad point; returns [`Outcome::Failed`]
+    /// instead.
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome;
 
-    /// Evaluates one point by training that reports to `monitor` and ends early if the monitor asks
-    /// for it.
+    /// Evaluates one point by training. Reports to `monitor` and ends early if the monitor asks for
+    /// it.
     ///
-    /// The default implementation evaluates the point without a report.
+    /// The default implementation evaluates the point without reports.
     fn train(&self, point: &Point, trial: TrialId, _monitor: &dyn Monitor) -> TrainingEnd {
         TrainingEnd::Ended(self.evaluate(point, trial))
     }
@@ -69,9 +70,9 @@ pub enum Outcome {
     /// A finite value.
     Value(f64),
     /// Several finite numbers in the order of the study's names, for a study with constraints or
-    /// several objectives.
+    /// multiple objectives.
     Numbers(Vec<f64>),
-    /// No usable value. It is recorded and displayed, but never passed to a surrogate.
+    /// No usable value. The failure is recorded and displayed, but never passed to a surrogate.
     Failed(Failure),
     /// The run is being stopped. The trial counts as if it had never run.
     Interrupted,

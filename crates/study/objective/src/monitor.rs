@@ -1,11 +1,11 @@
-//! The monitor of a trial that reports during training.
+//! Monitors of trials that report during training.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::Outcome;
 
-/// Receives the reports of a training trial, and decides whether the trial continues.
+/// Receives the reports of a trial in training, and decides whether the trial continues.
 pub trait Monitor: Sync {
     /// Reports the value after an epoch, counted from 1, in the objective's own sign.
     ///
@@ -13,29 +13,29 @@ pub trait Monitor: Sync {
     /// further report returns [`Signal::Stop`].
     fn report(&self, epoch: u32, value: f64) -> Signal;
 
-    /// Reports a value that is not a number: `word` is null, NaN, Infinity or -Infinity.
+    /// Reports a value that is not a number. `word` is null, NaN, Infinity or -Infinity.
     fn no_number(&self, epoch: u32, _word: &str) -> Signal {
         self.report(epoch, f64::NAN)
     }
 
-    /// Reports an unusable statement of the trial about its training.
+    /// Reports an unusable message of the trial about its training.
     ///
     /// `why` completes "trial 7: ..".
     fn unusable(&self, _what: Unusable, _why: &str) {}
 
-    /// The trial ended without a report, but printed a line that resembles one.
+    /// Called if the trial ended without a report but printed a line that resembles one.
     ///
-    /// `what` quotes the line and describes its mistake.
+    /// `what` quotes the line and describes its fault.
     fn resembles_report(&self, _what: &str) {}
 
-    /// The line with the trial's value was meant as a report, whether usable or not.
+    /// Called if the line with the trial's value was meant to be a report, valid or not.
     fn ends_with_report(&self) {}
 
-    /// The trial was asked to stop, did not end within `grace`, and was killed.
+    /// Called if the trial was asked to stop, did not exit within `grace`, and was killed.
     fn killed(&self, _grace: Duration) {}
 }
 
-/// Kinds of unusable statements that a trial makes about its training.
+/// Kinds of unusable messages about a trial's training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
     /// A report with an invalid epoch.
@@ -44,13 +44,13 @@ pub enum Unusable {
     StopBy,
 }
 
-/// The response to a report: the trial continues or is stopped.
+/// Response to a report: the trial continues or is stopped.
 #[must_use = "a stopped trial should end soon: its value is not used"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// The trial continues training.
     Continue,
-    /// The trial is stopped. It may save its state, and then ends.
+    /// The trial is stopped. It can save its state, and then exits.
     Stop,
 }
 
@@ -66,7 +66,7 @@ impl Signal {
 pub enum TrainingEnd {
     /// The training ended without a stop.
     Ended(Outcome),
-    /// The monitor stopped the training; any later result is ignored.
+    /// The monitor stopped the training. Any later result is ignored.
     Stopped,
 }
 

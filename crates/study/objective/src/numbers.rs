@@ -1,25 +1,25 @@
-//! The named numbers of a trial that has more than a value.
+//! The named numbers of a trial that has more than a single value.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-/// The entries of a JSON object in their order; names may repeat.
+/// The entries of a JSON object, in order. Names can repeat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NumberEntries(pub Vec<(String, Value)>);
 
 impl NumberEntries {
     /// Parses a line that a program printed; `None` if it is not an object.
     ///
-    /// Python's json module writes NaN and Infinity, which are not valid JSON. They count as null,
-    /// as do numbers beyond the floating-point range.
+    /// Python's json module writes NaN and Infinity, which are not valid JSON. They are treated as
+    /// null, as are numbers outside the floating-point range.
     pub fn printed(line: &str) -> Option<Self> {
         serde_json::from_str(line).or_else(|_| serde_json::from_str(&without_infinities(line))).ok()
     }
 }
 
-/// Replaces numbers that are not finite by null; strings stay unchanged.
+/// Replaces numbers that are not finite with null. Strings are unchanged.
 fn without_infinities(line: &str) -> String {
     let mut found = String::with_capacity(line.len());
     let mut rest = line;
@@ -78,37 +78,37 @@ impl<'de> Deserialize<'de> for NumberEntries {
     }
 }
 
-/// The names of a trial's numbers in order: objectives, then the bounded numbers of constraints.
+/// The names of a trial's numbers, in order: objectives, then the bounded numbers of constraints.
 ///
-/// A single number is called `value`.
+/// A single number is named `value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberNames(Vec<String>);
 
-/// Reason why an object does not have the numbers of a trial.
+/// Error returned if an object does not contain a trial's numbers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NumbersError {
     /// A number is missing.
     #[error("{name:?} is missing")]
     Missing {
-        /// Its name.
+        /// Name of the number.
         name: String,
     },
     /// A number is unknown to the study.
     #[error("{name:?} is not a number of this study")]
     Unknown {
-        /// Its name.
+        /// Name of the number.
         name: String,
     },
     /// A number appears twice.
     #[error("{name:?} is given twice")]
     Twice {
-        /// Its name.
+        /// Name of the number.
         name: String,
     },
     /// An entry is not a number.
     #[error("{name:?} is {found}, expected a number")]
     NoNumber {
-        /// Its name.
+        /// Name of the number.
         name: String,
         /// The value found.
         found: String,
@@ -116,41 +116,41 @@ pub enum NumbersError {
     /// A number is NaN or infinite.
     #[error("{name:?} is not a finite number")]
     NotFinite {
-        /// Its name.
+        /// Name of the number.
         name: String,
     },
 }
 
 impl NumberNames {
-    /// Creates the names, at least one.
+    /// Creates the names. There must be at least one.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self(names.into_iter().map(str::to_owned).collect())
     }
 
-    /// Number of names.
+    /// Returns the number of names.
     #[expect(clippy::len_without_is_empty, reason = "there is at least one")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The names in their order.
+    /// Returns the names in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
-    /// Example of an object with these names: `{"error": .., "size_mb": ..}`.
+    /// Returns an example of an object with these names: `{"error": .., "size_mb": ..}`.
     pub fn example(&self) -> String {
         let entries: Vec<String> = self.iter().map(|name| format!("{name:?}: ..")).collect();
         format!("{{{}}}", entries.join(", "))
     }
 
-    /// Reads the numbers of an object that has exactly these names, in the order of the names.
+    /// Reads the numbers of an object with exactly these names, in the order of the names.
     ///
-    /// `null` represents a number that is not finite, which JSON does not have.
+    /// `null` represents a number that is not finite, which JSON does not support.
     ///
     /// # Errors
-    /// The first entry that is unknown or repeated; otherwise the first that is missing, not a
-    /// number, or not finite.
+    /// Returns the first unknown or repeated entry, otherwise the first entry that is missing, not
+    /// a number, or not finite.
     pub fn read(&self, entries: &NumberEntries) -> Result<Vec<f64>, NumbersError> {
         let NumberEntries(entries) = entries;
         for (place, (key, _)) in entries.iter().enumerate() {
@@ -180,7 +180,7 @@ impl NumberNames {
     /// Reads the numbers of named entries, in the order of the names.
     ///
     /// # Errors
-    /// As for [`NumberNames::read`].
+    /// Same as [`NumberNames::read`].
     pub fn of_entries(&self, entries: &[(String, f64)]) -> Result<Vec<f64>, NumbersError> {
         let entries = entries.iter().map(|(name, number)| (name.clone(), Value::from(*number)));
         self.read(&NumberEntries(entries.collect()))

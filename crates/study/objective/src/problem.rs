@@ -1,5 +1,4 @@
-//! Problems: objectives with more known properties than their values, and the registry that finds
-//! them by name.
+//! Problems: objectives with additional known properties, and the registry that finds them by name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,34 +8,35 @@ use fedbo_streams::Seed;
 
 use crate::Objective;
 
-/// An objective with more known properties than its values.
+/// An objective with additional known properties, such as its optimum.
 pub trait Problem: Objective {
-    /// Its name, including the options that distinguish it.
+    /// Returns the name, including the options that distinguish it.
     fn name(&self) -> String;
-    /// The space of the problem.
+    /// Returns the search space.
     fn space(&self) -> &Space;
-    /// The direction of optimization.
+    /// Returns the direction of optimization.
     fn direction(&self) -> Direction;
-    /// The best possible value, in the problem's own sign; `None` if unknown.
+    /// Returns the best possible value, in the problem's own sign; `None` if unknown.
     fn optimum(&self) -> Option<f64> {
         None
     }
-    /// The value without observation noise; `None` if it is unknown or the point is outside the
-    /// space.
+    /// Returns the value without observation noise; `None` if it is unknown or the point is outside
+    /// the space.
     fn noiseless(&self, point: &Point) -> Option<f64>;
-    /// The same problem with observation noise from another seed; `None` if it has no noise.
+    /// Returns the same problem with observation noise from another seed; `None` if it has no
+    /// noise.
     fn with_noise_from(&self, seed: Seed) -> Option<Arc<dyn Problem>> {
         let _ = seed;
         None
     }
 }
 
-/// A problem as a file declares it: plain data, not yet validated.
+/// A problem as declared in a file, before validation.
 ///
-/// An option that a problem does not have is an error.
+/// Options that the problem does not support are errors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProblemSpec {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Number of dimensions.
     pub dim: Option<usize>,
@@ -44,28 +44,27 @@ pub struct ProblemSpec {
     pub noise_std: Option<f64>,
     /// Index of the site, from 0.
     pub silo: Option<usize>,
-    /// The number of sites.
+    /// Number of sites.
     pub n_silos: Option<usize>,
     /// Index of the field, from 0.
     pub field: Option<usize>,
-    /// The folder with its data.
+    /// The folder that contains its data.
     pub data: Option<PathBuf>,
     /// Seed of the observation noise.
     pub seed: Option<u64>,
 }
 
-/// The problems that files may name: `problem = "..."`. Each program supplies those that it is
-/// built with.
+/// The problems that files can refer to: `problem = "..."`. Each program supplies its own.
 pub trait Problems: Send + Sync {
-    /// Returns the problem that `spec` describes.
+    /// Returns the problem described by `spec`.
     ///
     /// # Errors
-    /// A message with a remedy, if there is no such problem, or an option is missing, unknown to
-    /// the problem or out of range.
+    /// Returns a message with a remedy if the problem does not exist, or if an option is missing,
+    /// not supported by the problem, or out of range.
     fn find(&self, spec: &ProblemSpec) -> Result<Arc<dyn Problem>, String>;
 }
 
-/// An empty registry: every objective is a command, or is evaluated elsewhere.
+/// An empty registry: every objective is a command or is evaluated elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProblems;
 

@@ -5,7 +5,7 @@ use fedbo_streams::{Purpose, Seed};
 use crate::digits::{Digit, N_DIGITS, N_PIXELS};
 use crate::neural::{Adam, Perceptron, Sizes};
 
-/// A classifier of digits: p_k = exp(y_k)/Σ_j exp(y_j) with the outputs y of a perceptron.
+/// A classifier of digits: p_k = exp(y_k)/Σ_j exp(y_j), with the outputs y of a perceptron.
 #[derive(Clone, Debug)]
 pub struct DigitClassifier(Perceptron);
 
@@ -16,32 +16,32 @@ pub struct TrainingSettings {
     pub n_hidden: usize,
     /// Number of passes over the training images.
     pub n_epochs: usize,
-    /// Number of images in a step; the last batch of an epoch may have fewer.
+    /// Number of images per step. The last batch of an epoch can have fewer.
     pub batch_size: usize,
-    /// Adam's rate η > 0 in the first epoch; it falls linearly to 0.
+    /// Adam's rate η > 0 in the first epoch. It decreases linearly to 0.
     pub learning_rate: f64,
-    /// λ ≥ 0 of the penalty (λ/2) ‖W‖² on the weights, biases left out.
+    /// λ ≥ 0 of the penalty (λ/2) ‖W‖² on the weights, without biases.
     pub l2: f64,
-    /// Standard deviation of the normal noise on each pixel in training, which improves
+    /// Standard deviation of the normal noise added to each pixel during training, which improves
     /// generalization to unseen images.
     pub pixel_noise: f64,
 }
 
 impl DigitClassifier {
-    /// Trains a classifier: minimizes the mean of −ln p of the images' digits, with the penalty, by
+    /// Trains a classifier: minimizes the mean of −ln p of the images' digits, plus the penalty, by
     /// Adam on mini-batches.
     ///
-    /// Initial weights and the order of the images depend on `seed` only, the former also on the
-    /// number of hidden units. Cost: O(h) per image, and O(h) per step.
+    /// The initial weights depend only on `seed` and the number of hidden units; the order of the
+    /// images depends only on `seed`. Cost: O(h) per image, and O(h) per step.
     pub fn trained(images: &[Digit], settings: &TrainingSettings, seed: Seed) -> Self {
         let sizes = Sizes { inputs: N_PIXELS, hidden: settings.n_hidden, outputs: N_DIGITS };
-        let mut model = Self(Perceptron::random(sizes, &mut seed.stream(Purpose::Problem, 0, 0)));
+        let mut model = Self(Perceptron::random(sizes, &mut seed.stream(Purpose::PROBLEM, 0, 0)));
         let mut adam = Adam::new(model.0.parameters.len());
         let mut gradient = vec![0.0; model.0.parameters.len()];
         let mut order: Vec<usize> = (0..images.len()).collect();
         for epoch in 0..settings.n_epochs {
             let rate = settings.learning_rate * (1.0 - epoch as f64 / settings.n_epochs as f64);
-            let mut stream = seed.stream(Purpose::Problem, 1, epoch as u64 + 1);
+            let mut stream = seed.stream(Purpose::PROBLEM, 1, epoch as u64 + 1);
             stream.shuffle(&mut order);
             for batch in order.chunks(settings.batch_size) {
                 gradient.fill(0.0);
@@ -64,12 +64,13 @@ impl DigitClassifier {
         model
     }
 
-    /// The probabilities of digits 0 to 9.
+    /// Returns the probabilities of the digits 0 to 9.
     pub fn probabilities(&self, pixels: &[f64; N_PIXELS]) -> [f64; N_DIGITS] {
         softmax(&self.0.activations(pixels).outputs)
     }
 
-    /// Number of images whose digit has the highest output; the lowest digit wins a tie.
+    /// Returns the number of correctly classified images. If several outputs are the highest, the
+    /// lowest digit is chosen.
     pub fn n_right(&self, images: &[Digit]) -> usize {
         let right = images.iter().filter(|image| {
             let outputs = self.0.activations(&image.pixels).outputs;
@@ -80,7 +81,7 @@ impl DigitClassifier {
         right.count()
     }
 
-    /// Adds `share` times the slopes of −ln p of an image's digit: ∂(−ln p)/∂y = p − e.
+    /// Adds `share` times the gradient of −ln p of an image's digit: ∂(−ln p)/∂y = p − e.
     fn add_slopes(&self, image: &Digit, share: f64, gradient: &mut [f64]) {
         let at = self.0.activations(&image.pixels);
         let mut slopes = softmax(&at.outputs);
@@ -90,7 +91,7 @@ impl DigitClassifier {
     }
 }
 
-/// exp(y_k)/Σ_j exp(y_j), without overflow.
+/// Returns exp(y_k)/Σ_j exp(y_j), without overflow.
 fn softmax(outputs: &[f64]) -> [f64; N_DIGITS] {
     let highest = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut probabilities = [0.0; N_DIGITS];
@@ -117,11 +118,11 @@ mod tests {
 
     fn random(n_hidden: usize) -> DigitClassifier {
         let sizes = Sizes { inputs: N_PIXELS, hidden: n_hidden, outputs: N_DIGITS };
-        DigitClassifier(Perceptron::random(sizes, &mut Seed::new(5).stream(Purpose::Test, 0, 0)))
+        DigitClassifier(Perceptron::random(sizes, &mut Seed::new(5).stream(Purpose::TEST, 0, 0)))
     }
 
-    /// Slopes of −ln p and of the penalty against central differences, for every 53rd parameter,
-    /// with steps of 1e-5.
+    /// Compares the gradients of −ln p and of the penalty with central differences, for every 53rd
+    /// parameter, with steps of 1e-5.
     #[test]
     fn slopes_are_those_of_the_loss() {
         let images = &digits()[..3];
@@ -157,7 +158,7 @@ mod tests {
         assert!(n_large > 20, "{n_large}");
     }
 
-    /// Training separates the training images, and a penalty gives smaller weights.
+    /// Training separates the training images, and a penalty leads to smaller weights.
     #[test]
     fn training_learns_and_the_penalty_shrinks() {
         let images = &digits()[..60];

@@ -1,4 +1,5 @@
-//! Handwritten digits of 8×8 pixels (Alpaydin & Kaynak 1998): the 1797 images of the data set's test part.
+//! Handwritten digits of 8×8 pixels (Alpaydin & Kaynak 1998): the 1797 images of the data set's
+//! test part.
 
 /// Number of pixels in an image.
 pub const N_PIXELS: usize = 64;
@@ -7,7 +8,7 @@ pub const N_DIGITS: usize = 10;
 /// Images of the data set: 64 grey levels and the label, one byte each. Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten
 /// Digits", UCI Machine Learning Repository (1998), doi:10.24432/C50P49, licence CC BY 4.0.
 static RECORDS: &[u8] = include_bytes!("digits.bin");
-/// The largest grey level; every pixel is a whole number from 0 to it.
+/// The highest grey level. Every pixel is a whole number from 0 to this level.
 const WHITE: f64 = 16.0;
 
 /// An image with its digit.
@@ -15,11 +16,11 @@ const WHITE: f64 = 16.0;
 pub struct Digit {
     /// Grey levels in `[0,1]`, row by row.
     pub pixels: [f64; N_PIXELS],
-    /// 0 to 9.
+    /// The digit, from 0 to 9.
     pub digit: usize,
 }
 
-/// The images in the order of the data set. Images of one writer are consecutive.
+/// Returns the images in the order of the data set. Images of one writer are consecutive.
 #[must_use]
 pub fn digits() -> Vec<Digit> {
     let (records, _) = RECORDS.as_chunks::<{ N_PIXELS + 1 }>();
@@ -37,15 +38,15 @@ pub fn digits() -> Vec<Digit> {
 /// Number of forms in the data set.
 pub const N_FORMS: usize = 14;
 
-/// The first image of each form, and the end of the last one.
+/// The first image of each form, and the end of the last form.
 ///
-/// The writers copied one preprinted form of 130 digits. Labels follow that sequence from image 0
-/// to 129, and restart at these images; up to 8 digits of a form are missing. The data set's
-/// description says 13 writers and gives no boundaries (docs/decisions/0016).
+/// The writers copied one preprinted form of 130 digits. The labels follow this sequence from image
+/// 0 to 129 and restart at these images; up to 8 digits of a form are missing. The data set's
+/// description mentions 13 writers and gives no boundaries (docs/decisions/0016).
 const FORM_STARTS: [usize; N_FORMS + 1] =
     [0, 130, 256, 386, 516, 646, 776, 906, 1029, 1157, 1287, 1415, 1545, 1667, 1797];
 
-/// The images form by form, each in the order of the form.
+/// Returns the images of each form, in the order of the form.
 #[must_use]
 pub fn forms() -> Vec<Vec<Digit>> {
     let digits = digits();
@@ -57,9 +58,9 @@ pub fn forms() -> Vec<Vec<Digit>> {
 mod tests {
     use super::*;
 
-    /// The labels of each form are those of the first, complete one, with at most 8 missing and one
-    /// misread. If boundaries were one image earlier or later, some form would start or end with a
-    /// digit of another form.
+    /// The labels of each form match those of the first, complete form, with at most 8 missing and
+    /// one misread. If a boundary were off by one image, a form would start or end with a digit of
+    /// another form.
     #[test]
     fn the_forms_are_copies_of_one_sequence() {
         let forms = forms();
@@ -75,7 +76,7 @@ mod tests {
         assert!(common(&misplaced, &sequence) < misplaced.len());
     }
 
-    /// Length of the longest common subsequence.
+    /// Returns the length of the longest common subsequence.
     fn common(a: &[usize], b: &[usize]) -> usize {
         let mut lengths = vec![0; b.len() + 1];
         for x in a {
@@ -89,7 +90,8 @@ mod tests {
         lengths[b.len()]
     }
 
-    /// The counts of the data set's own description, its first image (a zero), and the known sum of all grey levels.
+    /// The counts in the data set's description, its first image (a zero), and the known sum of all
+    /// grey levels.
     #[test]
     fn the_images_are_those_of_the_data_set() {
         let digits = digits();

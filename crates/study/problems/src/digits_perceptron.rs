@@ -1,6 +1,6 @@
 //! Handwritten digits by form: each party tunes a perceptron on the images of its own form.
 //!
-//! docs/decisions/0016-digits-forms.md describes the forms, and shows the surfaces.
+//! docs/decisions/0016-digits-forms.md describes the forms and shows the surfaces.
 
 use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{ParameterSpec, Point, Space};
@@ -10,15 +10,15 @@ use crate::digit_classifier::{DigitClassifier, TrainingSettings};
 use crate::digits::{Digit, N_FORMS, forms};
 use crate::problem::{ProblemError, coordinates};
 
-/// Seed of the split and of trainings, part of the problem's definition.
+/// Seed of the split and of all training runs. It is part of the problem's definition.
 const SPLIT_SEED: u64 = 1998;
 
-/// One party's objective: two-fold cross-validated accuracy of a perceptron with one hidden layer
-/// on the party's images, as a function of five hyperparameters; to be maximized.
+/// One party's objective: the two-fold cross-validated accuracy of a perceptron with one hidden
+/// layer on the party's images, as a function of five hyperparameters; to be maximized.
 ///
-/// The images are split in halves once. A network is trained on each half and scored on the other,
-/// so every image counts once. Halves, initial weights and the order of images are fixed, so equal
-/// points have equal values.
+/// The images are split into halves once. A network is trained on each half and scored on the
+/// other, so every image counts once. The halves, initial weights and order of images are fixed, so
+/// equal points have equal values.
 #[derive(Clone, Debug)]
 pub struct DigitsPerceptron {
     form: usize,
@@ -31,7 +31,7 @@ impl DigitsPerceptron {
     /// Creates the objective of the party with form number `form`.
     ///
     /// # Errors
-    /// If there is no form with this number.
+    /// Fails if there is no form with this number.
     pub fn new(form: usize) -> Result<Self, ProblemError> {
         let images = forms().into_iter().nth(form).ok_or_else(|| ProblemError::Option {
             problem: "digits-perceptron".into(),
@@ -48,23 +48,24 @@ impl DigitsPerceptron {
         ];
         let space = Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec)))
             .unwrap_or_else(|error| unreachable!("a valid space: {error}"));
-        let seed = Seed::new(SPLIT_SEED).child(Purpose::Problem, form as u64);
-        let halves = halve(images, &mut seed.stream(Purpose::Problem, 0, 0));
+        let seed = Seed::new(SPLIT_SEED).child(Purpose::PROBLEM, form as u64);
+        let halves = halve(images, &mut seed.stream(Purpose::PROBLEM, 0, 0));
         Ok(Self { form, space, seed, halves })
     }
 
-    /// Share of the images that the network trained on the other half classifies correctly.
+    /// Returns the share of images that are classified correctly by the network trained on the
+    /// other half.
     fn accuracy(&self, settings: &TrainingSettings) -> f64 {
         let [first, second] = &self.halves;
         let n_right = |fold, train: &[Digit], validation: &[Digit]| {
-            let seed = self.seed.child(Purpose::Problem, fold);
+            let seed = self.seed.child(Purpose::PROBLEM, fold);
             DigitClassifier::trained(train, settings, seed).n_right(validation)
         };
         let right = n_right(0, first, second) + n_right(1, second, first);
         right as f64 / (first.len() + second.len()) as f64
     }
 
-    /// The settings at a point of the space.
+    /// Returns the settings at a point of the space.
     fn settings(&self, point: &Point) -> Result<TrainingSettings, Failure> {
         let at = coordinates(&self.space, point)?;
         #[expect(
@@ -83,8 +84,8 @@ impl DigitsPerceptron {
     }
 }
 
-/// Splits images in halves, at random within each digit; halves differ by at most one image of a
-/// digit.
+/// Splits images into halves at random within each digit. For each digit, the halves differ by at
+/// most one image.
 fn halve(mut images: Vec<Digit>, stream: &mut Stream) -> [Vec<Digit>; 2] {
     stream.shuffle(&mut images);
     images.sort_by_key(|image| image.digit);
@@ -126,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// The point with these hyperparameters.
+    /// Returns the point with these hyperparameters.
     fn point(learning_rate: f64, hidden: i64, epochs: i64) -> Point {
         Point::new(vec![
             ("learning_rate".into(), Value::Float(learning_rate)),
@@ -157,9 +158,9 @@ mod tests {
         }
     }
 
-    /// A network that is trained for long at a moderate rate classifies nine of ten images
-    /// correctly. A network that hardly moves, overshoots or has two units is right on less than
-    /// half. Chance level is one in ten.
+    /// A network trained for a long time at a moderate rate classifies nine out of ten images
+    /// correctly. A network that hardly moves, overshoots or has two units classifies less than
+    /// half correctly. Chance level is one in ten.
     #[test]
     fn good_settings_are_good_at_every_form_and_others_are_near_chance() {
         for form in [0, 5, 12] {

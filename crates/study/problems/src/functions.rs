@@ -35,7 +35,7 @@ pub enum Function {
     },
 }
 
-/// Maximum dimension; a larger one is assumed to be a typing error.
+/// Maximum dimension. A larger one is assumed to be a typing error.
 const DIM_MAX: usize = 1000;
 
 const HARTMANN_WEIGHTS: [f64; 4] = [1.0, 1.2, 3.0, 3.2];
@@ -53,7 +53,7 @@ const HARTMANN_CENTRES: [[f64; 6]; 4] = [
 ];
 
 impl Function {
-    /// The name, as in [`crate::PROBLEM_NAMES`].
+    /// Returns the name, as in [`crate::PROBLEM_NAMES`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Branin => "branin",
@@ -64,7 +64,7 @@ impl Function {
         }
     }
 
-    /// The dimension d.
+    /// Returns the dimension d.
     pub fn dim(self) -> usize {
         match self {
             Self::Branin => 2,
@@ -73,10 +73,10 @@ impl Function {
         }
     }
 
-    /// The value at x (length d).
+    /// Returns the value at x (length d).
     ///
     /// # Panics
-    /// If `x` has another length.
+    /// Panics if the length of `x` is not d.
     pub fn value(self, x: &[f64]) -> f64 {
         let d = self.dim();
         assert_eq!(x.len(), d, "{} coordinates for {}", x.len(), self.name());
@@ -124,7 +124,7 @@ impl Function {
         }
     }
 
-    /// The minimum.
+    /// Returns the minimum.
     pub fn optimum(self) -> f64 {
         match self {
             Self::Branin => 10.0 / (8.0 * PI),
@@ -133,7 +133,7 @@ impl Function {
         }
     }
 
-    /// The global minimizers, to their published digits.
+    /// Returns the global minimizers, to their published digits.
     pub fn minimisers(self) -> Vec<Vec<f64>> {
         match self {
             Self::Branin => vec![vec![-PI, 12.275], vec![PI, 2.275], vec![3.0 * PI, 2.475]],
@@ -166,7 +166,8 @@ impl Function {
 
 /// A function as an objective, with Gaussian observation noise.
 ///
-/// The noise of a trial depends on the seed, the agent and the trial's number only, not on the order of evaluation.
+/// The noise of a trial depends only on the seed, the agent and the trial's number, not on the
+/// order of evaluation.
 #[derive(Clone, Debug)]
 pub struct TestFunction {
     function: Function,
@@ -179,7 +180,7 @@ impl TestFunction {
     /// Creates an objective with observation noise of standard deviation `noise_std` ≥ 0.
     ///
     /// # Errors
-    /// If the dimension or the noise is out of range.
+    /// Fails if the dimension or the noise is out of range.
     pub fn new(function: Function, noise_std: f64, seed: Seed) -> Result<Self, ProblemError> {
         let wrong = |key, found: String, expected: String| ProblemError::Option {
             problem: function.name().to_owned(),
@@ -199,7 +200,7 @@ impl TestFunction {
         Ok(Self { function, space: function.space(), noise_std, seed })
     }
 
-    /// The function itself.
+    /// Returns the function.
     pub fn function(&self) -> Function {
         self.function
     }
@@ -210,7 +211,7 @@ impl Objective for TestFunction {
         match coordinates(&self.space, point) {
             Err(failure) => Outcome::Failed(failure),
             Ok(x) => {
-                let purpose = Purpose::ObservationNoise;
+                let purpose = Purpose::OBSERVATION_NOISE;
                 let noise = self.seed.stream(purpose, trial.agent, trial.trial).normal();
                 Outcome::Value(self.function.value(&x) + self.noise_std * noise)
             }
@@ -279,12 +280,13 @@ mod tests {
         }
     }
 
-    /// Neither 100,000 random points nor 20,000 shrinking steps around the minimisers go below the optimum.
+    /// 100,000 random points and 20,000 shrinking steps around the minimisers have no value below
+    /// the optimum.
     #[test]
     fn no_value_lies_below_the_optimum() {
         for function in FUNCTIONS {
             let space = noiseless(function).space;
-            let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
+            let mut stream = Seed::new(2).stream(Purpose::TEST, 0, 0);
             let d = function.dim();
             let lowest = function.optimum() - 1e-12;
             for _ in 0..100_000 {
@@ -309,7 +311,7 @@ mod tests {
         (1..).zip(x).map(value).collect()
     }
 
-    /// Published values (Branin, Ackley), and values that are plain arithmetic.
+    /// Published values (Branin, Ackley), and values that follow from plain arithmetic.
     #[test]
     fn values_elsewhere_are_the_known_ones() {
         for (function, x, expected) in [

@@ -1,7 +1,8 @@
-//! Problems that a file may name (`problem = "digits-perceptron"`): test functions and perceptrons on handwritten digits.
+//! Problems that files can refer to (`problem = "digits-perceptron"`): test functions and
+//! perceptrons on handwritten digits.
 //!
-//! Defines each in its own units and sign, without knowledge of surrogates, strategies or federations. Start at [`problem()`]. The
-//! problems of the papers are in the workspace `research`.
+//! Each problem is defined in its own units and sign, independent of surrogates, strategies and
+//! federations. Start at [`problem()`]. The problems of the papers are in the workspace `research`.
 
 pub mod digit_classifier;
 pub mod digits;

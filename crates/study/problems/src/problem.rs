@@ -13,7 +13,7 @@ use crate::functions::{Function, TestFunction};
 pub const PROBLEM_NAMES: [&str; 6] =
     ["branin", "ackley", "rosenbrock", "hartmann6", "levy", "digits-perceptron"];
 
-/// The reason why there is no such problem.
+/// Error returned if a problem does not exist or cannot be created.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemError {
@@ -22,42 +22,42 @@ pub enum ProblemError {
     UnknownName {
         /// The name.
         name: String,
-        /// The known name closest to it.
+        /// The most similar known name.
         nearest: &'static str,
     },
     /// The problem does not have this option.
     #[error("problem {problem} has no option {key}; leave it out")]
     UnusedOption {
-        /// The problem.
+        /// Name of the problem.
         problem: String,
-        /// The option.
+        /// Name of the option.
         key: &'static str,
     },
     /// The problem needs this option.
     #[error("problem {problem} needs {key}: {expected}")]
     MissingOption {
-        /// The problem.
+        /// Name of the problem.
         problem: String,
-        /// The option.
+        /// Name of the option.
         key: &'static str,
-        /// The meaning of the option.
+        /// Description of the accepted values.
         expected: String,
     },
-    /// The option's value is not one that the problem can have.
+    /// The option's value is invalid for the problem.
     #[error("problem {problem}: {key} = {found}, expected {expected}")]
     Option {
-        /// The problem.
+        /// Name of the problem.
         problem: String,
-        /// The option.
+        /// Name of the option.
         key: &'static str,
-        /// The value that was given.
+        /// The given value.
         found: String,
-        /// The values that are accepted.
+        /// Description of the accepted values.
         expected: String,
     },
 }
 
-/// The problems of this crate that files may name.
+/// The built-in problems that files can refer to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BuiltInProblems;
 
@@ -67,10 +67,12 @@ impl Problems for BuiltInProblems {
     }
 }
 
-/// Returns the built-in problem that `spec` describes. `dim` is 2 by default, `noise_std` and `seed` are 0.
+/// Returns the built-in problem described by `spec`. The default of `dim` is 2; the defaults of
+/// `noise_std` and `seed` are 0.
 ///
 /// # Errors
-/// If its name is unknown, or an option is missing, out of range or of another problem.
+/// Fails if the name is unknown, or if an option is missing, out of range or not supported by the
+/// problem.
 pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
     let given = [
         ("dim", spec.dim.is_some()),
@@ -122,7 +124,7 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
     }
 }
 
-/// A space of float parameters.
+/// Creates a space of float parameters.
 fn float_space(parameters: impl IntoIterator<Item = (String, [f64; 2])>, log: bool) -> Space {
     let parameters = parameters
         .into_iter()
@@ -136,22 +138,22 @@ fn float_space(parameters: impl IntoIterator<Item = (String, [f64; 2])>, log: bo
         .unwrap_or_else(|error| unreachable!("the spaces of built-in problems are valid: {error}"))
 }
 
-/// A space of float parameters on linear scales.
+/// Creates a space of float parameters on linear scales.
 #[must_use]
 pub fn linear_space<N: Into<String>>(parameters: impl IntoIterator<Item = (N, [f64; 2])>) -> Space {
     float_space(parameters.into_iter().map(|(name, range)| (name.into(), range)), false)
 }
 
-/// A space of float parameters on logarithmic scales.
+/// Creates a space of float parameters on logarithmic scales.
 #[must_use]
 pub fn log_space<N: Into<String>>(parameters: impl IntoIterator<Item = (N, [f64; 2])>) -> Space {
     float_space(parameters.into_iter().map(|(name, range)| (name.into(), range)), true)
 }
 
-/// A point's values in the order of a space of numbers.
+/// Returns a point's values in the order of a numeric space.
 ///
 /// # Errors
-/// If the point is not in the space, or a value is not a number.
+/// Fails if the point is not in the space or a value is not a number.
 pub fn coordinates(space: &Space, point: &Point) -> Result<Vec<f64>, Failure> {
     let bad = |message: String| Failure::BadPoint { message };
     space.encode(point).map_err(|error| bad(error.to_string()))?;

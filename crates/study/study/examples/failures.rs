@@ -1,7 +1,7 @@
-//! Counts the trials that a study wastes if part of the space fails: the figures of
+//! Counts the trials that a study wastes if part of the space fails. Computes the figures of
 //! docs/decisions/0009-studies.md.
 //!
-//! Branin's function, 30 trials, seeds 0 to 9: median failed trials and median regret.
+//! Branin's function, 30 trials, seeds 0 to 9: median number of failed trials and median regret.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
 use fedbo_space::ParameterSpec;

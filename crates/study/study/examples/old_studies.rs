@@ -1,9 +1,9 @@
-//! Measures the benefit of old studies by number of trials: the table of docs/old-studies.md.
+//! Measures the benefit of old studies by number of trials: the table in docs/old-studies.md.
 //!
-//! Three old studies of 20 trials each, one of them with the opposite sign, and a new one; seeds 0
-//! to 11 for the plain function, 0 to 7 for the one with ripples. One line per strategy: the
-//! geometric mean of the best value after the given numbers of trials, and in brackets the number
-//! of seeds with a value below that without old studies.
+//! Three old studies of 20 trials each, one of them with the opposite sign, and a new study. Seeds
+//! 0 to 11 for the plain function, 0 to 7 for the one with ripples. Prints one line per strategy:
+//! the geometric mean of the best value after the given numbers of trials, and in brackets the
+//! number of seeds with a value below the one without old studies.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
 use fedbo_space::{ParameterSpec, Point};
@@ -11,7 +11,7 @@ use fedbo_strategies::UcbMultiplier;
 use fedbo_strategies::meta::RmGpUcbOptions;
 use fedbo_study::{Definition, OldStudy, StrategySpec, Study, StudyError};
 
-/// A season's objective: its centre along x, its sign, and whether it has ripples.
+/// The objective of a season: its centre along x, its sign, and whether it has ripples.
 #[derive(Clone, Copy)]
 struct SeasonObjective {
     centre: f64,
@@ -43,7 +43,7 @@ fn plain(seed: u64) -> Definition {
         .seed(seed)
 }
 
-/// The best value after each trial.
+/// Returns the best value after each trial.
 fn course(
     definition: &Definition,
     season: SeasonObjective,

@@ -1,4 +1,4 @@
-//! `[archive]`: a study that starts from the releases of a finished federation.
+//! The `[archive]` table: starts a study from a finished federation's releases.
 
 use std::path::{Path, PathBuf};
 
@@ -9,32 +9,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Definition, StudyError};
 
-/// The table: plain data, not yet validated.
+/// The raw table, before validation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ArchiveTable {
     file: Option<PathBuf>,
 }
 
-/// The archive named by a study's file, not yet read.
+/// The archive named in a study file, not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveFile {
-    /// The path as the file names it.
+    /// The path as written in the file.
     pub text: String,
     path: PathBuf,
 }
 
-/// An archive that a study starts from, stored in full: the study never reads the file again.
+/// The archive that a study starts from. It is stored with the study, so the file is read only
+/// once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchiveSpec {
-    /// The path of the archive, as the study's own file names it.
+    /// The archive's path, as written in the study file.
     pub source: String,
     /// The content of the archive.
     pub archive: ReleaseArchive,
 }
 
-/// Reason why a study cannot start from an archive.
+/// Error returned if a study cannot start from an archive.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ArchiveMisfit {
     /// The file is unusable.
@@ -45,26 +46,26 @@ pub enum ArchiveMisfit {
         "[archive] file: federation {federation:?} was set to {theirs}, this study is set to {ours}; its values have the opposite meaning here"
     )]
     Direction {
-        /// The federation.
+        /// Name of the federation.
         federation: String,
         /// The federation's direction.
         theirs: String,
         /// The study's direction.
         ours: String,
     },
-    /// The federation had a different space.
+    /// The federation's space differs from the study's.
     #[error(
         "[archive] file: federation {federation:?} had a different space: {}; its releases are valid only in its own space: \
          declare its parameters in the same order",
         differences.join("; ")
     )]
     Space {
-        /// The federation.
+        /// Name of the federation.
         federation: String,
-        /// One entry for each parameter that differs.
+        /// One entry per parameter that differs.
         differences: Vec<String>,
     },
-    /// The content of the archive is unusable.
+    /// The archive's content is unusable.
     #[error("[archive] file: {0}")]
     Contents(StrategyError),
 }
@@ -87,7 +88,7 @@ impl ArchiveFile {
     /// Reads the archive.
     ///
     /// # Errors
-    /// If it cannot be read or is not an archive.
+    /// Fails if the file cannot be read or is not an archive.
     pub fn read(&self) -> Result<ArchiveSpec, ArchiveMisfit> {
         ArchiveSpec::read(&self.path).map(|spec| ArchiveSpec { source: self.text.clone(), ..spec })
     }
@@ -97,12 +98,12 @@ impl ArchiveSpec {
     /// Reads an archive.
     ///
     /// # Errors
-    /// If it cannot be read or is not an archive.
+    /// Fails if the file cannot be read or is not an archive.
     pub fn read(path: &Path) -> Result<Self, ArchiveMisfit> {
         Ok(Self { source: path.display().to_string(), archive: ReleaseArchive::read(path)? })
     }
 
-    /// Wraps a strategy: in step t it asks the archive with probability s/t, where s is the
+    /// Wraps the strategy `then`. Step t queries the archive with probability s/t, where s is the
     /// archive's share of signal, and `then` otherwise.
     pub(crate) fn before(
         &self,
@@ -117,7 +118,7 @@ impl ArchiveSpec {
         Ok(Box::new(strategy.map_err(ArchiveMisfit::Contents)?))
     }
 
-    /// Checks that the space and direction of the federation match those of the study.
+    /// Checks that the federation's space and direction match the study's.
     fn check(&self, definition: &Definition, space: &Space) -> Result<(), ArchiveMisfit> {
         let federation = self.archive.federation.clone();
         if self.archive.direction != definition.direction {
@@ -140,7 +141,7 @@ impl ArchiveSpec {
     }
 }
 
-/// Describes the parameters that differ, one by one.
+/// Describes each parameter that differs.
 fn differences(theirs: &[Parameter], ours: &[Parameter]) -> Vec<String> {
     let shown = |parameter: &Parameter| {
         let is_log = parameter.to_spec().log == Some(true);

@@ -1,4 +1,5 @@
-//! The definition of a study: fixed at creation, and the same for all workers.
+//! The definition of a study. It is fixed when the study is created and is the same for all
+//! workers.
 
 use fedbo_config::{Changes, Keys};
 use fedbo_space::{Direction, ParameterSpec, Space};
@@ -10,42 +11,44 @@ use crate::{
     NamedObjective, OldStudy, StudyError,
 };
 
-/// All settings that determine the trials of a study.
+/// All settings that determine a study's trials.
 ///
-/// Stored with the study. Equal definitions and equal values give equal trials.
+/// The definition is stored with the study. Equal definitions and equal values produce equal
+/// trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     /// The study's name, unique within its storage.
     pub name: String,
-    /// Its parameters, in order.
+    /// The parameters, in order.
     pub space: Vec<NamedParameter>,
     /// The direction of optimization.
     pub direction: Direction,
-    /// Two or more objectives, instead of a single one. `direction` is then that of the first.
+    /// The objectives if there is more than one, otherwise empty. `direction` is then the first
+    /// objective's direction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<NamedObjective>,
-    /// Bounds on additional numbers of a trial.
+    /// Bounds on additional numbers of each trial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
-    /// Seed of all random draws.
+    /// Seed of all random streams.
     pub seed: u64,
     /// The strategy that chooses queries.
     pub strategy: StrategySpec,
-    /// Number of trials of the initial design: scrambled Sobol points, evaluated before the
-    /// surrogate is asked.
+    /// Number of trials in the initial design. These are scrambled Sobol points, evaluated before
+    /// the surrogate is used.
     pub n_initial: usize,
-    /// True if the objective is noisy, so that points may be evaluated again. If not, no two
-    /// proposed trials of the study have the same encoding.
+    /// True if the objective is noisy, in which case a point can be evaluated more than once.
+    /// Otherwise no two proposed trials in the study have the same encoding.
     pub noisy: bool,
-    /// Old studies to learn from, including their trials.
+    /// Old studies to learn from, with their trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaSpec>,
-    /// The releases of a federation to start from.
+    /// The federation releases to start from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<ArchiveSpec>,
-    /// The rule for early stopping of trials that report during training; `None` if trials are not
-    /// stopped early.
+    /// The early stopping rule for trials that report during training; `None` disables early
+    /// stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_stopping: Option<EarlyStoppingSpec>,
 }
@@ -61,8 +64,8 @@ pub struct NamedParameter {
 }
 
 impl Definition {
-    /// Creates a definition that is maximized by the default strategy with seed 0, without
-    /// parameters.
+    /// Creates a definition without parameters that maximizes the objective with the default
+    /// strategy and seed 0.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -80,10 +83,10 @@ impl Definition {
         }
     }
 
-    /// Default number of initial points: two per parameter, at least 5 and at most 20.
+    /// Returns the default number of initial points: two per parameter, at least 5 and at most 20.
     ///
-    /// A categorical parameter counts once, regardless of the number of its choices. Its
-    /// coordinates encode the choice and are not independent directions.
+    /// A categorical parameter counts once, regardless of its number of choices: its coordinates
+    /// encode the choice and are not independent directions.
     pub fn default_n_initial(n_parameters: usize) -> usize {
         n_parameters.saturating_mul(2).clamp(5, 20)
     }
@@ -132,11 +135,11 @@ impl Definition {
         self
     }
 
-    /// Learns from an old study, by robust meta-GP-UCB unless another meta-learning strategy was
-    /// chosen.
+    /// Learns from an old study. Uses robust meta-GP-UCB unless another meta-learning strategy is
+    /// set.
     ///
-    /// The study starts without initial points: the first query uses the old studies. Call it after
-    /// adding the parameters; see [`OldStudy::new`].
+    /// The study has no initial points: the old studies already guide its first query. Call this
+    /// after adding the parameters; see [`OldStudy::new`].
     #[must_use]
     pub fn learn_from(mut self, study: OldStudy) -> Self {
         if !self.strategy.requires_old_studies() {
@@ -149,10 +152,10 @@ impl Definition {
         self
     }
 
-    /// Sets the units for comparing values of old studies with the new ones.
+    /// Sets the units in which values of old studies are compared with those of the new study.
     ///
-    /// With [`MetaScale::Own`], the new study starts with initial points, since its scale is
-    /// estimated from them.
+    /// With [`MetaScale::Own`], the study evaluates initial points first, since they determine its
+    /// scale.
     #[must_use]
     pub fn meta_scale(mut self, scale: MetaScale) -> Self {
         self.n_initial = match scale {
@@ -163,18 +166,18 @@ impl Definition {
         self
     }
 
-    /// Tries this many of the best points of old studies first, then continues with the study's
-    /// strategy.
+    /// Evaluates the `n_points` best points of the old studies first, then continues with the
+    /// study's strategy.
     ///
-    /// The strategy may now also be one that does not learn from old studies. Choose it, and
-    /// [`Definition::initial`] with it, after this call.
+    /// With a warm start, the strategy does not have to be a meta-learning strategy. Set the
+    /// strategy and [`Definition::initial`] after this call.
     #[must_use]
     pub fn warm_start(mut self, n_points: usize) -> Self {
         self.meta.get_or_insert_default().settings.warm_start = n_points;
         self
     }
 
-    /// Starts from the releases of a federation with the same space, without initial points; see
+    /// Starts from the releases of a federation with the same space, without initial points. See
     /// [`ArchiveSpec::read`].
     #[must_use]
     pub fn begin_with(mut self, archive: ArchiveSpec) -> Self {
@@ -183,9 +186,10 @@ impl Definition {
         self
     }
 
-    /// Stops trials early by their reports during training ([`crate::Study::optimize_training`]).
+    /// Stops trials early based on the values that they report during training
+    /// ([`crate::Study::optimize_training`]).
     ///
-    /// Uses GP-UCB unless a compatible strategy was chosen.
+    /// Uses GP-UCB unless a compatible strategy is set.
     #[must_use]
     pub fn early_stopping(mut self, spec: EarlyStoppingSpec) -> Self {
         if spec.check_strategy(&self.strategy).is_err() {
@@ -198,7 +202,7 @@ impl Definition {
     /// Returns the validated search space.
     ///
     /// # Errors
-    /// If a declaration is not valid.
+    /// Fails if a declaration is not valid.
     pub fn space(&self) -> Result<Space, StudyError> {
         let specs = self.space.iter().map(|each| (each.name.as_str(), &each.spec));
         Ok(Space::from_specs(specs)?)
@@ -252,7 +256,7 @@ impl Definition {
     /// Validates the definition and returns its space.
     ///
     /// # Errors
-    /// The first invalid part.
+    /// Returns the first invalid part.
     pub(crate) fn check(&self) -> Result<Space, StudyError> {
         let space = self.space()?;
         let parts = Parts {
@@ -278,7 +282,7 @@ impl Definition {
         Ok(space)
     }
 
-    /// Returns the content of the definition, key by key, as in a study's file.
+    /// Returns the definition key by key, as in a study file.
     fn keys(&self) -> Keys {
         let mut keys = Keys::default();
         let names: Vec<&str> = self.space.iter().map(|p| p.name.as_str()).collect();
@@ -326,13 +330,13 @@ impl Definition {
     }
 }
 
-/// The parts of a definition that are checked in combination.
+/// The parts of a definition that are validated together.
 pub(crate) struct Parts<'a> {
     pub(crate) strategy: &'a StrategySpec,
     pub(crate) learns: Option<Learning>,
     pub(crate) has_archive: bool,
     pub(crate) early_stopping: Option<&'a EarlyStoppingSpec>,
-    /// The table of the file that gives trials additional numbers.
+    /// The table in the study file that declares additional numbers for trials.
     pub(crate) outcomes: Option<&'static str>,
 }
 
@@ -342,7 +346,7 @@ pub(crate) struct Learning {
     pub(crate) has_warm_start: bool,
 }
 
-/// An invalid combination of parts, and the key in a file at which it is reported.
+/// An invalid combination of parts, and the key in the study file at which it is reported.
 pub(crate) struct Misfit {
     pub(crate) at: &'static [&'static str],
     pub(crate) error: Box<StudyError>,
@@ -350,7 +354,7 @@ pub(crate) struct Misfit {
 
 impl Parts<'_> {
     /// # Errors
-    /// The first invalid combination.
+    /// Returns the first invalid combination.
     pub(crate) fn check(&self) -> Result<(), Misfit> {
         let misfit = |at, error| {
             let error = Box::new(error);
@@ -395,8 +399,8 @@ impl Parts<'_> {
     }
 }
 
-/// Adds the options of an entry as keys of a table, and those of the other entries of its registry
-/// without values.
+/// Adds the options of an entry as keys of a table. Options of the other entries in its registry
+/// are added without values.
 pub(crate) fn push_options<E: Registered>(
     keys: &mut Keys,
     table: &str,
@@ -408,7 +412,7 @@ pub(crate) fn push_options<E: Registered>(
     }
 }
 
-/// Name of the stored definition's owner, in messages about changes since then.
+/// Name of the stored definition's owner, for messages about changes.
 pub(crate) const STORED: &str = "the stored study";
 
 fn json<T: Serialize>(value: &T) -> String {

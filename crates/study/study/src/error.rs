@@ -1,4 +1,4 @@
-//! The errors of a study.
+//! Errors of studies.
 
 use fedbo_config::Changes;
 use fedbo_error_class::{Class, Classified};
@@ -35,26 +35,26 @@ pub enum StudyError {
         "study {name:?} is stored with different settings: {changes}; give the new study another name, or revert the change"
     )]
     Differs {
-        /// The study.
+        /// Name of the study.
         name: String,
         /// The keys that differ.
         changes: Box<Changes>,
     },
-    /// The strategy is the caller's own, but was not supplied.
+    /// The strategy is user-defined but was not supplied.
     #[error(
         "study {name:?} uses a strategy defined by the program that created it; continue with that program \
          (Study::with_strategy): fedbo itself can show the study, but cannot ask for trials"
     )]
     OwnStrategy {
-        /// The study.
+        /// Name of the study.
         name: String,
     },
-    /// A strategy of the caller's own was supplied to a study that has another one.
+    /// A user-defined strategy was supplied to a study that has another strategy.
     #[error(
         "study {name:?} has the strategy {strategy:?}; define it with StrategySpec::Own to use your own strategy"
     )]
     NotOwnStrategy {
-        /// The study.
+        /// Name of the study.
         name: String,
         /// Its strategy.
         strategy: &'static str,
@@ -62,24 +62,24 @@ pub enum StudyError {
     /// A strategy returned a query outside the unit cube.
     #[error("strategy {strategy:?} asked for {unit:?}; a query has {dim} coordinates from 0 to 1")]
     NoPoint {
-        /// The strategy.
+        /// Name of the strategy.
         strategy: &'static str,
         /// The coordinates of the query.
         unit: Vec<f64>,
         /// The dimension of the unit cube.
         dim: usize,
     },
-    /// A study that trials are imported into has a different trial in the place of one of them.
+    /// A study that trials are imported into already has a different trial with the same number.
     #[error(
         "study {name:?} is already stored there, with a different trial {number}; import under another name"
     )]
     OtherTrial {
-        /// The study.
+        /// Name of the study.
         name: String,
         /// Number of the stored trial.
         number: u64,
     },
-    /// There is no study of this name.
+    /// No study has this name.
     #[error("there is no study {name:?} in this storage; it has {known}")]
     NoStudy {
         /// The name.
@@ -87,7 +87,7 @@ pub enum StudyError {
         /// The existing names.
         known: String,
     },
-    /// No study was named, and the storage has several studies or none.
+    /// No study was named, and the storage has no study or more than one.
     #[error("which study? this storage has {known}")]
     WhichStudy {
         /// The existing names.
@@ -96,7 +96,7 @@ pub enum StudyError {
     /// A stored definition cannot be read.
     #[error("the stored definition of study {name:?} cannot be read: {message}")]
     Definition {
-        /// The study.
+        /// Name of the study.
         name: String,
         /// The reason.
         message: String,
@@ -106,23 +106,23 @@ pub enum StudyError {
         "this point is already trial {number}; only a study with noisy = true evaluates a point twice"
     )]
     Duplicate {
-        /// The earlier trial.
+        /// Number of the earlier trial.
         number: u64,
     },
-    /// The trial did not fail, so it cannot be retried.
-    #[error("trial {number} is {state}; only a failed trial can be tried again")]
+    /// The trial cannot be retried because it did not fail.
+    #[error("trial {number} is {state}; only a failed trial can be retried")]
     NotFailed {
-        /// The trial.
+        /// Number of the trial.
         number: u64,
         /// The state of the trial, in one word.
         state: &'static str,
     },
-    /// The failed trial is already retried.
+    /// The failed trial has already been retried.
     #[error("trial {number} is already being retried, as trial {by}")]
     TriedAgain {
-        /// The trial.
+        /// Number of the trial.
         number: u64,
-        /// The later trial.
+        /// Number of the trial that retries it.
         by: u64,
     },
     /// An objective or a constraint is invalid.
@@ -131,39 +131,39 @@ pub enum StudyError {
         /// The problem, with key, value and remedy.
         message: String,
     },
-    /// Constraints or several objectives are combined with a feature that does not support them.
+    /// Constraints or multiple objectives are combined with a feature that does not support them.
     #[error("{table} cannot be combined with {other}; remove one of them")]
     OutcomesBeside {
-        /// The table.
+        /// Name of the table.
         table: &'static str,
         /// The incompatible table or feature.
         other: &'static str,
     },
-    /// The strategy supports neither constraints nor several objectives.
+    /// The strategy supports neither constraints nor multiple objectives.
     #[error(
         "strategy {strategy:?} cannot be combined with {table}; choose {}, or remove {table}",
         StrategySpec::names("or", StrategySpec::takes_outcomes)
     )]
     OutcomesStrategy {
-        /// The table.
+        /// Name of the table.
         table: &'static str,
-        /// The strategy.
+        /// Name of the strategy.
         strategy: &'static str,
     },
-    /// The number of values told for a trial differs from that of the study.
-    #[error("a trial of this study has the numbers {expected}; it was told {found} numbers")]
+    /// The number of values given for a trial differs from the study's.
+    #[error("a trial of this study has the numbers {expected}; it was given {found} numbers")]
     WrongNumbers {
         /// The names of the study's numbers.
         expected: String,
-        /// Number of told values.
+        /// Number of values given.
         found: usize,
     },
-    /// A study with several objectives has no single best trial.
+    /// A study with multiple objectives has no single best trial.
     #[error(
         "study {name:?} has several objectives, so it has no single best trial; best_trials returns the non-dominated ones"
     )]
     SeveralObjectives {
-        /// The study.
+        /// Name of the study.
         name: String,
     },
     /// A value is NaN or infinite.
@@ -175,20 +175,20 @@ pub enum StudyError {
     /// A trial ended, but its outcome could not be stored.
     #[error("trial {number} ended with {told}, which could not be stored: {cause}")]
     Unstored {
-        /// The trial.
+        /// Number of the trial.
         number: u64,
         /// The outcome of the trial.
         told: Told,
         /// The reason why it could not be stored.
         cause: StorageError,
     },
-    /// The objective could not be evaluated at all, regardless of the point.
-    #[error("{message}; the trial was given back, and the run ended")]
+    /// The objective cannot be evaluated at any point.
+    #[error("{message}; the trial was released, and the run ended")]
     Objective {
         /// The problem with the objective.
         message: String,
     },
-    /// Other processes always added their trials first.
+    /// Every attempt to add a trial was overtaken by another process.
     #[error("other processes asked so often that no trial could be added in {attempts} attempts")]
     Overtaken {
         /// Number of attempts.

@@ -1,4 +1,4 @@
-//! `study.toml`: the definition of one party's study as a file, and its validation.
+//! `study.toml`: one party's study definition as a file, and its validation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::meta::MetaTable;
 use crate::outcomes::outcomes_table;
 use crate::{Constraint, Definition, EarlyStoppingSpec, MetaFile, NamedObjective, NamedParameter};
 
-/// The whole file: plain data, not yet validated.
+/// The raw file, before validation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct StudyToml {
-    /// Version of the file layout; 1, which is the default.
+    /// Version of the file layout. The default and only version is 1.
     version: Option<u64>,
     study: Option<StudyTable>,
-    /// A map has no order; the validated space takes its order from the file.
+    /// A map is unordered; the validated space takes its order from the file.
     space: BTreeMap<String, ParameterSpec>,
     strategy: StrategyTable,
     meta: Option<MetaTable>,
@@ -37,7 +37,7 @@ struct StudyToml {
     constraints: Vec<ConstraintEntry>,
 }
 
-/// A table `[[objectives]]`.
+/// An entry of `[[objectives]]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ObjectiveEntry {
@@ -45,7 +45,7 @@ struct ObjectiveEntry {
     direction: Option<String>,
 }
 
-/// A table `[[constraints]]`.
+/// An entry of `[[constraints]]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ConstraintEntry {
@@ -75,7 +75,7 @@ struct StudyTable {
 #[serde(default)]
 struct StrategyTable {
     name: Option<String>,
-    /// The options of the strategy, which [`TableOptions`] reads once the strategy is known.
+    /// The strategy's options. [`TableOptions`] reads them once the strategy is known.
     #[serde(flatten)]
     _options: BTreeMap<String, IgnoredAny>,
 }
@@ -91,64 +91,65 @@ struct ObjectiveTable {
 /// A validated `study.toml`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyFile {
-    /// The definition of the study, without the trials of the old studies that it learns from.
+    /// The definition of the study, without the trials of old studies.
     pub definition: Definition,
-    /// The old studies that it learns from.
+    /// The old studies that the study learns from.
     pub meta: Option<MetaFile>,
-    /// The archive that it starts from.
+    /// The archive that the study starts from.
     pub archive: Option<ArchiveFile>,
-    /// Its space.
+    /// The search space.
     pub space: Space,
     /// Total number of trials.
     pub n_trials: u64,
-    /// Default number of trials that one process evaluates in parallel.
+    /// Default number of trials that a process evaluates in parallel.
     pub jobs: usize,
-    /// Number of consecutive failed trials that ends a run.
+    /// Number of consecutive failed trials after which a run ends.
     pub failures_max: FailuresMax,
-    /// Time after which a run begins no further trial.
+    /// Time after which a run starts no further trials.
     pub timeout: Option<Duration>,
-    /// Number of consecutive trials without progress that ends the study; `None` for no limit.
+    /// Number of consecutive trials without progress after which the study ends; `None` for no
+    /// limit.
     pub patience: Option<u64>,
     /// Minimum improvement that counts as progress: [`crate::Patience::improvement_min`].
     pub improvement_min: f64,
-    /// The address of the study's storage. A relative path is relative to the study's own file.
+    /// The address of the study's storage. A relative path is relative to the study file.
     pub storage: Address,
-    /// Grace period for a trial to exit after it is stopped early.
+    /// Grace period for a trial to exit after an early stop.
     pub stop_grace: Duration,
-    /// The command that evaluates a point; `None` if points are asked for and told by hand.
+    /// The command that evaluates a point; `None` if points are evaluated outside of fedbo.
     pub command: Option<CommandSpec>,
-    /// The file's text.
+    /// The text of the file.
     pub(crate) source: TomlFile,
 }
 
-/// Maximum number of workers of one process.
+/// Maximum number of workers per process.
 pub const JOBS_MAX: usize = 256;
 
 impl StudyFile {
     /// Reads and validates a file.
     ///
     /// # Errors
-    /// The first problem, with its place and remedy.
+    /// Returns the first problem, with its location and a remedy.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
         read(&file)?.validate(&file)
     }
 
-    /// Validates the text of a file. Errors name the file as `path`, and relative paths refer to
-    /// the folder of `path`.
+    /// Validates the text of a file. Errors refer to the file as `path`. Relative paths are
+    /// relative to the folder of `path`.
     ///
     /// # Errors
-    /// As for [`StudyFile::load`].
+    /// Same as [`StudyFile::load`].
     pub fn from_text(path: &Path, text: impl Into<String>) -> Result<Self, FileError> {
         let file = TomlFile::from_text(path, text);
         read(&file)?.validate(&file)
     }
 
-    /// Same as [`StudyFile::load`], without the command: inspecting a study or telling a trial does
-    /// not require its program.
+    /// Same as [`StudyFile::load`], but ignores the command: inspecting a study or recording a
+    /// value does not require the program.
     ///
     /// # Errors
-    /// As for [`StudyFile::load`], except those about `[objective]`.
+    /// Same as [`StudyFile::load`], except for errors in `[objective]`.
     pub fn load_without_command(path: &Path) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
         let mut table = read(&file)?;
@@ -272,7 +273,7 @@ impl StudyToml {
         })
     }
 
-    /// Returns the objectives, if the file has several.
+    /// Returns the objectives, if the file has more than one.
     fn objectives(&self, check: Check<'_>) -> Result<Vec<NamedObjective>, FileError> {
         let mut objectives = Vec::with_capacity(self.objectives.len());
         for (index, entry) in self.objectives.iter().enumerate() {
@@ -301,7 +302,7 @@ impl StudyToml {
         self.constraints.iter().enumerate().map(constraint).collect()
     }
 
-    /// Returns the strategy, checked against the other tables.
+    /// Returns the strategy, validated against the other tables.
     fn strategy(
         &self,
         check: Check<'_>,

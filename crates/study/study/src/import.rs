@@ -1,4 +1,4 @@
-//! Import of trials of other programs as a new study.
+//! Imports trials of other programs as a new study.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,14 +10,13 @@ use fedbo_storage::{Storage, TrialState};
 use crate::trial_table::{TableDefect, TrialTable};
 use crate::{Definition, LeftOut, Study, StudyError};
 
-/// Maximum number of trials per transaction of an import. Other writers of the storage wait for
-/// each transaction.
+/// Maximum number of trials per transaction of an import. Other writers wait for each transaction.
 const IMPORTED_AT_A_TIME: usize = 100;
 
 /// The trials of a table that have a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedTrials {
-    /// The direction of their values, if the table contains it.
+    /// The direction of the values, if the table contains it.
     pub direction: Option<Direction>,
     /// Points of the space with their numbers, ordered as in [`Definition::number_names`], in row
     /// order.
@@ -26,7 +25,7 @@ pub struct ImportedTrials {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Reason why a table cannot be imported.
+/// Error returned if a table cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// The file or the database cannot be read.
@@ -44,7 +43,7 @@ pub enum ImportError {
         path: PathBuf,
         /// Line number, counted from 1, if the defect has one.
         line: Option<u64>,
-        /// The defect, with column, value and expectation.
+        /// The defect, with the column, the value and the expected value.
         message: String,
     },
 }
@@ -57,12 +56,12 @@ impl Classified for ImportError {
 
 /// Reads trials from a table of comma-separated values.
 ///
-/// The table is an export of fedbo, a pandas table with columns `params_NAME`, or one with columns
-/// for the parameters, the study's numbers (`value` if there is only one) and optionally `state`.
-/// Rows of trials that failed, were stopped or have not ended are left out.
+/// The table is an export of fedbo, a pandas table with columns `params_NAME`, or a table with
+/// columns for the parameters, the study's numbers (`value` if there is only one) and optionally
+/// `state`. Rows of failed, stopped and unfinished trials are skipped.
 ///
 /// # Errors
-/// The first unusable entry, with its line, column and value.
+/// Returns the first unusable entry, with its line, column and value.
 pub fn read_trials(path: &Path, definition: &Definition) -> Result<ImportedTrials, ImportError> {
     let bytes = std::fs::read(path).map_err(|error| ImportError::Unreadable {
         path: path.to_owned(),
@@ -71,10 +70,10 @@ pub fn read_trials(path: &Path, definition: &Definition) -> Result<ImportedTrial
     trials_of_table(&bytes, path, definition)
 }
 
-/// Same as [`read_trials`], for the content of a table that was read from `path`.
+/// Same as [`read_trials`], for a table's content that was read from `path`.
 ///
 /// # Errors
-/// As for [`read_trials`].
+/// Same as [`read_trials`].
 pub fn trials_of_table(
     bytes: &[u8],
     path: &Path,
@@ -130,15 +129,15 @@ fn parse(bytes: &[u8], definition: &Definition) -> Result<ImportedTrials, TableD
 impl Study {
     /// Stores trials that were evaluated elsewhere as a study of complete trials, in this order.
     ///
-    /// If the study already has the first of them, the others are added. So an interrupted import
-    /// can be repeated to complete it.
+    /// If the study already has the first of these trials, the rest are appended. An interrupted
+    /// import can therefore be completed by repeating it.
     ///
-    /// Returns the study and the number of trials that are new in it.
+    /// Returns the study and the number of newly added trials.
     ///
     /// # Errors
-    /// If the definition or a point is invalid or a value is not finite, a different study is
-    /// stored under this name or has a different trial in the place of one of these, or the storage
-    /// fails.
+    /// Fails if the definition or a point is invalid, a value is not finite, a different study is
+    /// stored under this name, a stored trial differs from the imported trial with the same number,
+    /// or the storage fails.
     pub fn import(
         storage: Arc<dyn Storage>,
         definition: &Definition,
@@ -150,7 +149,7 @@ impl Study {
             definition.check_numbers(numbers)?;
             points.push((space.normalize(point)?, numbers.clone()));
         }
-        // All trials are complete, so the strategy stored by an earlier import is irrelevant.
+        // All trials are complete, so the strategy stored by an earlier import does not matter.
         let definition = match Self::load(storage.clone(), Some(&definition.name)) {
             Ok(stored) => {
                 Definition { strategy: stored.definition().strategy, ..definition.clone() }
@@ -173,7 +172,7 @@ impl Study {
         let mut n_new = new.len();
         for (trial, (_, numbers)) in known.iter().zip(there) {
             if !matches!(trial.state, TrialState::Told(_)) {
-                // An earlier version's import was interrupted before it told this value.
+                // The import of an earlier version was interrupted before it stored this value.
                 study.tell_numbers(trial.number, numbers.clone())?;
                 n_new += 1;
             }
@@ -235,7 +234,8 @@ mod tests {
         }
     }
 
-    /// More trials than one batch, and a repetition after some batches and part of one.
+    /// Imports more trials than one batch, then repeats the import after a few batches and a
+    /// partial one.
     #[test]
     fn a_long_table_is_stored_in_batches() {
         let trials: Vec<(Point, Vec<f64>)> = (1..=9)
@@ -268,7 +268,8 @@ mod tests {
             |trials: &[(Point, Vec<f64>)]| Study::import(storage.clone(), &definition(), trials);
         let (_, n_new) = import(&trials[..2]).unwrap();
         assert_eq!(n_new, 2);
-        // The state after an earlier version's import was interrupted before it told the value.
+        // The state after the import of an earlier version was interrupted before it stored the
+        // value.
         let key = storage.studies().unwrap()[0].key;
         let asked = NewTrial {
             holder: Some((Worker::by_hand(), None)),
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!((n_new, &pairs), (2, &trials));
         assert!(stored.iter().all(|each| each.source == "imported"));
         assert_eq!(import(&trials).unwrap().1, 0);
-        // Also into a study stored by an earlier program, with fewer strategy options.
+        // Also into a study stored by an earlier version with fewer strategy options.
         let earlier = Arc::new(MemoryStorage::new());
         let stored = serde_json::to_string(&definition()).unwrap();
         let option = r#","output_transform":"automatic","augmented":true"#;

@@ -1,67 +1,68 @@
-//! Insight into the parameters of a study and the location of its best point.
+//! Parameter importance and the location of a study's best point, estimated by a surrogate.
 
 use fedbo_gp::OutputTransform;
 use fedbo_optim::{Points, sobol};
 use fedbo_space::{Parameter, Space};
 use fedbo_storage::Trial;
 use fedbo_strategies::{Observation, Registered as _, Source, Surrogate, SurrogateSettings};
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 use serde::Serialize;
 
 use crate::{Definition, StudyError};
 
-/// Insight of a surrogate into a study's trials.
+/// A surrogate's estimates for a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Insight {
-    /// One entry per parameter, in the space's order.
+    /// One entry per parameter, in the order of the space.
     pub importance: Vec<ParameterImportance>,
-    /// The feasible told trial with the best posterior mean: the largest, or the smallest if the
-    /// study minimizes.
+    /// The feasible finished trial with the best posterior mean: the largest, or the smallest if
+    /// the study minimizes.
     ///
-    /// In a noisy study the best value is biased by luck, and this is the better guess. A trial of
-    /// a noisy study is feasible if it satisfies all constraints with a probability of at least one
-    /// half, by models of their slacks. If none is feasible, this is the one with the highest
-    /// probability.
+    /// In a noisy study, the best value is biased by luck, so this is the better estimate. A trial
+    /// of a noisy study is feasible if it satisfies all constraints with a probability of at least
+    /// one half, according to models of their slacks. If no trial is feasible, this is the one with
+    /// the highest probability.
     pub best_by_mean: Trial,
-    /// Probability that this trial satisfies all constraints without noise, by independent models
-    /// of their slacks.
+    /// Probability that this trial satisfies all constraints without noise, according to
+    /// independent models of their slacks.
     ///
-    /// Only for noisy studies with constraints.
+    /// Only set for noisy studies with constraints.
     pub probability_feasible: Option<f64>,
-    /// The posterior mean at this trial, in the objective's units.
+    /// Posterior mean at this trial, in the objective's units.
     pub mean: f64,
-    /// The posterior standard deviation at this trial, in the objective's units, without noise.
+    /// Posterior standard deviation at this trial without noise, in the objective's units.
     pub std: f64,
-    /// Standard deviation of the noise estimated by the surrogate, in the objective's units.
+    /// Standard deviation of the noise as estimated by the surrogate, in the objective's units.
     pub noise_std: f64,
-    /// The transform of the values before modelling, applied to standardized values that are to be
-    /// maximized.
+    /// The transform applied before modelling, to standardized values to be maximized.
     pub output_transform: Option<OutputTransform>,
-    /// Number of values used: all up to 2000, otherwise the best 1000 and an even spread of the
-    /// others.
+    /// Number of values used: all of them up to 2000, otherwise the best 1000 and an evenly spaced
+    /// selection of the others.
     pub n_values: usize,
 }
 
 /// The importance of a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParameterImportance {
-    /// The parameter.
+    /// Name of the parameter.
     pub name: String,
-    /// Total effect of the parameter on the posterior mean: the share of its variance over the
-    /// space that remains if all other parameters are fixed (Homma & Saltelli 1996).
+    /// Total effect of the parameter on the posterior mean: the share of the mean's variance over
+    /// the space that remains if all other parameters are fixed (Homma & Saltelli 1996).
     ///
-    /// Shares of interacting parameters add up to more than 1. All are 0 if the mean is constant.
+    /// Shares of interacting parameters add up to more than 1. All shares are 0 if the mean is
+    /// constant.
     pub variance_share: f64,
-    /// Share in the expected squared distance, in length scales, of two random points:
-    /// Σ_c Var(x_c)/ℓ_c² over the parameter's coordinates, relative to the sum over all.
+    /// The parameter's share of the expected squared distance, in length scales, between two random
+    /// points: Σ_c Var(x_c)/ℓ_c² over the parameter's coordinates, relative to the sum over all
+    /// coordinates.
     ///
-    /// Computed only from the length scales of automatic relevance determination.
+    /// This is computed only from the length scales of automatic relevance determination.
     pub relevance: f64,
 }
 
 /// Maximum number of trials that the surrogate is fitted to.
 const N_FITTED: usize = 2000;
-/// Number of pairs of points used to estimate a total effect.
+/// Number of pairs of points used to estimate total effects.
 const N_PAIRS: usize = 1024;
 
 /// A surrogate fitted to a study's values.
@@ -69,7 +70,7 @@ pub(crate) struct Fitted {
     pub(crate) surrogate: Surrogate,
     /// The trials it was fitted to, with their values.
     with_value: Vec<(Trial, f64)>,
-    /// Their points in the unit cube, and their values to maximize.
+    /// Their points in the unit cube, and their values to be maximized.
     observations: Vec<Observation>,
     /// The index of [`Insight::best_by_mean`].
     best: usize,
@@ -122,7 +123,7 @@ impl Fitted {
         let probability = |unit: &[f64]| -> f64 {
             slacks.iter().map(|slack| slack.probability_of_at_least(0.0, unit)).product()
         };
-        // Feasibility of a trial: 1 if it is feasible, otherwise less than 1/2.
+        // Feasibility of a trial: 1 if feasible, otherwise below 1/2.
         let feasibilities =
             with_value.iter().zip(&observations).map(|((trial, _), observation)| {
                 if slacks.is_empty() {
@@ -134,7 +135,7 @@ impl Fitted {
                 }
             });
         let feasibilities: Vec<f64> = feasibilities.collect();
-        // The first of the largest. An infeasible trial is chosen only if there is no feasible one.
+        // The first of the largest. An infeasible trial is chosen only if no trial is feasible.
         let better = |a: usize, b: usize| match feasibilities[b].total_cmp(&feasibilities[a]) {
             std::cmp::Ordering::Equal if means[b] > means[a] => b,
             std::cmp::Ordering::Greater => b,
@@ -146,19 +147,19 @@ impl Fitted {
         Ok(Some(Self { surrogate, with_value, observations, best, probability_feasible }))
     }
 
-    /// The trial of [`Insight::best_by_mean`].
+    /// Returns the trial of [`Insight::best_by_mean`].
     pub(crate) fn best(&self) -> &Trial {
         &self.with_value[self.best].0
     }
 
-    /// Number of values it was fitted to.
+    /// Returns the number of values that the surrogate was fitted to.
     pub(crate) fn n_values(&self) -> usize {
         self.with_value.len()
     }
 }
 
-/// Models of the constraint slacks of a noisy study, which decide feasibility. Empty without noise,
-/// where the trial's own numbers decide.
+/// Returns models of the constraint slacks of a noisy study, which determine feasibility. Empty if
+/// the study is not noisy, since a trial's own numbers then determine its feasibility.
 fn slack_models(
     definition: &Definition,
     space: &Space,
@@ -206,8 +207,8 @@ impl Insight {
     }
 }
 
-/// Selects at most [`N_FITTED`] trials in the order of telling: the best ones as one half, and an
-/// even spread of the others.
+/// Selects at most [`N_FITTED`] trials, in completion order: half of them are the best trials, the
+/// other half is evenly spaced among the rest.
 fn representative(all: Vec<(Trial, f64)>, to_maximize: impl Fn(f64) -> f64) -> Vec<(Trial, f64)> {
     if all.len() <= N_FITTED {
         return all;
@@ -246,7 +247,7 @@ fn importance(space: &Space, surrogate: &Surrogate, seed: Seed) -> Vec<Parameter
         .collect()
 }
 
-/// Each parameter with the range of its coordinates in the unit cube.
+/// Returns each parameter with the range of its coordinates in the unit cube.
 fn coordinates(space: &Space) -> impl Iterator<Item = (&Parameter, std::ops::Range<usize>)> {
     let mut from = 0;
     space.parameters().iter().map(move |parameter| {
@@ -256,24 +257,23 @@ fn coordinates(space: &Space) -> impl Iterator<Item = (&Parameter, std::ops::Ran
     })
 }
 
-/// Variance of one coordinate at a random point: 1/12 for a number, (1/k)(1 − 1/k) for one of k > 2
-/// choices, 1/4 for one of two.
+/// Returns the variance of one coordinate at a random point: 1/12 for a number, (1/k)(1 − 1/k) for
+/// one of k > 2 choices, and 1/4 for one of two.
 fn coordinate_variance(parameter: &Parameter) -> f64 {
-    match parameter.kind() {
-        fedbo_space::Kind::Categorical { choices } => {
-            #[expect(clippy::cast_precision_loss, reason = "few choices")]
-            let share = 1.0 / choices.len() as f64;
-            share * (1.0 - share)
-        }
-        _ => 1.0 / 12.0,
+    if parameter.kind().is_ordered() {
+        return 1.0 / 12.0;
     }
+    #[expect(clippy::cast_precision_loss, reason = "few choices")]
+    let share = 1.0 / parameter.kind().choices().len() as f64;
+    share * (1.0 - share)
 }
 
+/// Returns the total effect of each parameter,
 /// S_j = E[(f(a) − f(a with b's parameter j))²] / (2 Var f) over independent points a and b of the
-/// space (Jansen 1999), estimated by a scrambled Sobol sequence in 2d dimensions.
+/// space (Jansen 1999), estimated with a scrambled Sobol sequence in 2d dimensions.
 fn total_effects(space: &Space, seed: Seed, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let dim = space.dim();
-    let scramble = seed.stream(Purpose::Sensitivity, 0, 0).bits();
+    let scramble = seed.stream(crate::SENSITIVITY, 0, 0).bits();
     let pairs = sobol(2 * dim, N_PAIRS, scramble);
     let (mut a, mut b) = (Points::new(dim), Points::new(dim));
     for pair in pairs.rows() {
@@ -326,7 +326,7 @@ mod tests {
         Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap()
     }
 
-    /// f = x + [kind = b]: Var x = 1/12, Var [kind = b] = 2/9, no interaction.
+    /// f = x + [kind = b]: Var x = 1/12, Var [kind = b] = 2/9, without interaction.
     #[test]
     fn total_effects_are_those_of_a_sum() {
         let shares = total_effects(&space(), Seed::new(1), |u| u[0] + u[2]);
@@ -336,7 +336,8 @@ mod tests {
         }
     }
 
-    /// f = (x − ½)(n − ½): the interaction has all of the variance, so both have total effect 1.
+    /// f = (x − ½)(n − ½): the interaction accounts for all of the variance, so both total effects
+    /// are 1.
     #[test]
     fn interacting_parameters_share_everything() {
         let shares = total_effects(&space(), Seed::new(1), |u| (u[0] - 0.5) * (u[4] - 0.5));

@@ -1,7 +1,7 @@
-//! One party's study: trials that one or many workers ask for, evaluate and tell.
+//! One party's study. One or more workers ask for its trials, evaluate them and tell the outcomes.
 //!
-//! This crate decides the next trial and the worker that evaluates it. `fedbo-storage` keeps the
-//! trials, and `fedbo-strategies` chooses the queries. Start at [`Study`].
+//! This crate determines the next trial and the worker that evaluates it. `fedbo-storage` stores
+//! the trials, and `fedbo-strategies` chooses the queries. Start at [`Study`].
 //!
 //! ```
 //! use fedbo_study::{Definition, StrategySpec, Study};
@@ -37,6 +37,8 @@ mod study;
 mod surface;
 mod trial_table;
 
+use fedbo_streams::Purpose;
+
 pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
 pub use definition::{Definition, NamedParameter};
 pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
@@ -56,3 +58,6 @@ pub use sampler::{EndedTrial, Sampler};
 pub use study::{AskOutcome, Study};
 pub use surface::Surface;
 pub use trial_table::{EXPORT_COLUMNS, export_column};
+
+/// Streams of the points at which the effect of parameters on a model is measured.
+pub const SENSITIVITY: Purpose = Purpose::new("sensitivity");

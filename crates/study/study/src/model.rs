@@ -1,4 +1,4 @@
-//! The pure part of a study: maps the told trials, in order, to the next point.
+//! The pure part of a study: maps the finished trials, in order, to the next point.
 
 use std::collections::BTreeSet;
 
@@ -15,27 +15,26 @@ use fedbo_streams::{Purpose, Seed, Stream};
 use crate::early_stopping::ToldTrials;
 use crate::{Definition, MetaError, StudyError};
 
-/// A strategy with its initial design, told all trials up to a place in the order of telling.
+/// A strategy and its initial design, after all trials up to a position in completion order.
 ///
-/// Its state and its proposals are functions of the definition and of the told trials in order, bit
-/// for bit, independent of batches. So a study resumes after an interruption as if there had been
-/// none.
+/// Its state and its proposals are functions of the definition and the ordered finished trials, bit
+/// for bit and independent of batches. A study therefore resumes after an interruption as if it had
+/// not been interrupted.
 pub(crate) struct Model {
     definition: Definition,
     space: Space,
     seed: Seed,
     initial: SobolSearch,
     strategy: ModelStrategy,
-    /// The best points of old studies, which are tried first, without those that were already
-    /// tried.
+    /// The best points of old studies that have not been evaluated yet. They are proposed first.
     first: Vec<Vec<f64>>,
     n_told: u64,
-    /// Number of told trials that are retries of failed ones.
+    /// Number of finished trials that are retries of failed ones.
     n_retries: u64,
     n_values: usize,
 }
 
-/// Creates an untold instance of the caller's own strategy.
+/// Creates a fresh instance of the user-defined strategy.
 pub(crate) type OwnStrategy = dyn Fn() -> Box<dyn Strategy> + Send + Sync;
 
 /// The part of the model that proposes.
@@ -46,7 +45,7 @@ enum ModelStrategy {
     Epochs(Box<EpochStrategy>),
 }
 
-/// A strategy that models epochs, and the trials it was told.
+/// A strategy that models epochs, and the trials that it was given.
 struct EpochStrategy {
     strategy: EpochGpUcb,
     told_trials: ToldTrials,
@@ -84,17 +83,17 @@ impl Model {
         })
     }
 
-    /// Returns the number of told trials that the model has absorbed.
+    /// Returns the number of finished trials in the model.
     pub(crate) fn n_told(&self) -> u64 {
         self.n_told
     }
 
-    /// Returns the number of absorbed trials that are retries of failed ones.
+    /// Returns the number of these trials that are retries of failed ones.
     pub(crate) fn n_retries(&self) -> u64 {
         self.n_retries
     }
 
-    /// Returns the number of absorbed trials, including retries of failed ones.
+    /// Returns the number of trials in the model, including retries of failed ones.
     pub(crate) fn n_known(&self) -> usize {
         usize::try_from(self.n_told).unwrap_or(usize::MAX)
     }
@@ -107,10 +106,10 @@ impl Model {
         }
     }
 
-    /// Absorbs the next told trials, in the order of telling.
+    /// Adds the next finished trials, in completion order.
     ///
-    /// A failure is left out if one of them is its retry. So the caller must absorb a batch with a
-    /// retry into a new model, together with all earlier trials.
+    /// A failure is skipped if one of the trials is its retry. If a batch has a retry, the caller
+    /// must therefore add the batch to a new model, together with all earlier trials.
     pub(crate) fn absorb(&mut self, told: &[Trial]) -> Result<(), StudyError> {
         let n_told = told.len() as u64;
         let retried: BTreeSet<u64> = told.iter().filter_map(Trial::retry_of).collect();
@@ -127,15 +126,15 @@ impl Model {
             .map(|trial| {
                 Ok(Observation {
                     unit: self.space.encode(&trial.point)?,
-                    // Strategies without a surrogate ignore the value. A trial that was stopped
-                    // early did not fail.
+                    // Strategies without a surrogate ignore the value. A trial stopped early did
+                    // not fail.
                     value: trial
                         .value()
                         .or(trial.last_report().map(|report| report.value))
                         .filter(|_| !matches!(trial.told(), Some(Told::Failed { .. })))
                         .map(|value| self.definition.direction.to_maximize(value)),
                     further: self.definition.further(trial)?,
-                    // The initial design is weighed as a whole, before the first query.
+                    // The initial design is weighted as a whole, before the first query.
                     source: match trial.origin() {
                         "initial" => Source::Initial,
                         _ => Source::Own,
@@ -160,10 +159,10 @@ impl Model {
         Ok(())
     }
 
-    /// Proposes the point of trial `number` while `open` trials have no value yet.
+    /// Proposes the point of trial `number` while the `open` trials have no value yet.
     ///
-    /// `attempt` counts the earlier proposals of this number that duplicated a trial. After the
-    /// first attempt the point is random.
+    /// `attempt` counts the earlier proposals for this number that duplicated a trial. After the
+    /// first attempt, the point is random.
     pub(crate) fn propose(
         &self,
         number: u64,
@@ -174,7 +173,7 @@ impl Model {
         for trial in open {
             pending.push(&self.space.encode(&trial.point)?);
         }
-        let mut stream = self.seed.stream(Purpose::Proposal, number, u64::from(attempt));
+        let mut stream = self.seed.stream(Purpose::PROPOSAL, number, u64::from(attempt));
         if attempt > 0 {
             let unit = Domain::Space(self.space.clone()).random(&mut stream);
             let source = Source::Random;
@@ -198,8 +197,8 @@ impl Model {
         self.asked(&pending, &mut stream)
     }
 
-    /// Returns the strategy's query, after checking that it is a point of the unit cube. The
-    /// caller's own strategy might return anything.
+    /// Returns the strategy's query after checking that it is a point of the unit cube. A
+    /// user-defined strategy can return anything.
     fn asked(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StudyError> {
         let proposal = self.strategy.ask(pending, stream)?;
         let is_point = proposal.unit.len() == self.space.dim()
@@ -228,8 +227,8 @@ fn chooser(
     seed: Seed,
 ) -> Result<ModelStrategy, StudyError> {
     let setup = Setup { space, noisy: definition.noisy, seed, outcomes: definition.outcomes() };
-    // Trials that report during training are modelled over points and epochs, by strategies with a
-    // bound for this model.
+    // Trials that report during training are modelled over points and epochs, by strategies that
+    // have a bound for this model.
     if let (Some(spec), Some(ucb_multiplier)) =
         (&definition.early_stopping, definition.strategy.epoch_bound())
     {
@@ -249,7 +248,7 @@ fn chooser(
     }))
 }
 
-/// The best points of old studies, which are tried first.
+/// Returns the best points of old studies, which are evaluated first.
 fn first_points(definition: &Definition, space: &Space) -> Result<Vec<Vec<f64>>, StudyError> {
     let meta = definition.meta.as_ref();
     let Some(meta) = meta.filter(|meta| meta.settings.warm_start > 0) else {
@@ -260,8 +259,8 @@ fn first_points(definition: &Definition, space: &Space) -> Result<Vec<Vec<f64>>,
     Ok(best.rows().map(<[f64]>::to_vec).collect())
 }
 
-/// Returns true if two encodings are the same point, up to the rounding of conversions to parameter
-/// units and back.
+/// Returns true if two encodings are the same point, up to the rounding error of a conversion to
+/// parameter units and back.
 fn is_same_point(a: &[f64], b: &[f64]) -> bool {
     a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9)
 }

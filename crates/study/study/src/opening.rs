@@ -1,4 +1,4 @@
-//! Opening of the study that a file describes: the stored one, or a new one.
+//! Opens the study that a file describes: the stored one, or a new one.
 
 use fedbo_config::Changes;
 use fedbo_storage::{Mode, StorageError};
@@ -9,10 +9,10 @@ use crate::definition::STORED;
 use crate::{ArchiveFile, Definition, OldStudy, Study, StudyError, StudyFile};
 
 impl StudyFile {
-    /// Returns the definition of a new study; reads the old studies that it learns from.
+    /// Returns the definition of a new study. Reads the old studies that it learns from.
     ///
     /// # Errors
-    /// If an old study cannot be used.
+    /// Fails if an old study cannot be used.
     pub fn read_definition(&self) -> Result<Definition, StudyError> {
         let studies = match &self.meta {
             None => Vec::new(),
@@ -29,15 +29,15 @@ impl StudyFile {
         }
     }
 
-    /// Returns the differing keys of the file and the stored study, with their lines.
+    /// Returns the keys that differ between the file and the stored study, with their lines.
     ///
-    /// Trials of old studies are not compared: the stored ones count, even if the old studies have
-    /// changed.
+    /// Trials of old studies are not compared. The stored trials are used even if the old studies
+    /// have changed.
     pub fn difference(&self, stored: &Definition) -> Option<StudyError> {
         self.changes(stored).map(|differs| self.located(differs))
     }
 
-    /// Adds the lines of this file to an error.
+    /// Adds the line numbers of this file to an error.
     fn located(&self, error: StudyError) -> StudyError {
         match error {
             StudyError::Differs { name, changes } => {
@@ -79,7 +79,7 @@ impl StudyFile {
         }
         let mut given =
             Definition { archive: stored.archive.clone(), ..self.definition_with(studies) };
-        // The default was different in versions that counted coordinates.
+        // The default differs in versions that counted coordinates.
         if !self.source.keys_in_order(&["study"]).iter().any(|each| each == "initial") {
             given.n_initial = stored.n_initial;
         }
@@ -92,8 +92,8 @@ impl StudyFile {
         stored.difference(&given)
     }
 
-    /// Keeps a stored option that the file leaves out, since its default was different when the
-    /// study began.
+    /// Keeps a stored option that is absent from the file, since its default may have been
+    /// different when the study was created.
     fn keep<E: Registered + DeserializeOwned>(
         &self,
         [table, key]: [&str; 2],
@@ -113,8 +113,8 @@ impl StudyFile {
     /// Resumes the stored study, or creates it. Old studies are read only on creation.
     ///
     /// # Errors
-    /// If an old study is unusable, a different study is stored under this name, or the storage
-    /// fails. An invalid definition creates no storage.
+    /// Fails if an old study is unusable, a different study is stored under this name, or the
+    /// storage fails. An invalid definition creates no storage.
     pub fn open(&self) -> Result<Study, StudyError> {
         let go_on = |study: Study| match self.difference(study.definition()) {
             Some(differs) => Err(differs),
@@ -123,7 +123,7 @@ impl StudyFile {
         if self.meta.is_some() || self.archive.is_some() || self.definition.early_stopping.is_some()
         {
             match fedbo_storage::open(&self.storage, Mode::Existing) {
-                // An empty storage has no study yet. A file that is not a storage is refused on
+                // An empty storage has no study yet. A file that is not a storage is rejected on
                 // creation.
                 Err(StorageError::Absent { .. } | StorageError::NotAStorage { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -137,8 +137,8 @@ impl StudyFile {
         Study::in_memory(&definition)?; // an invalid definition must not create a file
         let storage = fedbo_storage::open(&self.storage, Mode::Create)?;
         match Study::open(storage.clone(), &definition) {
-            // Options that the file leaves out keep the values of the stored study. Or another
-            // process created the study first, and read other trials of an old study than this one.
+            // Options that are absent from the file keep their stored values. Alternatively,
+            // another process created the study first and read different trials of an old study.
             Err(StudyError::Differs { .. }) => {
                 Study::load(storage, Some(&definition.name)).and_then(go_on)
             }
@@ -146,8 +146,8 @@ impl StudyFile {
         }
     }
 
-    /// Describes the changes of the old studies since the stored study began; empty if there are
-    /// none.
+    /// Describes how the old studies have changed since the stored study was created; empty if they
+    /// have not.
     pub fn old_study_changes(&self, stored: &Definition) -> Vec<String> {
         let (Some(file), Some(stored)) = (&self.meta, &stored.meta) else {
             return Vec::new();

@@ -1,4 +1,5 @@
-//! Constraints and several objectives: the numbers of a trial, and the choice of the best trials.
+//! Constraints and multiple objectives: the numbers of a trial, and the selection of the best
+//! trials.
 
 use fedbo_space::{Direction, Parameter, ParameterSpec, SpaceError};
 use fedbo_storage::{Told, Trial, TrialState};
@@ -7,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Definition, EXPORT_COLUMNS, StudyError};
 
-/// Maximum number of objectives of a study.
+/// Maximum number of objectives per study.
 pub(crate) const OBJECTIVES_MAX: usize = 4;
 
-/// The name of the value of a study with one objective.
+/// The name of the value in a study with one objective.
 const VALUE: &str = "value";
 
-/// One of several objectives.
+/// One of multiple objectives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedObjective {
@@ -38,7 +39,8 @@ pub struct Constraint {
 }
 
 impl Constraint {
-    /// Distance of a number from the bound, at least 0 if the number satisfies it.
+    /// Returns the distance of a number from the bound. It is at least 0 if the number satisfies
+    /// the bound.
     ///
     /// A difference that overflows is clamped to the largest finite number.
     pub fn slack(&self, number: f64) -> f64 {
@@ -50,7 +52,7 @@ impl Constraint {
         slack.clamp(f64::MIN, f64::MAX)
     }
 
-    /// The bound in words: `latency_ms at most 50`.
+    /// Formats the bound: `latency_ms at most 50`.
     pub fn in_words(&self) -> String {
         let name = &self.name;
         match (self.at_most, self.at_least) {
@@ -63,13 +65,13 @@ impl Constraint {
 
 /// An invalid objective or constraint.
 pub(crate) struct BadOutcome {
-    /// Its place in a file.
+    /// Its location in a file.
     pub(crate) at: Vec<String>,
-    /// The problem, with key, value and remedy.
+    /// The problem, with the key, the value and a remedy.
     pub(crate) message: String,
 }
 
-/// The table of a file that gives trials additional numbers.
+/// Returns the table in a study file that declares additional numbers for trials.
 pub(crate) fn outcomes_table(
     objectives: &[NamedObjective],
     constraints: &[Constraint],
@@ -82,7 +84,7 @@ pub(crate) fn outcomes_table(
 }
 
 impl Definition {
-    /// Adds one of several objectives. The first replaces the single objective.
+    /// Adds one of multiple objectives. The first call replaces the single objective.
     #[must_use]
     pub fn objective(mut self, name: impl Into<String>, direction: Direction) -> Self {
         if self.objectives.is_empty() {
@@ -108,8 +110,8 @@ impl Definition {
         self
     }
 
-    /// The names of a trial's numbers in order: objectives, then constraints. A single objective is
-    /// called `value`.
+    /// Returns the names of a trial's numbers in order: objectives, then constraints. A single
+    /// objective is named `value`.
     pub fn number_names(&self) -> Vec<&str> {
         let objectives = self.objectives.iter().map(|each| each.name.as_str());
         let single = self.objectives.is_empty().then_some(VALUE);
@@ -117,12 +119,13 @@ impl Definition {
         single.into_iter().chain(objectives).chain(constraints).collect()
     }
 
-    /// The names of numbers without `value`: the additional columns of this study's trials.
+    /// Returns the names of the numbers except `value`: the additional columns of this study's
+    /// trials.
     pub fn column_names(&self) -> Vec<&str> {
         self.number_names().into_iter().filter(|name| *name != VALUE).collect()
     }
 
-    /// The directions of the objectives, in order.
+    /// Returns the directions of the objectives, in order.
     pub fn directions(&self) -> Vec<Direction> {
         match self.objectives.as_slice() {
             [] => vec![self.direction],
@@ -130,7 +133,7 @@ impl Definition {
         }
     }
 
-    /// The numbers of objectives and constraints.
+    /// Returns the numbers of objectives and constraints.
     pub fn outcomes(&self) -> Outcomes {
         Outcomes {
             n_objectives: self.objectives.len().max(1),
@@ -138,22 +141,24 @@ impl Definition {
         }
     }
 
-    /// The table of a file that gives trials additional numbers; `None` if they only have a value.
+    /// Returns the table in a study file that declares additional numbers for trials; `None` if
+    /// trials only have a value.
     pub fn outcomes_table(&self) -> Option<&'static str> {
         outcomes_table(&self.objectives, &self.constraints)
     }
 
-    /// The objectives of a trial, each to be maximized; empty if it has no value.
+    /// Returns a trial's objectives, each to be maximized; empty if the trial has no value.
     pub fn objectives_of(&self, trial: &Trial) -> Vec<f64> {
         let numbers = trial.numbers().iter().zip(self.directions());
         numbers.map(|(number, direction)| direction.to_maximize(*number)).collect()
     }
 
-    /// The numbers of a trial other than its value, as strategies see them: the further objectives,
-    /// each to be maximized, then slacks.
+    /// Returns a trial's numbers other than its value, in the form that strategies use: the further
+    /// objectives, each to be maximized, then the slacks.
     ///
     /// # Errors
-    /// If their count differs from that of the definition, which means that the storage is damaged.
+    /// Fails if their number differs from the definition's, which means that the storage is
+    /// damaged.
     pub(crate) fn further(&self, trial: &Trial) -> Result<Vec<f64>, StudyError> {
         if self.outcomes_table().is_none() || trial.value().is_none() {
             return Ok(Vec::new());
@@ -163,14 +168,13 @@ impl Definition {
         Ok(objectives.chain(self.slacks_of(trial)).collect())
     }
 
-    /// The slacks of a trial's constraints; empty if it has no value.
+    /// Returns the slacks of a trial's constraints; empty if the trial has no value.
     pub fn slacks_of(&self, trial: &Trial) -> Vec<f64> {
         let numbers = trial.numbers().iter().skip(self.outcomes().n_objectives);
         numbers.zip(&self.constraints).map(|(number, each)| each.slack(*number)).collect()
     }
 
-    /// The study and its trials from the perspective of one objective: as if it were the only one,
-    /// without constraints.
+    /// Returns the study and its trials as if one objective were the only one, without constraints.
     pub(crate) fn of_objective(
         &self,
         objective: usize,
@@ -187,8 +191,8 @@ impl Definition {
         (alone, trials)
     }
 
-    /// Total constraint violation of a trial, the sum over constraints in their own units. 0 if the
-    /// trial is feasible; `None` if it has no value.
+    /// Returns a trial's total constraint violation: the sum over constraints, in their own units.
+    /// It is 0 if the trial is feasible, and `None` if the trial has no value.
     pub fn violation(&self, trial: &Trial) -> Option<f64> {
         trial.value()?;
         if trial.numbers().len() != self.number_names().len() {
@@ -208,8 +212,8 @@ impl Definition {
         self.violation(trial).is_some_and(|violation| violation > 0.0)
     }
 
-    /// The feasible trials that no other one dominates, of equal ones the earliest. With one
-    /// objective, only the best trial.
+    /// Returns the feasible trials that no other trial dominates. Of equal trials, only the
+    /// earliest is returned. With one objective, returns only the best trial.
     pub fn best_trials<'a>(&self, trials: &'a [Trial]) -> Vec<&'a Trial> {
         let feasible: Vec<&Trial> = trials.iter().filter(|each| self.is_feasible(each)).collect();
         if self.objectives.is_empty() {
@@ -225,8 +229,8 @@ impl Definition {
         non_dominated(&points).into_iter().map(|index| feasible[index]).collect()
     }
 
-    /// The trial with the smallest total constraint violation, the earliest of equals, and its
-    /// violation; `None` while no trial has a value.
+    /// Returns the trial with the smallest total constraint violation and its violation; the
+    /// earliest of equals. `None` while no trial has a value.
     pub fn least_violation<'a>(&self, trials: &'a [Trial]) -> Option<(&'a Trial, f64)> {
         let mut least: Option<(&Trial, f64)> = None;
         for trial in trials {
@@ -239,7 +243,7 @@ impl Definition {
         least
     }
 
-    /// Checks that a trial can have these numbers.
+    /// Checks that these numbers are valid for a trial.
     pub(crate) fn check_numbers(&self, numbers: &[f64]) -> Result<(), StudyError> {
         if let Some(value) = numbers.iter().find(|number| !number.is_finite()) {
             return Err(StudyError::NotFinite { value: *value });
@@ -251,7 +255,7 @@ impl Definition {
         }
     }
 
-    /// Checks objectives and constraints.
+    /// Validates the objectives and constraints.
     pub(crate) fn check_outcomes(&self) -> Result<(), BadOutcome> {
         let bad = |at: &[&str], message: String| {
             let at = at.iter().map(|step| (*step).to_owned()).collect();

@@ -1,28 +1,28 @@
-//! Backoff for many processes that ask for trials of one study concurrently.
+//! Backoff for processes that ask for trials of one study concurrently.
 //!
-//! A proposal takes all earlier trials into account. Of concurrent proposals, one is added and the
-//! others are wasted. An overtaken process waits for a random time before its next attempt, with a
-//! range that doubles each time (binary exponential backoff, as in IEEE 802.3), so that fewer
-//! processes compute concurrently. This helps if the processes have similar speed. A process whose
-//! proposals take longer than the other processes' trials may be overtaken as long as those
-//! continue.
+//! A proposal takes all earlier trials into account. Of several concurrent proposals, one is added
+//! and the others are wasted. A process that is overtaken therefore waits for a random time before
+//! its next attempt. The range of the wait doubles each time (binary exponential backoff, as in
+//! IEEE 802.3), which reduces the number of processes that compute concurrently. This works if the
+//! processes have similar speed. A process whose proposals take longer than the trials of other
+//! processes can be overtaken for as long as those processes run.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::StudyError;
 
-/// Time after which asking fails if every attempt was overtaken.
+/// Time after which an ask fails if every attempt was overtaken.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Interval between two checks whether the run still continues.
+/// Interval between two checks that the run should continue.
 const CHECK: Duration = Duration::from_millis(50);
 /// Maximum wait.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// Maximum exponent of the backoff: the longest wait is 2 to this power times the duration of an
+/// Maximum exponent of the backoff. The longest wait is 2 to this power times the duration of an
 /// attempt.
 const DOUBLINGS: u32 = 7;
 
-/// The attempts of one ask.
+/// The attempts of a single ask.
 pub(crate) struct Pace {
     since: Instant,
     /// Start of the current attempt.
@@ -41,18 +41,18 @@ impl Pace {
         self.began = Instant::now();
     }
 
-    /// Records that another process added its trial first, and waits before the next attempt while
-    /// `goes_on` returns true.
+    /// Records that another process added its trial first, then waits before the next attempt. The
+    /// wait ends early when `goes_on` returns false.
     ///
     /// # Errors
-    /// [`StudyError::Overtaken`] if `goes_on` returns false, or ten minutes after the first
+    /// Returns [`StudyError::Overtaken`] if `goes_on` returns false, or ten minutes after the first
     /// attempt.
     pub(crate) fn overtaken(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), StudyError> {
         self.n_overtaken += 1;
         self.pause(wait(self.n_overtaken, self.began.elapsed(), uniform()), goes_on)
     }
 
-    /// Sleeps in short slices, so that it notices the end of the run.
+    /// Sleeps in short intervals to detect the end of the run.
     fn pause(&self, time: Duration, goes_on: &dyn Fn() -> bool) -> Result<(), StudyError> {
         let until = Instant::now() + time;
         loop {
@@ -68,12 +68,14 @@ impl Pace {
     }
 }
 
-/// Wait after the `n`th overtaken attempt, which lasted `took`, for a draw from 0 to 1.
+/// Returns the wait after the `n`th overtaken attempt, which lasted `took`, for a random number
+/// between 0 and 1.
 fn wait(n: u32, took: Duration, draw: f64) -> Duration {
     took.mul_f64(draw * f64::from(2_u32.pow(n.min(DOUBLINGS)))).min(WAIT_MAX)
 }
 
-/// A draw from 0 to 1 that differs between processes. Only waiting times depend on it.
+/// Returns a random number between 0 and 1 that differs between processes. Only waiting times
+/// depend on it.
 fn uniform() -> f64 {
     let bits = RandomState::new().build_hasher().finish() >> 11;
     bits as f64 / (1_u64 << 53) as f64

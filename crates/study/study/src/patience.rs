@@ -1,4 +1,4 @@
-//! Ends a study that has made no progress for long enough.
+//! Ends a study after too many trials without progress.
 
 use fedbo_storage::{Told, Trial};
 
@@ -7,28 +7,29 @@ use crate::Definition;
 /// Number of trials without progress after which a study ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
-    /// Number of consecutive trials without progress, evaluated to the end or stopped early. Failed
-    /// trials do not count.
+    /// Number of consecutive trials without progress. Trials count if they were evaluated to the
+    /// end or stopped early. Failed trials do not count.
     ///
-    /// Progress is a new best value that satisfies all constraints. With several objectives, it is
-    /// a trial that satisfies them and that no earlier such trial equals or dominates.
+    /// Progress is a new best value that satisfies all constraints. With multiple objectives,
+    /// progress is a trial that satisfies the constraints and is neither dominated nor equalled by
+    /// an earlier such trial.
     pub n_trials: u64,
     /// Minimum improvement of the best value that counts as progress; finite, at least 0.
     ///
-    /// With 0, any better value is progress. Has no effect with several objectives.
+    /// With 0, any improvement is progress. Ignored with multiple objectives.
     pub improvement_min: f64,
 }
 
-/// The progress of a study, a function of the told trials in the order of telling. So an
-/// interrupted study ends at the same trial as an uninterrupted one.
+/// The progress of a study, as a function of the finished trials in completion order. An
+/// interrupted study therefore ends at the same trial as an uninterrupted one.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     patience: Patience,
     definition: Definition,
-    /// Number of absorbed trials.
+    /// Number of trials added so far.
     n_told: u64,
-    /// Objectives, to be maximized, of the last trial that was progress; with several objectives,
-    /// those of all trials that were.
+    /// Objectives, to be maximized, of the last trial that was progress. With multiple objectives,
+    /// those of all trials that were progress.
     best: Vec<Vec<f64>>,
     n_without: u64,
 }
@@ -43,7 +44,7 @@ impl Progress {
         self.n_told
     }
 
-    /// Absorbs the next told trials, in the order of telling.
+    /// Adds the next finished trials, in completion order.
     pub(crate) fn absorb(&mut self, told: &[Trial]) {
         for trial in told {
             self.n_told += 1;
@@ -96,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Index of the ending, absorbed one by one, after which the study ends.
+    /// Returns the index of the outcome, added one by one, after which the study ends.
     fn ends_after(n_trials: u64, improvement_min: f64, endings: &[Told]) -> Option<usize> {
         let patience = Patience { n_trials, improvement_min };
         let mut progress = Progress::new(patience, &Definition::new("p").minimize());

@@ -1,4 +1,5 @@
-//! Workers: threads that ask, evaluate and tell until the study is complete.
+//! Workers: threads that ask for trials, evaluate them and tell the outcomes until the study is
+//! complete.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,29 +19,30 @@ use crate::model::n_retries;
 use crate::patience::Progress;
 use crate::{AskOutcome, Patience, Study, StudyError};
 
-/// The options of a run.
+/// Options of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOptions {
     /// Total number of trials of the study, including those of earlier runs.
     pub n_trials: u64,
     /// Number of trials that this process evaluates in parallel.
     pub jobs: usize,
-    /// Duration of a worker's lease on a trial, renewed while the worker is alive. After a worker
-    /// dies, another machine waits this long before it takes over the trial.
+    /// Duration of a worker's lease on a trial. The lease is renewed while the worker is alive. If
+    /// a worker dies, other machines wait this long before they take over the trial.
     pub lease: Duration,
-    /// Number of consecutive failed trials, counted from the beginning of the run, that ends the
-    /// run.
+    /// Number of consecutive failed trials, counted from the start of the run, after which the run
+    /// ends.
     ///
-    /// Running trials are still told.
+    /// Running trials still finish.
     pub failures_max: FailuresMax,
-    /// Time after which this run begins no further trial. Running trials are still told.
+    /// Time after which the run starts no further trials. Running trials still finish.
     pub timeout: Option<Duration>,
-    /// Number of trials without a new best that ends the study, including those of earlier runs.
+    /// Number of trials without progress after which the study ends, including trials of earlier
+    /// runs.
     pub patience: Option<Patience>,
 }
 
 impl RunOptions {
-    /// One trial at a time, with leases of a minute, and no limit on failures or time.
+    /// Runs one trial at a time, with leases of one minute and no limit on failures or time.
     pub fn sequential(n_trials: u64) -> Self {
         Self {
             n_trials,
@@ -53,18 +55,18 @@ impl RunOptions {
     }
 }
 
-/// The results of one run of this process.
+/// The results of one run in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunReport {
-    /// Number of trials that this run told.
+    /// Number of trials that this run finished.
     pub n_told: usize,
-    /// Number of those that failed.
+    /// Number of these trials that failed.
     pub n_failed: usize,
-    /// Number of those that were stopped early.
+    /// Number of these trials that were stopped early.
     pub n_stopped: usize,
-    /// Reason why the run ended; [`Ended::Complete`] if the study has all its trials.
+    /// The reason why the run ended; [`Ended::Complete`] if the study has all its trials.
     pub ended: Ended,
-    /// Number of trials that were still open elsewhere at the end.
+    /// Number of trials that were still open elsewhere when the run ended.
     pub n_open: usize,
     /// Number of consecutive failures that ended the run; 0 if it ended for another reason.
     pub n_failed_in_a_row: u64,
@@ -82,38 +84,38 @@ pub enum Ended {
     Exhausted,
     /// The run was stopped from outside, or by its observer.
     Stopped,
-    /// The study was stopped after the run had begun ([`Study::stop`]).
+    /// The study was stopped after the run had started ([`Study::stop`]).
     StudyStopped,
     /// Too many consecutive trials failed ([`RunOptions::failures_max`]).
     Failing,
     /// The time limit was reached ([`RunOptions::timeout`]).
     TimedOut,
-    /// Too many trials were without progress ([`RunOptions::patience`]).
+    /// Too many trials made no progress ([`RunOptions::patience`]).
     OutOfPatience,
 }
 
-/// Observes a run. Called from the workers' threads.
+/// Observes a run. Called from the worker threads.
 pub trait Observer: Sync {
-    /// A trial is about to be evaluated.
+    /// Called before a trial is evaluated.
     fn started(&self, _trial: &Trial) {}
 
-    /// A trial of this run was told, durably, or stopped early. `Break` ends the run after the
-    /// running trials.
+    /// Called when a trial of this run has finished or was stopped early. The outcome is already
+    /// stored, as durably as the storage allows. `Break` ends the run after the running trials.
     fn told(&self, _trial: &Trial) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
-    /// A training trial has made a report, which is stored.
+    /// Called when a report of a trial in training has been stored.
     fn reported(&self, _number: u64, _epoch: u32) {}
 
-    /// The worker waits for trials that other processes evaluate.
+    /// Called while the worker waits for trials that other processes evaluate.
     fn waiting(&self, _open: &[Trial]) {}
 
-    /// A trial ended, but its outcome could not be stored. The run ends, and the outcome is lost
-    /// after this call.
+    /// Called if a trial ended but its outcome could not be stored. The run ends, and the outcome
+    /// is lost when this call returns.
     fn unstored(&self, _number: u64, _told: &Told) {}
 
-    /// A problem that does not end the run.
+    /// Called for a problem that does not end the run.
     fn warning(&self, _message: &str) {}
 }
 
@@ -123,7 +125,7 @@ pub struct NullObserver;
 
 impl Observer for NullObserver {}
 
-/// A closure as an objective with several numbers.
+/// Adapts a closure to an objective with several numbers.
 struct SeveralNumbers<F>(F);
 
 impl<const N: usize, F: Fn(&Point) -> Result<[f64; N], String> + Send + Sync> Objective
@@ -137,15 +139,15 @@ impl<const N: usize, F: Fn(&Point) -> Result<[f64; N], String> + Send + Sync> Ob
     }
 }
 
-/// Polling interval of a worker without work.
+/// Polling interval of an idle worker.
 const POLL: Duration = Duration::from_millis(100);
 
 impl Study {
-    /// Evaluates a function until the study has `n_trials` trials, one at a time. An `Err` is a
-    /// failed trial.
+    /// Evaluates a function, one trial at a time, until the study has `n_trials` trials. An `Err`
+    /// fails the trial.
     ///
     /// # Errors
-    /// If no query can be proposed, or the storage fails.
+    /// Fails if no query can be proposed, or if the storage fails.
     pub fn optimize(
         &self,
         n_trials: u64,
@@ -155,7 +157,7 @@ impl Study {
         self.run(&Closure(function), &options, &NullObserver, &AtomicBool::new(false))
     }
 
-    /// Same as [`Study::optimize`], for a study with constraints or several objectives. The
+    /// Same as [`Study::optimize`], for a study with constraints or multiple objectives. The
     /// function returns the numbers in the order of
     /// [`Definition::number_names`](crate::Definition::number_names).
     ///
@@ -180,7 +182,7 @@ impl Study {
     /// ```
     ///
     /// # Errors
-    /// As for [`Study::optimize`].
+    /// Same as [`Study::optimize`].
     pub fn optimize_numbers<const N: usize>(
         &self,
         n_trials: u64,
@@ -190,15 +192,15 @@ impl Study {
         self.run(&SeveralNumbers(function), &options, &NullObserver, &AtomicBool::new(false))
     }
 
-    /// Evaluates an objective with `options.jobs` workers until the study has its trials, is
+    /// Evaluates an objective with `options.jobs` workers until the study has all its trials, is
     /// stopped ([`Study::stop`]), or `stop` is set.
     ///
-    /// Other processes may do the same. At the end, this one waits for their running trials and
-    /// takes over those with expired leases or dead workers.
+    /// Other processes can run the same study concurrently. At the end, this process waits for
+    /// their running trials and takes over trials with expired leases or dead workers.
     ///
     /// # Errors
-    /// If no query can be proposed, or the storage fails. Told trials remain told; a value that
-    /// could not be stored is contained in [`StudyError::Unstored`].
+    /// Fails if no query can be proposed, or if the storage fails. Finished trials remain stored. A
+    /// value that could not be stored is returned in [`StudyError::Unstored`].
     pub fn run(
         &self,
         objective: &dyn Objective,
@@ -259,7 +261,7 @@ impl Study {
         let ended = match stop.load(Ordering::Relaxed) {
             true => Ended::Stopped,
             false => match ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                // The run would have ended with the last trial in any case.
+                // The run would have ended with the last trial anyway.
                 Ended::TimedOut | Ended::OutOfPatience | Ended::StudyStopped if is_complete => {
                     Ended::Complete
                 }
@@ -278,10 +280,10 @@ impl Study {
         })
     }
 
-    /// Returns true if some trial did not fail.
+    /// Returns true if any trial did not fail.
     ///
-    /// Returns false without reading any trials unless the failure limit applies before the first
-    /// value only.
+    /// Returns false without reading trials unless the failure limit applies only before the first
+    /// value.
     fn has_outcome(&self, options: &RunOptions) -> Result<bool, StudyError> {
         if !matches!(options.failures_max, FailuresMax::BeforeFirstValue(_)) {
             return Ok(false);
@@ -292,36 +294,37 @@ impl Study {
     }
 }
 
-/// Shared state of the workers of one run.
+/// State shared by the workers of one run.
 struct Shared<'a> {
     study: &'a Study,
     objective: &'a dyn Objective,
     options: &'a RunOptions,
     observer: &'a dyn Observer,
-    /// Set from outside: stop immediately.
+    /// Set externally: stop immediately.
     stop: &'a AtomicBool,
-    /// Set inside: ask for no further trial.
+    /// Set internally: ask for no further trials.
     halt: AtomicBool,
     n_told: AtomicUsize,
     n_failed: AtomicUsize,
     n_stopped: AtomicUsize,
-    /// Consecutive failures that ended the run. Trials told afterwards do not change it.
+    /// Number of consecutive failures that ended the run. Trials that finish afterwards do not
+    /// change it.
     n_failed_in_a_row: AtomicU64,
     /// Number of stops of the study before the run.
     known_stops: u64,
     /// The stop of the study that ended the run.
     study_stop: Mutex<Option<Stop>>,
-    /// Warnings about reports that were already given.
+    /// Warnings about reports that have already been given.
     warnings: RunWarnings,
     first_error: Mutex<Option<StudyError>>,
     ended: Mutex<Ended>,
     /// Tokens of this run's workers.
     workers: Vec<Worker>,
-    /// Number of workers that have not ended.
+    /// Number of workers that are still running.
     at_work: Mutex<usize>,
     changed: Condvar,
     brake: Mutex<FailureCounter>,
-    /// Time after which no further trial begins; `None` if there is no limit.
+    /// Time after which no further trials start; `None` for no limit.
     deadline: Option<Instant>,
     progress: Option<Mutex<Progress>>,
 }
@@ -329,7 +332,7 @@ struct Shared<'a> {
 impl Shared<'_> {
     /// Runs trials until the run ends.
     fn work(&self, worker: &Worker) {
-        // Also runs after a panic, so that the threads waiting for this worker notice its end.
+        // Also runs after a panic, so that threads waiting for this worker are notified of its end.
         let _leaving = Leaving(self);
         while !self.is_over() {
             match self.step(worker) {
@@ -344,7 +347,7 @@ impl Shared<'_> {
         self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
     }
 
-    /// Processes one trial, or checks once whether there is one.
+    /// Processes one trial, or polls once for one.
     fn step(&self, worker: &Worker) -> Result<ControlFlow<()>, StudyError> {
         let (study, options) = (self.study, self.options);
         if self.deadline.is_some_and(|end| Instant::now() >= end) {
@@ -384,7 +387,7 @@ impl Shared<'_> {
                 let waits = self.wait_for(&open);
                 if waits.is_break() && is_over {
                     if open.iter().any(|trial| self.is_ours(trial)) {
-                        // Another worker's trial may still become the new best.
+                        // A trial of another worker could still become the new best.
                         std::thread::sleep(POLL);
                         return Ok(ControlFlow::Continue(()));
                     }
@@ -407,7 +410,7 @@ impl Shared<'_> {
         let told = match outcome {
             Outcome::Value(value) => Told::Value(value),
             Outcome::Numbers(numbers) => Told::Numbers(numbers),
-            // Not specific to the point: every other point would fail in the same way.
+            // Not specific to the point: every other point would fail the same way.
             Outcome::Failed(failure @ Failure::Spawn { .. }) => {
                 self.release_trial(worker, &trial)?;
                 let message = failure.to_string();
@@ -426,8 +429,8 @@ impl Shared<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Evaluates a trial that reports during training. Returns `Break` if the trial is already
-    /// settled.
+    /// Evaluates a trial that reports during training. Returns `Break` if the trial needs no
+    /// further handling.
     fn train(
         &self,
         worker: &Worker,
@@ -444,7 +447,7 @@ impl Shared<'_> {
             TrainingOutcome::Stopped(told) => self.was_told(trial.clone(), told)?,
             TrainingOutcome::Failed(told) => self.tell(worker, trial.clone(), told)?,
             TrainingOutcome::Lost(cause) => {
-                // This worker lost its lease, and another one evaluates the trial.
+                // This worker lost its lease, and another worker evaluates the trial.
                 self.observer.warning(&format!(
                     "the reports of trial {} are not used: {cause}",
                     trial.number
@@ -460,7 +463,7 @@ impl Shared<'_> {
         Ok(ControlFlow::Break(()))
     }
 
-    /// Releases a trial, unless another worker holds it by now.
+    /// Releases a trial, unless another worker holds it now.
     fn release_trial(&self, worker: &Worker, trial: &Trial) -> Result<(), StudyError> {
         let teller = TellAuthority::Worker(&worker.id);
         match self.study.release_trial_as(teller, trial.number) {
@@ -478,8 +481,8 @@ impl Shared<'_> {
             Err(StudyError::Storage(
                 cause @ (StorageError::NotHeld { .. } | StorageError::ToldOtherwise { .. }),
             )) => {
-                // This worker lost its lease, and another one evaluates the trial. That result
-                // counts.
+                // This worker lost its lease, and another worker evaluates the trial. The other
+                // result counts.
                 let message = format!("the result of trial {number}, {told}, is not used: {cause}");
                 self.observer.warning(&message);
                 return Ok(());
@@ -493,7 +496,7 @@ impl Shared<'_> {
         self.was_told(trial, told)
     }
 
-    /// Returns true if the study has been without progress for long enough.
+    /// Returns true if the study has exceeded its limit of trials without progress.
     fn exceeds_patience(&self) -> Result<bool, StudyError> {
         let Some(progress) = &self.progress else {
             return Ok(false);
@@ -504,14 +507,14 @@ impl Shared<'_> {
         Ok(progress.is_over())
     }
 
-    /// Counts consecutive failures; too many end the run.
+    /// Counts consecutive failures. Too many of them end the run.
     fn watch(&self, told: &Told) -> Result<(), StudyError> {
         let mut brake = self.brake.lock().unwrap_or_else(PoisonError::into_inner);
         match told {
             Told::Failed { .. } => brake.failed(),
             Told::Value(_) | Told::Numbers(_) | Told::Stopped { .. } => brake.succeeded(),
         }
-        // Another process may have told a value in the meantime.
+        // Another process may have stored a value in the meantime.
         if brake.holds() && self.study.has_outcome(self.options)? {
             brake.succeeded();
         }
@@ -523,7 +526,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Counts a told trial and notifies the observer.
+    /// Counts a finished trial and notifies the observer.
     fn was_told(&self, mut trial: Trial, told: Told) -> Result<(), StudyError> {
         let watched = self.watch(&told);
         self.n_told.fetch_add(1, Ordering::Relaxed);
@@ -549,14 +552,15 @@ impl Shared<'_> {
         matches!(&trial.state, TrialState::Running(holding) if self.workers.contains(&holding.worker))
     }
 
-    /// Waits for trials of other processes, which may be released. Returns `Break` if none can be.
+    /// Waits for trials of other processes, which may be released. Returns `Break` if there are no
+    /// such trials.
     fn wait_for(&self, open: &[Trial]) -> ControlFlow<()> {
         let is_others = |trial: &&Trial| match &trial.state {
             TrialState::Running(holding) => holding.until_ms.is_some() && !self.is_ours(trial),
             _ => false,
         };
         let others: Vec<Trial> = open.iter().filter(is_others).cloned().collect();
-        // A waiting trial was released after this worker's last ask. The next ask claims it.
+        // A waiting trial was released after this worker's last ask. The next ask leases it.
         let waits = open.iter().any(|trial| trial.state == TrialState::Waiting);
         if others.is_empty() && !waits {
             return ControlFlow::Break(());
@@ -588,7 +592,7 @@ impl Shared<'_> {
         self.halt.store(true, Ordering::Relaxed);
     }
 
-    /// Renews the workers' leases until all workers have ended.
+    /// Renews the workers' leases until all workers have exited.
     fn keep_leases(&self) {
         let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
         while *at_work > 0 {

@@ -10,24 +10,24 @@ use crate::model::Model;
 use crate::study::{ATTEMPTS_MAX, encoding};
 use crate::{Definition, StudyError};
 
-/// A trial that has ended, as reported by the program that stores it.
+/// A trial that has ended, supplied by the program that stores it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndedTrial {
     /// The point of the trial.
     pub point: Point,
-    /// Its finite value in the user's own sign; `None` if it failed.
+    /// Its finite value in the user's own sign; `None` if the trial failed.
     pub value: Option<f64>,
-    /// The source of its point, as returned by [`Sampler::propose`]; any other word for points of
-    /// the caller's own.
+    /// The source of the point, as returned by [`Sampler::propose`]. Any other word marks a
+    /// user-supplied point.
     pub source: String,
 }
 
-/// Queries of a study whose trials are stored elsewhere, such as in another framework's storage.
+/// Queries of a study with trials that are stored elsewhere, for example by another framework.
 ///
-/// A query is a function of the definition and of the arguments of [`Sampler::propose`], bit for
-/// bit, and equal to that of a [`crate::Study`] with these trials. The state kept between calls is
-/// a cache: if the told trials extend those of the last call, only the new ones are absorbed;
-/// otherwise the model is rebuilt.
+/// A query is a function of the definition and the arguments of [`Sampler::propose`], bit for bit.
+/// It equals the query of a [`crate::Study`] with the same trials. The state kept between calls is
+/// a cache: if the finished trials extend those of the last call, only the new trials are added to
+/// the model; otherwise the model is rebuilt.
 ///
 /// ```
 /// use fedbo_space::ParameterSpec;
@@ -48,17 +48,17 @@ pub struct EndedTrial {
 pub struct Sampler {
     definition: Definition,
     space: Space,
-    /// The trials that the model has absorbed, in order.
+    /// The trials that the model contains, in order.
     told: Vec<EndedTrial>,
     /// `None` before the first query and after a failed one.
     model: Option<Model>,
 }
 
 impl Sampler {
-    /// Creates a sampler of a definition. The name of the definition is ignored.
+    /// Creates a sampler for a definition. The definition's name is ignored.
     ///
     /// # Errors
-    /// If the definition is not valid, or has constraints or several objectives.
+    /// Fails if the definition is invalid, or has constraints or multiple objectives.
     pub fn new(definition: &Definition) -> Result<Self, StudyError> {
         if let Some(table) = definition.outcomes_table() {
             let other = "a sampler, which supports only one value per trial";
@@ -68,19 +68,19 @@ impl Sampler {
         Ok(Self { definition: definition.clone(), space, told: Vec::new(), model: None })
     }
 
-    /// Its search space.
+    /// Returns the search space.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
     /// Returns the point of trial `number` and its source (`initial`, `own`, `random`, …).
     ///
-    /// `told` are the ended trials in the order of telling, and `open` the points under evaluation.
-    /// The first numbers are the initial design.
+    /// `told` contains the ended trials in completion order, and `open` the points under
+    /// evaluation. The first trial numbers are the initial design.
     ///
     /// # Errors
-    /// If a point is not in the space or a value is not finite; [`StrategyError::Exhausted`] if
-    /// every point was tried and the objective is not noisy; or if the strategy fails.
+    /// Fails if a point is not in the space, a value is not finite, or the strategy fails. Returns
+    /// [`StrategyError::Exhausted`] if every point has been tried and the objective is not noisy.
     pub fn propose(
         &mut self,
         told: &[EndedTrial],
@@ -137,7 +137,7 @@ impl Sampler {
     }
 }
 
-/// Creates a trial for the model, which does not use its number and times.
+/// Creates a trial for the model, which does not use the trial's number and times.
 fn trial(point: &Point, source: &str, state: TrialState) -> Trial {
     Trial {
         number: 0,

@@ -1,4 +1,4 @@
-//! A study: ask for trials, tell their outcomes, inspect the results.
+//! A study: ask for trials, tell their outcomes, and inspect the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,29 +19,31 @@ use crate::model::{Model, OwnStrategy, n_retries};
 use crate::pace::Pace;
 use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, Surface, TransferStep};
 
-/// Maximum number of attempts, for proposals that duplicate a point and for changes of several
-/// trials that were overtaken.
+/// Maximum number of attempts to find a proposal that is not a duplicate, or to change several
+/// trials without being overtaken by another process.
 pub(crate) const ATTEMPTS_MAX: u32 = 100;
 
-/// One party's study over a storage. Cheap to share between threads; any number of processes may
-/// work on one study.
+/// One party's study in a storage. Cheap to share between threads. Any number of processes can work
+/// on the same study.
 ///
-/// Asks within a process are serialized, so that each one knows the open trials of the others.
+/// Asks within a process are serialized, so that each ask takes the open trials of the others into
+/// account.
 pub struct Study {
     storage: Arc<dyn Storage>,
     key: StudyKey,
     definition: Definition,
     space: Space,
-    /// Created by the first proposal, so that inspecting a study fits no model of old studies.
+    /// Created by the first proposal, so that inspecting a study does not fit models of old
+    /// studies.
     model: Mutex<Option<Model>>,
-    /// The caller's own strategy, if the definition leaves queries to it.
+    /// The user-defined strategy, if the definition specifies one.
     own: Option<Arc<OwnStrategy>>,
-    /// The judge of trials, which caches their reports. Created by the first verdict.
+    /// The evaluator of the stopping rule, which caches reports. Created by the first verdict.
     judge: Mutex<Option<RuleEvaluator>>,
 }
 
 impl fmt::Debug for Study {
-    /// Formats the name and the storage only: observations must not reach logs.
+    /// Formats only the name and the storage: observations must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Study")
             .field("name", &self.definition.name)
@@ -56,9 +58,9 @@ impl fmt::Debug for Study {
 pub enum AskOutcome {
     /// A trial to evaluate.
     Trial(Trial),
-    /// The study has reached its limit, and none of its trials is free.
+    /// The study has reached its limit, and none of its trials is available.
     Full {
-        /// Trials that others evaluate or hold by hand.
+        /// Trials that other workers evaluate or that are leased manually.
         open: Vec<Trial>,
     },
 }
@@ -67,16 +69,16 @@ impl Study {
     /// Creates a study in this process's memory.
     ///
     /// # Errors
-    /// If the definition is not valid.
+    /// Fails if the definition is not valid.
     pub fn in_memory(definition: &Definition) -> Result<Self, StudyError> {
         Self::open(Arc::new(MemoryStorage::new()), definition)
     }
 
-    /// Creates a study, or resumes the one stored under its name.
+    /// Creates a study, or resumes the study stored under its name.
     ///
     /// # Errors
-    /// If the definition is not valid, a different one is stored under this name, or the storage
-    /// fails.
+    /// Fails if the definition is not valid, a different study is stored under this name, or the
+    /// storage fails.
     pub fn open(storage: Arc<dyn Storage>, definition: &Definition) -> Result<Self, StudyError> {
         prepared(definition)?; // an invalid definition must not be stored
         let record = storage.create(&definition.name, &definition.to_text())?;
@@ -87,10 +89,10 @@ impl Study {
         }
     }
 
-    /// Loads a stored study; `None` selects the only one.
+    /// Loads a stored study. `None` selects the only study in the storage.
     ///
     /// # Errors
-    /// If there is no such study, or the storage fails.
+    /// Fails if there is no such study, or if the storage fails.
     pub fn load(storage: Arc<dyn Storage>, name: Option<&str>) -> Result<Self, StudyError> {
         let records = storage.studies()?;
         let known = || match records.as_slice() {
@@ -125,13 +127,13 @@ impl Study {
         })
     }
 
-    /// Lets the caller's own strategy choose the queries, for a definition with
+    /// Lets a user-defined strategy choose the queries, for a definition with
     /// [`StrategySpec::Own`].
     ///
-    /// `strategy` must be untold. Copies of it are told the trials of the storage in the order of
-    /// telling, and are asked for the queries after the initial design ([`Definition::initial`]).
-    /// If its queries are a function of the told trials and of the given stream, the study resumes
-    /// after an interruption like any other.
+    /// `strategy` must not have been told any trials. Copies of it are told the stored trials in
+    /// completion order, and are asked for the queries after the initial design
+    /// ([`Definition::initial`]). If its queries are a function of the told trials and the given
+    /// stream, the study resumes after an interruption like any other.
     ///
     /// ```
     /// use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
@@ -177,7 +179,7 @@ impl Study {
     /// ```
     ///
     /// # Errors
-    /// If the study's definition names another strategy.
+    /// Fails if the study's definition names another strategy.
     pub fn with_strategy(
         mut self,
         strategy: impl Strategy + Clone + Sync + 'static,
@@ -194,12 +196,12 @@ impl Study {
         Ok(self)
     }
 
-    /// Returns its definition.
+    /// Returns the study's definition.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// Its search space.
+    /// Returns the search space.
     pub fn space(&self) -> &Space {
         &self.space
     }
@@ -209,10 +211,11 @@ impl Study {
         self.definition.direction
     }
 
-    /// Asks for the next trial, held by hand until it is told: a waiting one or a new proposal.
+    /// Asks for the next trial: a waiting trial or a new proposal. The trial is leased manually,
+    /// and the lease lasts until the trial is told.
     ///
     /// # Errors
-    /// If no query can be proposed, or the storage fails.
+    /// Fails if no query can be proposed, or if the storage fails.
     pub fn ask(&self) -> Result<Trial, StudyError> {
         match self.ask_as(&Worker::by_hand(), None, None)? {
             AskOutcome::Trial(trial) => Ok(trial),
@@ -220,21 +223,22 @@ impl Study {
         }
     }
 
-    /// Asks for `n` trials. Each takes into account that the others are open.
+    /// Asks for `n` trials. Each proposal takes into account that the others are open.
     ///
     /// # Errors
-    /// As for [`Study::ask`]. Trials asked for before the error remain open.
+    /// Same as [`Study::ask`]. Trials asked for before the error remain open.
     pub fn ask_many(&self, n: usize) -> Result<Vec<Trial>, StudyError> {
         (0..n).map(|_| self.ask()).collect()
     }
 
-    /// Asks for the next trial for `worker`, with a lease of `lease` (`None`: until told).
+    /// Asks for the next trial for `worker`, with a lease of duration `lease` (`None`: until the
+    /// trial is told).
     ///
-    /// Returns a waiting trial, or one with an expired lease or a dead worker. Otherwise returns a
-    /// new proposal if the study has fewer than `limit` trials.
+    /// Returns a waiting trial, or a trial with an expired lease or a dead worker. Otherwise
+    /// returns a new proposal if the study has fewer than `limit` trials.
     ///
     /// # Errors
-    /// If no query can be proposed, or the storage fails.
+    /// Fails if no query can be proposed, or if the storage fails.
     pub fn ask_as(
         &self,
         worker: &Worker,
@@ -249,14 +253,14 @@ impl Study {
         }
     }
 
-    /// Same as [`Study::ask_as`], but returns `Break` with any stop after the first `known_stops`
-    /// stops.
+    /// Same as [`Study::ask_as`], but returns `Break` if the study was stopped after the first
+    /// `known_stops` stops.
     ///
     /// `None` ignores stops. If other processes add their trials first, backs off and retries as
     /// long as `goes_on` returns true.
     ///
     /// # Errors
-    /// As for [`Study::ask_as`].
+    /// Same as [`Study::ask_as`].
     pub fn ask_unless_stopped(
         &self,
         worker: &Worker,
@@ -280,7 +284,7 @@ impl Study {
             let began = Instant::now();
             let model = self.built(&mut slot)?;
             let snapshot = self.storage.snapshot(self.key, model.n_told())?;
-            // Retried failed trials do not count towards the limit.
+            // Retried failures do not count towards the limit.
             let n_retries =
                 model.n_retries() + n_retries(&snapshot.told) + n_retries(&snapshot.open);
             let limit = limit.map(|limit| limit.saturating_add(n_retries));
@@ -308,9 +312,9 @@ impl Study {
                     return Ok(ControlFlow::Continue(AskOutcome::Trial(trial)));
                 }
                 // The range has so few floats that distinct coordinates decode to the same point.
-                // Proposals are random from now on.
+                // Further proposals are random.
                 AddOutcome::Duplicate { .. } => duplicates += 1,
-                // Another worker added a trial first. Retry with that trial among the open ones.
+                // Another worker added a trial first. Retry with that trial among the open trials.
                 AddOutcome::Overtaken | AddOutcome::Full => {
                     drop(slot);
                     pace.overtaken(goes_on)?;
@@ -321,37 +325,38 @@ impl Study {
         Err(StrategyError::Exhausted { n_points }.into())
     }
 
-    /// Tells the value of a trial that is held by hand or by nobody.
+    /// Tells the value of a trial that is leased manually or not leased.
     ///
     /// # Errors
-    /// If the value is not finite, another worker holds the trial, the trial has ended differently,
-    /// or the storage fails.
+    /// Fails if the value is not finite, another worker holds the trial, the trial has ended
+    /// differently, or the storage fails.
     pub fn tell(&self, number: u64, value: f64) -> Result<TellOutcome, StudyError> {
         self.tell_as(TellAuthority::Hand, number, &Told::Value(value))
     }
 
-    /// Tells the numbers of a trial that is held by hand or by nobody, in the order of
+    /// Tells the numbers of a trial that is leased manually or not leased, in the order of
     /// [`Definition::number_names`].
     ///
     /// # Errors
-    /// As for [`Study::tell`], or if their count differs from that of the study.
+    /// Same as [`Study::tell`]. Also fails if the number of values differs from the study's.
     pub fn tell_numbers(&self, number: u64, numbers: Vec<f64>) -> Result<TellOutcome, StudyError> {
         self.tell_as(TellAuthority::Hand, number, &Told::with_numbers(numbers))
     }
 
-    /// Tells that a trial held by hand or by nobody failed, and the reason.
+    /// Tells that a trial failed, with the reason. The trial must be leased manually or not leased.
     ///
     /// # Errors
-    /// As for [`Study::tell`].
+    /// Same as [`Study::tell`].
     pub fn tell_failed(&self, number: u64, message: &str) -> Result<TellOutcome, StudyError> {
         let told = Told::Failed { kind: "reported".to_owned(), message: message.to_owned() };
         self.tell_as(TellAuthority::Hand, number, &told)
     }
 
-    /// Tells the outcome of a trial. On return, the outcome is as durable as the storage makes it.
+    /// Tells the outcome of a trial. When this returns, the outcome is stored as durably as the
+    /// storage allows.
     ///
     /// # Errors
-    /// As for [`Study::tell`].
+    /// Same as [`Study::tell`].
     pub fn tell_as(
         &self,
         teller: TellAuthority<'_>,
@@ -368,11 +373,11 @@ impl Study {
         Ok(self.storage.finish(self.key, number, teller, told)?)
     }
 
-    /// Adds a point of the caller's own as a trial that waits for the next worker.
+    /// Adds a user-supplied point as a trial that waits for the next worker.
     ///
     /// # Errors
-    /// If it is not in the space, is already a trial (unless the study is noisy), or the storage
-    /// fails.
+    /// Fails if the point is not in the space, the point is already a trial (unless the study is
+    /// noisy), or the storage fails.
     pub fn enqueue(&self, point: &Point) -> Result<Trial, StudyError> {
         let point = self.space.normalize(point)?;
         let new = NewTrial {
@@ -388,7 +393,7 @@ impl Study {
         }
     }
 
-    /// Adds trials that were evaluated elsewhere, with their numbers, all or none. Duplicate points
+    /// Adds trials that were evaluated elsewhere, with their numbers, atomically. Duplicate points
     /// are allowed.
     pub(crate) fn add_imported(&self, trials: &[(Point, Vec<f64>)]) -> Result<(), StudyError> {
         let told = |(point, numbers): &(Point, Vec<f64>)| {
@@ -402,13 +407,13 @@ impl Study {
         Ok(self.storage.add_told(self.key, &told)?)
     }
 
-    /// Enqueues the point of a failed trial again, as a new trial that waits for the next worker.
+    /// Enqueues the point of a failed trial as a new trial that waits for the next worker.
     ///
-    /// The failure stays in the record. Once the new trial is told, the failure no longer counts
-    /// for the model or for the number of trials.
+    /// The failure remains stored. Once the new trial finishes, the failure no longer counts for
+    /// the model or for the number of trials.
     ///
     /// # Errors
-    /// If the trial did not fail or is already retried, or the storage fails.
+    /// Fails if the trial did not fail or has already been retried, or if the storage fails.
     pub fn retry(&self, number: u64) -> Result<Trial, StudyError> {
         let trials = self.trials()?;
         let n_trials = trials.len() as u64;
@@ -426,44 +431,45 @@ impl Study {
         let mut waiting = self.enqueue_retries(|trial| trial.number == number)?;
         match waiting.pop() {
             Some(trial) => Ok(trial),
-            // Another process enqueued it at the same time. The next attempt finds that trial.
+            // Another process enqueued the point at the same time. The next attempt finds that
+            // trial.
             None => self.retry(number),
         }
     }
 
-    /// Retries all failed trials that are not retried yet. Returns the new trials, in the order of
-    /// the failed ones.
+    /// Retries all failed trials that have not been retried yet. Returns the new trials, in the
+    /// order of the failed trials.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn retry_failed(&self) -> Result<Vec<Trial>, StudyError> {
         self.enqueue_retries(|_| true)
     }
 
-    /// Retries those of the given trials that failed and are not retried yet.
+    /// Retries the given trials that failed and have not been retried yet.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn retry_those(&self, numbers: &BTreeSet<u64>) -> Result<Vec<Trial>, StudyError> {
         self.enqueue_retries(|trial| numbers.contains(&trial.number))
     }
 
-    /// Stops the study. Every current [`Study::run`] of it, in any process, begins no further trial
-    /// and ends once its running trials are told.
+    /// Stops the study. All running [`Study::run`] calls on it, in any process, start no further
+    /// trials and return once their running trials have finished.
     ///
-    /// Later runs and asks outside a run are not affected. `by` names the program that requested
-    /// the stop.
+    /// Later runs, and asks outside of a run, are not affected. `by` names the program that
+    /// requested the stop.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn stop(&self, by: &str) -> Result<Stop, StudyError> {
         Ok(self.storage.stop(self.key, by)?)
     }
 
-    /// The last stop; `None` if the study was never stopped.
+    /// Returns the last stop; `None` if the study was never stopped.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn last_stop(&self) -> Result<Option<Stop>, StudyError> {
         Ok(self.storage.last_stop(self.key)?)
     }
@@ -508,18 +514,18 @@ impl Study {
         Err(StudyError::Overtaken { attempts: ATTEMPTS_MAX })
     }
 
-    /// Releases a trial that is held by hand, for another worker.
+    /// Releases a manually leased trial to other workers.
     ///
     /// # Errors
-    /// If another worker holds the trial, it has ended, or the storage fails.
+    /// Fails if another worker holds the trial, the trial has ended, or the storage fails.
     pub fn release_trial(&self, number: u64) -> Result<(), StudyError> {
         self.release_trial_as(TellAuthority::Hand, number)
     }
 
-    /// Releases a trial for another worker, on the authority of its holder or of a person.
+    /// Releases a trial to other workers, on the authority of its holder or of a person.
     ///
     /// # Errors
-    /// As for [`Study::release_trial`].
+    /// Same as [`Study::release_trial`].
     pub fn release_trial_as(
         &self,
         teller: TellAuthority<'_>,
@@ -537,13 +543,14 @@ impl Study {
         self.storage.report(self.key, number, teller, report)
     }
 
-    /// Returns the trials told after the given place in the order of telling, and the open trials.
+    /// Returns the open trials, and the trials that finished after the given position in completion
+    /// order.
     pub(crate) fn snapshot(&self, after: u64) -> Result<Snapshot, StorageError> {
         self.storage.snapshot(self.key, after)
     }
 
-    /// Same as [`Study::snapshot`], but for each open trial in `from_epochs` (by number), only
-    /// reports from this epoch on are read.
+    /// Same as [`Study::snapshot`], but for each open trial in `from_epochs` (by number), reads
+    /// only reports from this epoch on.
     pub(crate) fn snapshot_from(
         &self,
         after: u64,
@@ -553,24 +560,24 @@ impl Study {
     }
 
     pub(crate) fn judges(&self) -> MutexGuard<'_, Option<RuleEvaluator>> {
-        // A panic cannot leave it inconsistent: only complete trials are absorbed.
+        // A panic cannot leave it inconsistent: trials are added completely or not at all.
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Extends the leases of the worker's trials to `lease` from now. Trials that others hold by
-    /// now are not affected.
+    /// Extends the leases of the worker's trials to `lease` from now. Trials that other workers
+    /// hold now are not affected.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn renew(&self, worker: &Worker, lease: Duration) -> Result<(), StudyError> {
         Ok(self.storage.renew(self.key, &worker.id, lease)?)
     }
 
-    /// Returns the contradictions between the stored trials and the study's definition, trial by
-    /// trial: points outside the space, and a wrong count of numbers.
+    /// Returns the inconsistencies between the stored trials and the study's definition, trial by
+    /// trial: points outside the space, and wrong counts of numbers.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn check(&self) -> Result<Vec<String>, StudyError> {
         let n_numbers = self.definition.number_names().len();
         let problem = |trial: &Trial| match self.space.normalize(&trial.point) {
@@ -589,26 +596,27 @@ impl Study {
         Ok(problems.map(|(trial, what)| format!("trial {}: {what}", trial.number)).collect())
     }
 
-    /// Trials that have not ended, in the order of asking.
+    /// Returns the trials that have not ended, in ask order.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn open_trials(&self) -> Result<Vec<Trial>, StudyError> {
         Ok(self.storage.snapshot(self.key, u64::MAX >> 1)?.open)
     }
 
-    /// All trials in the order of asking.
+    /// Returns all trials, in ask order.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn trials(&self) -> Result<Vec<Trial>, StudyError> {
         Ok(self.storage.trials(self.key)?)
     }
 
-    /// The feasible trial with the best value, the earliest of equals; `None` while there is no such trial.
+    /// Returns the feasible trial with the best value, the earliest of equals; `None` while there
+    /// is no such trial.
     ///
     /// # Errors
-    /// If the study has several objectives, or the storage fails.
+    /// Fails if the study has multiple objectives, or if the storage fails.
     pub fn best(&self) -> Result<Option<Trial>, StudyError> {
         if self.definition.outcomes().n_objectives > 1 {
             return Err(StudyError::SeveralObjectives { name: self.definition.name.clone() });
@@ -616,37 +624,36 @@ impl Study {
         Ok(self.best_trials()?.pop())
     }
 
-    /// The feasible trials that no other one dominates, in the order of asking.
+    /// Returns the feasible trials that no other trial dominates, in ask order.
     ///
-    /// Of equal trials the earliest is returned. With one objective, the result is the best trial
-    /// only. Empty while no trial is feasible.
+    /// Of equal trials, only the earliest is returned. With one objective, returns only the best
+    /// trial. Empty while no trial is feasible.
     ///
     /// # Errors
-    /// If the storage fails.
+    /// Fails if the storage fails.
     pub fn best_trials(&self) -> Result<Vec<Trial>, StudyError> {
         let trials = self.trials()?;
         Ok(self.definition.best_trials(&trials).into_iter().cloned().collect())
     }
 
-    /// Returns the insight of a surrogate into all told trials; `None` while there are fewer than
-    /// two values.
+    /// Fits a surrogate to all finished trials and returns its estimates; `None` while there are
+    /// fewer than two values.
     ///
-    /// The surrogate is fitted for each call, so this also works for strategies without a
-    /// surrogate.
+    /// The surrogate is fitted on each call, so this also works for strategies without a surrogate.
     ///
     /// # Errors
-    /// If the storage or the surrogate fails.
+    /// Fails if the storage or the surrogate fails.
     pub fn insight(&self) -> Result<Option<Insight>, StudyError> {
         Insight::of(&self.definition, &self.space, self.trials()?)
     }
 
-    /// Same as [`Study::insight`], for one of several objectives by index, ignoring constraints.
+    /// Same as [`Study::insight`], for one of multiple objectives, by index. Ignores constraints.
     ///
     /// # Errors
-    /// As for [`Study::insight`].
+    /// Same as [`Study::insight`].
     ///
     /// # Panics
-    /// If the study has no such objective.
+    /// Panics if the study has no such objective.
     pub fn insight_of(&self, objective: usize) -> Result<Option<Insight>, StudyError> {
         if self.definition.objectives.is_empty() {
             return self.insight();
@@ -663,13 +670,14 @@ impl Study {
         Ok(insight)
     }
 
-    /// Returns the surrogate over the parameters `x` and `y`, with all others as in
+    /// Returns the surrogate over the parameters `x` and `y`, with all other parameters as in
     /// [`Insight::best_by_mean`]; `None` while there are fewer than two values.
     ///
-    /// The surrogate is fitted for each call. Cost O(n³ + m n²) for n values and m ≤ 625 points.
+    /// The surrogate is fitted on each call. The cost is O(n³ + m n²) for n values and m ≤ 625
+    /// points.
     ///
     /// # Errors
-    /// If the space has no such parameters, or the storage or the surrogate fails.
+    /// Fails if the space has no such parameters, or if the storage or the surrogate fails.
     pub fn surface(&self, x: &str, y: &str) -> Result<Option<Surface>, StudyError> {
         Surface::of(&self.definition, &self.space, self.trials()?, [x, y])
     }
@@ -677,10 +685,10 @@ impl Study {
     /// Returns the influence of old studies on the next query; `None` if the study does not learn
     /// from any.
     ///
-    /// Fits their models on the first call.
+    /// The first call fits their models.
     ///
     /// # Errors
-    /// If the storage or a model fails.
+    /// Fails if the storage or a model fails.
     pub fn transfer(&self) -> Result<Option<TransferStep>, StudyError> {
         let Some(meta) = self.learned_from() else {
             return Ok(None);
@@ -694,11 +702,11 @@ impl Study {
         Ok(model.transfer().map(|transfer| units.step(n_told, transfer)))
     }
 
-    /// Same as [`Study::transfer`], before the first trial and after each told one, in the order of
-    /// telling. Recomputed from the stored trials.
+    /// Same as [`Study::transfer`], but before the first trial and after each finished trial, in
+    /// completion order. Recomputed from the stored trials.
     ///
     /// # Errors
-    /// If the storage or a model fails.
+    /// Fails if the storage or a model fails.
     pub fn transfer_history(&self) -> Result<Option<Vec<TransferStep>>, StudyError> {
         let Some(meta) = self.learned_from() else {
             return Ok(None);
@@ -721,10 +729,10 @@ impl Study {
         Ok(Some(steps))
     }
 
-    /// Updates a model with newly told trials.
+    /// Updates a model with newly finished trials.
     ///
-    /// A failure counts until a retry of its point is told. The model is then rebuilt without the
-    /// failure, so that it remains a function of the told trials, independent of their batches.
+    /// A failure counts until a retry of its point finishes. The model is then rebuilt without the
+    /// failure, so that it remains a function of the finished trials, independent of their batches.
     fn take_in(&self, model: &mut Model, told: &[Trial]) -> Result<(), StudyError> {
         if told.iter().all(|trial| trial.retry_of().is_none()) {
             return model.absorb(told);
@@ -735,8 +743,8 @@ impl Study {
         model.absorb(&all)
     }
 
-    /// The old studies, if the strategy learns from them. Their best points may be tried first even
-    /// if it does not.
+    /// Returns the old studies, if the strategy learns from them. Their best points can be
+    /// evaluated first even if it does not.
     fn learned_from(&self) -> Option<&MetaSpec> {
         let meta = self.definition.meta.as_ref()?;
         self.definition.strategy.requires_old_studies().then_some(meta)
@@ -749,26 +757,26 @@ impl Study {
         })
     }
 
-    /// Creates a model without any trials.
+    /// Creates a model without trials.
     fn new_model(&self) -> Result<Model, StudyError> {
         Model::new(&self.definition, self.own.as_deref())
     }
 
     fn model(&self) -> MutexGuard<'_, Option<Model>> {
-        // A panic while proposing does not change the model, and trials are absorbed completely or
+        // A panic during a proposal does not change the model, and trials are added completely or
         // not at all.
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Encodes a point as bytes that are equal for the same trial: its coordinates, with -0 normalized
+/// Encodes a point as bytes, which are equal for equal trials: its coordinates, with -0 normalized
 /// to 0.
 pub(crate) fn encoding(space: &Space, point: &Point) -> Result<Vec<u8>, StudyError> {
     let unit = space.encode(point)?;
     Ok(unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect())
 }
 
-/// Validates a definition. Returns its space, and its model if that needs no fit.
+/// Validates a definition. Returns its space, and its model if the model needs no fit.
 fn prepared(definition: &Definition) -> Result<(Space, Option<Model>), StudyError> {
     let space = definition.check()?;
     let model = match (&definition.meta, definition.strategy) {

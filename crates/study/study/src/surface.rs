@@ -1,4 +1,4 @@
-//! The surrogate of a study over two of its parameters.
+//! A study's surrogate over two of its parameters.
 
 use fedbo_space::{Parameter, Point, Space, Value};
 use fedbo_storage::Trial;
@@ -13,16 +13,16 @@ const N_VALUES: u32 = 25;
 /// The surrogate over two parameters, with all others as in [`crate::Insight::best_by_mean`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Surface {
-    /// Values of the first parameter (n), evenly spaced on its own scale; all choices of a
-    /// categorical one.
+    /// Values of the first parameter (n), evenly spaced on the parameter's scale, or all choices of
+    /// a categorical parameter.
     pub x: Vec<Value>,
     /// Values of the second parameter (m).
     pub y: Vec<Value>,
-    /// Posterior means in the objective's units (m rows of n).
+    /// Posterior means, in the objective's units (m rows of n).
     pub mean: Vec<Vec<f64>>,
-    /// Posterior standard deviations in the objective's units, without noise (m rows of n).
+    /// Posterior standard deviations without noise, in the objective's units (m rows of n).
     pub std: Vec<Vec<f64>>,
-    /// The trial that provides the other parameters.
+    /// The trial that provides the values of the other parameters.
     pub at: Trial,
     /// Number of values that the surrogate was fitted to, as in
     /// [`Insight`](crate::Insight::n_values).
@@ -66,11 +66,12 @@ impl Surface {
     }
 }
 
-/// At most [`N_VALUES`] values of a parameter, from lowest to highest; all choices of a categorical
-/// one.
+/// Returns at most [`N_VALUES`] values of a parameter, from lowest to highest, or all choices of a
+/// categorical parameter.
 fn values(space: &Space, parameter: &Parameter) -> Vec<Value> {
-    if let fedbo_space::Kind::Categorical { choices } = parameter.kind() {
-        return choices.clone();
+    let choices = parameter.kind().choices();
+    if !choices.is_empty() {
+        return choices.to_vec();
     }
     let before = space.parameters().iter().take_while(|other| other.name() != parameter.name());
     let coordinate: usize = before.map(Parameter::n_coordinates).sum();

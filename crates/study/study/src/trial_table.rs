@@ -1,4 +1,4 @@
-//! Tables of trials as comma-separated values: exports of fedbo, pandas tables, and handwritten
+//! Tables of trials as comma-separated values: fedbo exports, pandas tables, and handwritten
 //! tables.
 
 use csv::StringRecord;
@@ -7,7 +7,7 @@ use fedbo_space::{Direction, Parameter, Space};
 
 use crate::LeftOut;
 
-/// Columns of an export that precede those of the parameters.
+/// Columns of an export that precede the parameter columns.
 pub const EXPORT_COLUMNS: [&str; 12] = [
     "number",
     "state",
@@ -23,14 +23,14 @@ pub const EXPORT_COLUMNS: [&str; 12] = [
     "trained_epochs",
 ];
 
-/// Prefix of a parameter's column in an export if the parameter's name is taken, repeated until the
-/// name is free.
+/// Prefix of a parameter's column in an export if the parameter's name is taken. Repeated until the
+/// name is unique.
 const PARAMETER_PREFIX: &str = "parameter.";
 
-/// Prefix of a parameter's column in pandas tables made by Optuna or the Python package.
+/// Prefix of a parameter's column in pandas tables written by Optuna or the Python package.
 const DATAFRAME_PREFIX: &str = "params_";
 
-/// Returns the export column of a parameter: its name, with as many prefixes as needed to make it
+/// Returns a parameter's export column: its name, with as many prefixes as needed to make it
 /// unique.
 pub fn export_column(parameter: &str, space: &Space) -> String {
     let is_taken = |name: &str| {
@@ -57,7 +57,6 @@ pub(crate) struct TrialTable {
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// A parameter column.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ParameterColumn {
     /// The parameter.
@@ -73,16 +72,16 @@ pub(crate) struct TableRow {
     pub(crate) line: Option<u64>,
     /// One text per parameter column.
     pub(crate) texts: Vec<String>,
-    /// Its numbers in the order of the requested names, in the user's own signs.
+    /// The numbers in the order of the requested names, in the user's own signs.
     pub(crate) numbers: Vec<f64>,
 }
 
-/// Reason why a table cannot be read.
+/// Error returned if a table cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TableDefect {
     /// Line number, counted from 1, if the defect has one.
     pub(crate) line: Option<u64>,
-    /// The defect, with column, value and expectation.
+    /// The defect, with the column, the value and the expected value.
     pub(crate) message: String,
 }
 
@@ -96,7 +95,8 @@ impl TableDefect {
     }
 }
 
-/// The separator of a header that is not separated by commas, as in spreadsheets of some locales.
+/// Returns the separator of a header that is not separated by commas, as in spreadsheets of some
+/// locales.
 fn other_separator(header: &StringRecord) -> Option<&'static str> {
     let marks = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
     let found = marks.iter().find(|(mark, _)| header.iter().any(|name| name.contains(*mark)));
@@ -107,13 +107,13 @@ impl TrialTable {
     /// Reads a table with a column for each of the numbers `names` (`value` if a trial has only
     /// one).
     ///
-    /// The columns `state` and `direction` are optional. Parameter columns are those with the
-    /// prefix `params_` if there are any, otherwise all columns that an export does not use for
-    /// something else.
+    /// The columns `state` and `direction` are optional. The parameter columns are those with the
+    /// prefix `params_`. Without such columns, they are all columns that an export does not use for
+    /// another purpose.
     pub(crate) fn parse(bytes: &[u8], names: &[&str]) -> Result<Self, TableDefect> {
         let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
         let header = reader.headers().map_err(|e| TableDefect::broken(&e))?.clone();
-        // A handwritten table is read literally; only an export escapes its cells.
+        // A handwritten table is read literally. Only exports escape their cells.
         let is_export = EXPORT_COLUMNS.iter().all(|name| header.iter().any(|each| each == *name));
         let text_of = |cell: &str| match is_export {
             true => restored(cell).into_owned(),
@@ -234,7 +234,8 @@ fn is_column(name: &str) -> bool {
     EXPORT_COLUMNS.contains(&name) || name == "direction"
 }
 
-/// Returns the parameter of a column. An export prepends a prefix to a taken name until it is free.
+/// Returns the parameter of a column. Reverses the prefixes that an export adds to make names
+/// unique.
 fn parameter_of(column: &str, header: &StringRecord) -> String {
     match column.strip_prefix(PARAMETER_PREFIX) {
         Some(rest) if is_column(rest) || header.iter().any(|each| each == rest) => rest.to_owned(),

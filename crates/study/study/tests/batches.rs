@@ -1,15 +1,15 @@
-//! Tests that many running trials are spread: a model that is certain of a minimum sends two of
-//! them there, not all.
+//! Tests that concurrent trials are spread: a model that is certain of a minimum sends two of them
+//! there, not all.
 
 #![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 use fedbo_space::{ParameterSpec, Point};
 use fedbo_study::{Definition, StrategySpec, Study};
 
-/// Distance in each coordinate within which points count as neighbours: .02 of the side, which is
-/// 2.
+/// Distance in each coordinate within which points count as neighbours: .02 of the side length,
+/// which is 2.
 const RADIUS: f64 = 0.04 + 1e-12;
-/// Number of running neighbours above which no further trial is proposed.
+/// Number of running neighbours beyond which no further trial is proposed.
 const CROWD: usize = 2;
 
 fn definition(strategy: StrategySpec) -> Definition {
@@ -25,7 +25,7 @@ fn bowl(point: &Point) -> f64 {
     (point.number("x") - 0.3).powi(2) + (point.number("y") + 0.4).powi(2)
 }
 
-/// The points of a batch of a study that is certain of its minimum.
+/// Returns the points of a batch in a study that is certain of its minimum.
 fn batch(definition: &Definition, n: usize) -> Vec<Point> {
     let study = Study::in_memory(definition).unwrap();
     study.optimize(25, |point| Ok(bowl(point))).unwrap();
@@ -33,7 +33,7 @@ fn batch(definition: &Definition, n: usize) -> Vec<Point> {
     study.ask_many(n).unwrap().into_iter().map(|trial| trial.point).collect()
 }
 
-/// The maximum number of earlier neighbours of a point.
+/// Returns the maximum number of earlier neighbours of a point.
 fn most_beside(points: &[Point]) -> usize {
     let is_beside = |a: &Point, b: &Point| {
         ["x", "y"].iter().all(|name| (a.number(name) - b.number(name)).abs() <= RADIUS)
@@ -54,7 +54,7 @@ fn a_certain_model_spreads_a_batch() {
     }
 }
 
-/// The spreading rule loses no queries of a discrete space: all of its points are proposed.
+/// The spreading rule does not lose queries in a discrete space: all of its points are proposed.
 #[test]
 fn a_batch_can_be_a_whole_discrete_space() {
     let definition = Definition::new("grid")

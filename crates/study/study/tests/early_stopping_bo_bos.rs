@@ -1,5 +1,5 @@
-//! Tests of BO-BOS in a study: the trials that it stops and the reasons, after any interruption,
-//! and the strategy's use of stopped trials.
+//! Tests of BO-BOS in a study: the trials that it stops and its reasons, also after interruptions,
+//! and how the strategy uses stopped trials.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,7 @@ const N_INITIAL: usize = 5;
 /// Default N₀: 8/50 of the epochs.
 const N_FIRST: u32 = 4;
 
-/// The final level of a training, in [0, 1]: a hill at (0.65, 0.65, 0.65) with ripples.
+/// The final level of a training run, in [0, 1]: a hill at (0.65, 0.65, 0.65) with ripples.
 fn promise(point: &Point) -> f64 {
     let away = ["x", "y", "z"].map(|name| point.number(name) - 0.65);
     let hill: f64 = away.iter().map(|d| (-3.0 * d * d).exp()).product();
@@ -31,8 +31,8 @@ fn promise(point: &Point) -> f64 {
     hill * (0.7 + 0.3 * ripple)
 }
 
-/// The value after an epoch: it rises from 0 to almost the promise, and has covered two thirds
-/// after epoch 3.
+/// Returns the value after an epoch. It rises from 0 to almost the promise and has covered two
+/// thirds of the way after epoch 3.
 fn value_at(point: &Point, epoch: u32) -> f64 {
     0.95 * promise(point) * (1.0 - (-f64::from(epoch) / 3.0).exp())
 }
@@ -49,7 +49,7 @@ fn definition() -> Definition {
     }
 }
 
-/// The same definition with changed settings of BO-BOS.
+/// Returns the same definition with changed settings of BO-BOS.
 fn with(change: impl FnOnce(&mut Settings)) -> Definition {
     let mut settings = Settings { epochs: N_EPOCHS, options: BoBosOptions::for_epochs(N_EPOCHS) };
     change(&mut settings);
@@ -120,7 +120,7 @@ fn stop_of(trial: &Trial) -> Option<(u32, &str)> {
     }
 }
 
-/// All trials, without fields that depend on clocks or on the number of attempts.
+/// Returns all trials, without fields that depend on clocks or on the number of attempts.
 fn course(study: &Study) -> Vec<Trial> {
     let without = |trial| Trial {
         attempts: 1,
@@ -137,7 +137,7 @@ fn best(study: &Study) -> f64 {
     promise(&study.best().unwrap().unwrap().point)
 }
 
-/// A study that can judge none of its trials, since their values are outside the bounds. The
+/// Returns a study that stops no trials, because their values are outside of the bounds. The
 /// strategy is the same.
 fn without_stops() -> Study {
     let study =
@@ -170,13 +170,13 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
             assert_eq!(trial.source, "own", "initial trials are trained to the end");
             assert!((N_FIRST + 1..N_EPOCHS).contains(&epoch), "{epoch}");
             assert!(because.contains("it would end better than"), "{because}");
-            // No stopped trial would have become the best at that time, since the curves keep their
-            // promise.
+            // No stopped trial would have become the best trial at that time, since the curves
+            // fulfil their promise.
             let before = trials[..usize::try_from(trial.number).unwrap()].iter();
             let of_before = before.map(|trial| promise(&trial.point)).fold(0.0, f64::max);
             assert!(promise(&trial.point) < of_before, "trial {}", trial.number);
         }
-        // Some initial trials were equally poor, so it is no accident that they were not stopped.
+        // Some initial trials were just as poor, so it is not by chance that they were not stopped.
         let poorest = |source: &str| {
             let of_source = trials.iter().filter(|trial| trial.source == source);
             of_source.map(|trial| promise(&trial.point)).fold(1.0, f64::min)
@@ -186,7 +186,7 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
     }
 }
 
-/// The direction and the unit of the values change nothing.
+/// The direction and the unit of the values make no difference.
 #[test]
 fn a_study_that_minimizes_stops_the_same_trials() {
     let study = |direction, bounds| {
@@ -207,7 +207,7 @@ fn a_study_that_minimizes_stops_the_same_trials() {
             assert_eq!(stops[0], stops[1], "trial {}", up.number);
         }
     }
-    // Without bounds, any unit works: a loss in the hundreds.
+    // Without bounds, any unit works, for example a loss in the hundreds.
     let down = study(Direction::Minimize, None);
     let hundreds = Network { offset: 400.0, scale: -300.0, ..PLAIN };
     let report = sequential(&down, &hundreds);
@@ -219,8 +219,8 @@ fn a_study_that_minimizes_stops_the_same_trials() {
     assert!((100.0..400.0).contains(&incumbent), "in the user's unit: {because}");
 }
 
-/// A study that is abandoned in the middle of any trial, before and after its first epochs, and
-/// reopened continues as an uninterrupted one.
+/// A study that is dropped during any trial, before or after the trial's first epochs, and reopened
+/// continues like an uninterrupted one.
 #[test]
 fn an_interrupted_study_stops_and_proposes_as_an_uninterrupted_one() {
     let whole = Study::in_memory(&definition()).unwrap();
@@ -239,7 +239,7 @@ fn an_interrupted_study_stops_and_proposes_as_an_uninterrupted_one() {
         let AskOutcome::Trial(trial) = study.ask_as(&worker, lease, Some(n_trials)).unwrap() else {
             panic!("there is one to begin");
         };
-        // Reports of its first epochs, of some more, or none.
+        // Reports its first epochs, some more, or none.
         for epoch in 1..=[0, 3, 7][usize::try_from(n_trials % 3).unwrap()] {
             let teller = TellAuthority::Worker(&worker.id);
             let value = PLAIN.value(&trial.point, epoch);
@@ -258,7 +258,7 @@ fn an_interrupted_study_stops_and_proposes_as_an_uninterrupted_one() {
     assert!(study.trials().unwrap().iter().map(attempts).max() > Some(1));
 }
 
-/// `Study::bos_rule` is the rule that judged: it gives the same verdicts at each epoch.
+/// `Study::bos_rule` returns the rule that was used: it gives the same verdict at each epoch.
 #[test]
 fn the_rule_of_a_trial_explains_its_stop() {
     let study = Study::in_memory(&definition()).unwrap();
@@ -273,7 +273,7 @@ fn the_rule_of_a_trial_explains_its_stop() {
             None => assert_eq!(trial.source, "initial"),
             Some(rule) => {
                 assert_eq!(trial.source, "own");
-                // y*: the best final value of another trial, including stopped ones.
+                // y*: the best final value of another trial, including stopped trials.
                 assert_eq!(rule.incumbent().to_bits(), incumbent.to_bits());
                 let stop = stop_of(trial);
                 for epoch in 1..=curve.n_epochs() {
@@ -299,8 +299,8 @@ fn the_rule_of_a_trial_explains_its_stop() {
     assert_eq!(study.bos_rule(0).unwrap(), None);
 }
 
-/// The process of a curve is fitted to its first epochs. If some are missing, the interpolation
-/// between reports would look like a converged curve.
+/// A curve's process is fitted to its first epochs. If some of them are missing, the
+/// interpolation between reports would look like a converged curve.
 #[test]
 fn who_leaves_out_a_first_epoch_is_not_stopped() {
     struct Gaps<F>(F);
@@ -349,8 +349,8 @@ fn who_leaves_out_a_first_epoch_is_not_stopped() {
     assert_eq!(warnings, Vec::<String>::new());
 }
 
-/// A stopped trial is an observation at the epoch it reached. Later proposals depend on its values,
-/// and differ from those after a trial without information.
+/// A stopped trial is an observation at the epoch that it reached. Later proposals depend on its
+/// values, and differ from those after a trial without information.
 #[test]
 fn a_stopped_trial_teaches_the_strategy() {
     let next_after = |told: &dyn Fn(&Study, &Trial)| {
@@ -401,7 +401,7 @@ fn several_workers_stop_trials_side_by_side() {
     assert!(n_stopped > 2, "{n_stopped}");
     for trial in &trials {
         if let Some((epoch, _)) = stop_of(trial) {
-            // With two running trials nearby, no third one begins.
+            // With two running trials nearby, no third one starts.
             assert!(["own", "random"].contains(&trial.source.as_str()), "{}", trial.source);
             assert!((N_FIRST + 1..N_EPOCHS).contains(&epoch), "{epoch}");
         }
@@ -442,7 +442,7 @@ fn what_does_not_go_together_is_refused_by_name() {
     }
     assert!(Study::in_memory(&with(|s| (s.epochs, s.options.first_epochs) = (3, 2))).is_ok());
 
-    // The error names the changed key.
+    // The error contains the changed key.
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     Study::open(storage.clone(), &definition()).unwrap();
     let error = Study::open(storage, &with(|s| s.options.epoch_cost = 2.0)).unwrap_err();

@@ -1,5 +1,5 @@
-//! Tests of studies that learn from old ones: reading, trust, and the fact that an
-//! interruption changes nothing.
+//! Tests of studies that learn from old studies: reading, trust, and resuming after an
+//! interruption.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -25,7 +25,7 @@ fn bowl(x: f64, y: f64) -> f64 {
     (x - 0.3).powi(2) + (y - 0.6).powi(2)
 }
 
-/// An old study of a function at 20 points.
+/// Returns an old study of a function at 20 points.
 fn old(name: &str, f: impl Fn(f64, f64) -> f64) -> OldStudy {
     let points = (0..20).map(|i| {
         let i = f64::from(i);
@@ -75,8 +75,8 @@ fn a_misleading_study_is_dropped_and_the_other_helps_from_the_first_query_on() {
     }
 }
 
-/// One prior of all old studies. Its weight decreases if they mislead, and the history reports it
-/// trial by trial.
+/// All old studies have a single shared prior. Its weight decreases if they mislead, and the
+/// history records it trial by trial.
 #[test]
 fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one() {
     let run = |studies: [OldStudy; 3]| {
@@ -86,8 +86,8 @@ fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one()
         let steps = study.transfer_history().unwrap().unwrap();
         assert!(steps.len() == 9 && steps.iter().all(|step| step.studies.is_empty()), "{steps:?}");
         assert_eq!(study.transfer().unwrap().as_ref(), steps.last());
-        // A trial's source contains the trust at the time of the query. The probe counts as the own
-        // model's.
+        // A trial's source contains the trust at the time of the query. The probe counts as a query
+        // of the study's own model.
         let trials = study.trials().unwrap();
         for (trial, step) in trials.iter().zip(&steps) {
             if let Some(percent) = Source::trust_percent_of(&trial.source) {
@@ -106,8 +106,8 @@ fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one()
     ]);
     assert!(first < 0.02 && named >= 7, "{first} {named}");
     assert!(trusts[3] > 0.6 && trusts.iter().all(|trust| *trust > 0.2), "{trusts:?}");
-    // Best where the new study is worst: at a different level they are dropped, with the opposite
-    // sign their negated functions are trusted.
+    // Old studies that are best where the new study is worst: with a different level they are
+    // dropped, with the opposite sign their negated functions are trusted.
     let opposed =
         |level: f64| run(["a", "b", "c"].map(|name| old(name, |x, y| level - like(x, y, 1.0))));
     let (first, _, trusts) = opposed(60.0);
@@ -116,8 +116,8 @@ fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one()
     assert!(first > 0.1 && trusts[8] < -0.5, "{first} {trusts:?}");
 }
 
-/// d̄ of Lemma 7.1 in the values' units, on the raw scale and on the common one. In standard units
-/// it would be about four times as large.
+/// d̄ of Lemma 7.1 in the units of the values, on the raw scale and on the common scale. In
+/// standard units, it would be about four times as large.
 #[test]
 fn distances_are_in_the_units_of_the_values() {
     let distance = |scale| {
@@ -126,7 +126,7 @@ fn distances_are_in_the_units_of_the_values() {
         study.optimize(22, evaluate).unwrap();
         study.transfer().unwrap().unwrap().studies[1].distance.unwrap()
     };
-    // The mean of |(1 − b) − b| over the old points.
+    // Mean of |(1 − b) − b| over the old points.
     let points = old("", bowl);
     let n = f64::from(u32::try_from(points.len()).unwrap());
     let expected = points.trials().map(|(_, b)| (1.0 - 2.0 * b).abs()).sum::<f64>() / n;
@@ -136,7 +136,8 @@ fn distances_are_in_the_units_of_the_values() {
     }
 }
 
-/// An initial design is one estimate, made before the first query. Each later query adds one.
+/// The initial design counts as one estimate, made before the first query. Each later query adds
+/// one.
 #[test]
 fn weights_wait_for_the_initial_design_to_end() {
     let study = Study::in_memory(&learning().initial(4)).unwrap();
@@ -228,8 +229,8 @@ fn what_cannot_be_learned_from_is_refused_before_anything_is_stored() {
     assert!(OldStudy::new("two", [(at(0.1, 0.1), 1.0), (other, 1.0)]).is_err());
 }
 
-/// A parameter that old trials did not have. If it is spread over its range, the old study's model
-/// is constant in it and equally certain everywhere. With the middle for all trials, the model
+/// A parameter that old trials do not have. If it is spread over its range, the old study's model
+/// is constant in it and equally certain everywhere. If all trials had the middle value, the model
 /// would be uncertain away from the middle.
 #[test]
 fn an_old_study_is_constant_in_a_parameter_that_it_did_not_have() {

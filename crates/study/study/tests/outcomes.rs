@@ -1,4 +1,4 @@
-//! Tests of constraints and several objectives through the public Rust interface.
+//! Tests of constraints and multiple objectives through the public Rust interface.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ fn numbers(point: &Point) -> [f64; 4] {
     [x, x * x, x, x]
 }
 
-/// Proposes random points and records the observations that it is told.
+/// Proposes random points and records the observations that it receives.
 #[derive(Clone, Default)]
 struct Listener(Arc<Mutex<Vec<Observation>>>);
 
@@ -103,7 +103,7 @@ fn a_trial_has_as_many_numbers_as_its_study_names() {
     assert!(study.check().unwrap().is_empty());
     let error = study.best().unwrap_err();
     assert_eq!(error, StudyError::SeveralObjectives { name: "beams".to_owned() });
-    // A closure with a different count of numbers fails the trial.
+    // A closure that returns a wrong count of numbers fails the trial.
     study.optimize_numbers(3, |_| Ok([1.0, 2.0])).unwrap();
     let message = format!("{:?}", study.trials().unwrap()[1].told());
     assert!(message.contains("the objective returned 2 numbers, expected 4"), "{message}");
@@ -135,8 +135,8 @@ fn each_objective_has_an_insight_of_its_own() {
     }
 }
 
-/// With noise, the best value with a slack above 0 is doubly lucky. The model's choice is not, and
-/// its probability matches the truth.
+/// With noise, the best value with a slack above 0 is lucky twice. The model's choice is not, and
+/// its probability matches the true one.
 #[test]
 fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
     let definition = Definition::new("noisy")
@@ -162,8 +162,8 @@ fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
         assert!(noisy && (0.4..0.56).contains(&chosen), "{chosen}");
         assert!((0.5..1.0).contains(&probability), "{probability}");
     }
-    // Both constraints must be satisfied: at 0.5 half of the noise satisfies each one, but only a
-    // quarter satisfies both.
+    // Both constraints must be satisfied. At 0.5, half of the noise satisfies each constraint, but
+    // only a quarter satisfies both.
     let two = definition.clone().at_most("width", 0.5).noisy();
     let study = Study::in_memory(&two).unwrap();
     let second = |x: f64| x + 0.2 * (5e4 * x).sin();
@@ -174,7 +174,8 @@ fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
         .unwrap();
     let insight = study.insight().unwrap().unwrap();
     assert!((0.5..0.9).contains(&insight.probability_feasible.unwrap()));
-    // If no trial is feasible, it is the one with the highest probability of being feasible.
+    // If no trial is feasible, the result is the trial with the highest probability of being
+    // feasible.
     let study = Study::in_memory(&definition.at_most("width", -1.0).noisy()).unwrap();
     study.optimize_numbers(60, |point| function(point).map(|[y, c]| [y, c, c])).unwrap();
     let insight = study.insight().unwrap().unwrap();
@@ -197,8 +198,8 @@ fn others_refuse_further_numbers() {
     assert!(error.contains("[[objectives]] cannot be combined with a sampler"), "{error}");
 }
 
-/// With 5,600 trials, the models are conditioned on some of them. The front is at y = 0, where no
-/// trial is yet; the next one is.
+/// With 5,600 trials, the models are conditioned on a subset of them. The front is at y = 0, where
+/// there is no trial yet; the next trial is there.
 #[test]
 fn very_many_trials_of_two_objectives_lead_to_the_front() {
     let side = || ParameterSpec::float(0.0, 1.0);
@@ -208,7 +209,7 @@ fn very_many_trials_of_two_objectives_lead_to_the_front() {
         .strategy(StrategySpec::log_ei())
         .objective("first", Direction::Minimize)
         .objective("second", Direction::Minimize);
-    let mut stream = Seed::new(1).stream(Purpose::InitialDesign, 0, 0);
+    let mut stream = Seed::new(1).stream(Purpose::INITIAL_DESIGN, 0, 0);
     let trial = |_| {
         let [x, y] = [stream.uniform(), stream.uniform()];
         let point = [("x", x), ("y", y)].map(|(name, at)| (name.to_owned(), Value::Float(at)));

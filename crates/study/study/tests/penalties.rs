@@ -1,5 +1,5 @@
-//! Tests that penalty values reported for crashes do not spoil a model, whatever their size, and
-//! that a run warns once.
+//! Tests that penalty values reported for crashes do not spoil a model, regardless of their size,
+//! and that a run warns about them once.
 
 #![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
@@ -24,14 +24,14 @@ fn definition() -> Definition {
         .seed(7)
 }
 
-/// The squared distance to (0.3, 0.7). The objective crashes where x + y > 1.2, close to this
-/// optimum.
+/// Returns the squared distance to (0.3, 0.7). The objective crashes where x + y > 1.2, close to
+/// this optimum.
 fn distance(point: &Point) -> Option<f64> {
     let (x, y) = (point.number("x"), point.number("y"));
     (x + y <= 1.2).then(|| (x - 0.3).powi(2) + (y - 0.7).powi(2))
 }
 
-/// Reports crashes as a value.
+/// Reports crashes as a penalty value.
 struct Crashing {
     penalty: f64,
 }
@@ -61,7 +61,7 @@ impl Observer for Warnings {
     }
 }
 
-/// The best value of a run of 30 trials and its warnings.
+/// Returns the best value of a run of 30 trials, and its warnings.
 fn run(definition: &Definition, penalty: f64) -> (f64, Vec<String>) {
     let study = Study::in_memory(definition).unwrap();
     let warnings = Warnings::default();
@@ -99,7 +99,7 @@ fn a_penalty_blinds_no_study_that_stops_early() {
     }
 }
 
-/// An old study of 30 points with crashes reported in the same way.
+/// An old study of 30 points reports crashes in the same way.
 #[test]
 fn a_penalty_in_an_old_study_misleads_nobody() {
     for strategy in [StrategySpec::rgpe(), StrategySpec::taf(), StrategySpec::shared_prior()] {
@@ -119,7 +119,7 @@ fn a_penalty_in_an_old_study_misleads_nobody() {
     }
 }
 
-/// The warnings of a study with this objective over the square.
+/// Returns the warnings of a study with this objective over the unit square.
 fn warnings_of(value: fn(f64, f64) -> f64, seed: u64) -> Vec<String> {
     struct Ordinary(fn(f64, f64) -> f64);
     impl Objective for Ordinary {
@@ -134,8 +134,8 @@ fn warnings_of(value: fn(f64, f64) -> f64, seed: u64) -> Vec<String> {
     warnings.0.into_inner().unwrap()
 }
 
-/// Values that span decades as a search converges are not penalties, and neither is an accuracy at
-/// chance level.
+/// Neither values that span decades as a search converges nor an accuracy at chance level are
+/// penalties.
 #[test]
 fn ordinary_values_are_not_warned_of() {
     let bowls: [fn(f64, f64) -> f64; 4] = [
@@ -151,8 +151,8 @@ fn ordinary_values_are_not_warned_of() {
     }
 }
 
-/// A study with several objectives warns about each of them, and a run about the trials of earlier
-/// runs.
+/// A study with multiple objectives warns about each of them. A run also warns about trials of
+/// earlier runs.
 #[test]
 fn penalties_of_several_objectives_and_earlier_runs_are_warned_of() {
     struct Both;

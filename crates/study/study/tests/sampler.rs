@@ -1,4 +1,4 @@
-//! Tests that queries for trials stored elsewhere equal those of a study.
+//! Tests that queries for trials stored elsewhere equal the queries of a study.
 
 use fedbo_space::{ParameterSpec, Point, Value};
 use fedbo_storage::{Told, Trial};
@@ -47,7 +47,7 @@ fn queries_are_those_of_a_study_with_these_trials() {
         // The cache does not change the result.
         let anew = Sampler::new(&definition()).unwrap().propose(&told, &open, number).unwrap();
         assert_eq!(anew, queried);
-        // Every trial is told one step late.
+        // Every trial finishes one step late.
         if let Some(late) = waiting.replace(trial) {
             match value(&late.point) {
                 Some(value) => study.tell(late.number, value).map(drop).unwrap(),

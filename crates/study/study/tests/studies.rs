@@ -1,4 +1,4 @@
-//! Tests of studies through their public interface: asking, telling, interruptions, sharing.
+//! Tests of studies through their public interface: asking, telling, interruptions and sharing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ const STRATEGIES: [fn() -> StrategySpec; 5] = [
     StrategySpec::sobol,
 ];
 
-/// The course of a study: numbers, points (bit for bit), sources and values of its trials.
+/// Returns the course of a study: numbers, points (bit for bit), sources and values of its trials.
 fn course(study: &Study) -> Vec<(u64, String, String, Option<u64>)> {
     let text = |trial: &Trial| serde_json::to_string(&trial.point).unwrap();
     study
@@ -152,7 +152,7 @@ fn a_range_of_few_floats_is_used_up_too() {
     }
 }
 
-/// Two points, one of them held by another worker with a lease that will expire.
+/// The space has two points. Another worker holds one of them with a lease that will expire.
 #[test]
 fn a_space_is_used_up_only_when_the_trials_of_others_have_ended() {
     let definition = Definition::new("pair").parameter("n", ParameterSpec::int(0, 1));
@@ -221,8 +221,8 @@ fn a_surface_is_the_surrogate_over_two_parameters() {
             assert!(off < 0.05 + 5.0 * std, "{kind} {x:?}: {mean} ± {std}");
         }
     }
-    // An integer has no more values than its range, and a logarithmic scale is even in its
-    // exponents.
+    // An integer has no more values than its range, and values on a logarithmic scale are evenly
+    // spaced in their exponents.
     let surface = study.surface("n", "other").unwrap().unwrap();
     assert_eq!(surface.x, [1, 2, 3, 4].map(Value::Int));
     let middle = surface.y[12].as_f64().unwrap();
@@ -277,8 +277,8 @@ fn failures_are_recorded_and_the_run_goes_on() {
     assert!(study.best().unwrap().is_some());
 }
 
-/// Branin's function with failures everywhere left of x = 2.5. Without a model of failures, about
-/// 18 of 30 trials fail.
+/// Branin's function fails everywhere left of x = 2.5. Without a model of failures, about 18 of 30
+/// trials would fail.
 #[test]
 fn a_region_that_fails_is_left_alone() {
     let branin = |a: f64, b: f64| {
@@ -318,7 +318,7 @@ fn values_must_be_finite_and_are_told_once() {
 }
 
 /// An objective with scripted outcomes in call order, each after the given number of milliseconds.
-/// The last one repeats.
+/// The last outcome repeats.
 struct Scripted(Mutex<usize>, &'static [(u64, Option<f64>)]);
 
 impl Objective for Scripted {
@@ -347,7 +347,7 @@ fn scripted(
     study.run(&objective, options, &NullObserver, &go).unwrap()
 }
 
-/// A value that another worker tells afterwards does not change the number of failures that ended
+/// A value that another worker stores afterwards does not change the number of failures that ended
 /// the run.
 #[test]
 fn the_failures_that_ended_a_run_are_counted_when_it_ends() {
@@ -358,8 +358,7 @@ fn the_failures_that_ended_a_run_are_counted_when_it_ends() {
     assert_eq!((report.n_failed_in_a_row, report.n_told), (2, 3));
 }
 
-/// If patience runs out while another worker evaluates the future best trial, the study
-/// continues.
+/// If patience runs out while another worker evaluates the future best trial, the study continues.
 #[test]
 fn a_study_waits_for_its_workers_before_it_is_out_of_patience() {
     let options = RunOptions {
@@ -408,7 +407,7 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
     let definition = mixed(StrategySpec::random());
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let study = Study::open(Arc::clone(&storage), &definition).unwrap();
-    // Another worker holds a trial, with a lease that will expire.
+    // Another worker holds a trial with a lease that will expire.
     let elsewhere = Worker { id: "elsewhere".into(), process: None };
     let lease = Some(Duration::from_millis(1500));
     let AskOutcome::Trial(held) = study.ask_as(&elsewhere, lease, None).unwrap() else {
@@ -477,8 +476,8 @@ fn an_observer_hears_of_each_trial_and_may_end_the_run() {
     assert_eq!(observer.0.into_inner(), 7);
 }
 
-/// Both workers tell the trial they are evaluating when the study is stopped, and begin no further
-/// one. A later run does.
+/// Both workers finish the trials that they are evaluating when the study is stopped, and start no
+/// further trials. A later run does.
 #[test]
 fn a_stop_ends_a_run_after_the_trials_that_it_evaluates() {
     struct StopsAtFirst(Arc<Study>, Mutex<Vec<u64>>);
@@ -489,7 +488,7 @@ fn a_stop_ends_a_run_after_the_trials_that_it_evaluates() {
                 begun.push(id.trial);
                 begun.len()
             };
-            // Once both workers are evaluating.
+            // Stops the study once both workers are evaluating.
             match n_begun {
                 2 => drop(self.0.stop("the test").unwrap()),
                 _ => std::thread::sleep(Duration::from_millis(50)),
@@ -506,7 +505,7 @@ fn a_stop_ends_a_run_after_the_trials_that_it_evaluates() {
     assert_eq!((report.ended, report.n_told, report.n_open), (Ended::StudyStopped, 2, 0));
     let stop = report.stop.unwrap();
     assert_eq!((stop.seq, stop.by.as_str()), (2, "the test"));
-    // Neither an ask by hand nor the next run is affected.
+    // Neither an ask outside a run nor the next run is affected.
     study.ask().unwrap();
     let report = study.run(&objective, &options, &NullObserver, &go).unwrap();
     assert_eq!((report.ended, report.n_told, report.stop), (Ended::Complete, 17, None));
@@ -541,7 +540,7 @@ fn another_definition_under_the_same_name_is_refused() {
     assert!(unknown.contains("\"other\"") && unknown.contains("\"mixed\""), "{unknown}");
 }
 
-/// More trials than the surrogate of an insight is fitted to.
+/// Uses more trials than an insight's surrogate is fitted to.
 #[test]
 fn importance_is_known_of_any_number_of_trials() {
     let definition = Definition::new("many")
@@ -576,7 +575,7 @@ fn importance_finds_the_parameter_that_matters() {
     assert!(share("strong").relevance > share("none").relevance, "{importance:?}");
 }
 
-/// Queries the centre of the cube, perturbed by a random draw; or returns an invalid point.
+/// Queries the centre of the cube, perturbed by a random number, or returns an invalid point.
 #[derive(Clone, Default)]
 struct Own {
     n_told: usize,
@@ -628,8 +627,8 @@ fn a_strategy_of_ones_own_goes_on_after_an_interruption_and_is_asked_by_nobody_e
     assert!(matches!(error, StudyError::NotOwnStrategy { strategy: "log-ei", .. }));
 }
 
-/// A strategy that is too slow: while it proposes, another process adds a trial, `n_overtaking`
-/// times.
+/// A strategy that is too slow: while it proposes, another process adds a trial. This happens
+/// `n_overtaking` times.
 #[derive(Clone)]
 struct Slow {
     own: Own,

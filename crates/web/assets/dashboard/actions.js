@@ -11,7 +11,7 @@ export class Actions {
   /** @param {string} base the study's address */
   constructor(base) {
     this.base = base;
-    /** Numbers of trials retried by this page, known before the events report them. @type {Set<number>} */
+    /** Numbers of trials that this page has retried, before the events report them. @type {Set<number>} */
     this.retried = new Set();
   }
 
@@ -29,7 +29,7 @@ export class Actions {
   }
 
   /**
-   * Runs the work of a pressed button, and shows its result below.
+   * Runs the action of a pressed button and shows its result below.
    * @param {HTMLButtonElement} button
    * @param {HTMLElement} line
    * @param {() => Promise<string>} work
@@ -69,7 +69,7 @@ export class Actions {
   }
 
   /**
-   * Creates the form for a point of the user.
+   * Creates the form for a user-supplied point.
    * @param {any[]} parameters
    * @param {() => any} best the best trial so far, or null
    */
@@ -105,7 +105,7 @@ export class Actions {
     const line = answer();
     const open = action("Stop the study…", () => {
       if (dialog.open) return;
-      told.textContent = running() === 0 ? "No trial is running." : `Running trials will still be told: ${running()}.`;
+      told.textContent = running() === 0 ? "No trial is running." : `Running trials that will finish: ${running()}.`;
       dialog.showModal();
     });
     const told = h("p", {});

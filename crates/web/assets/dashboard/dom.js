@@ -1,7 +1,7 @@
 // @ts-check
 /** Building blocks of the pages. Text is always inserted as text, never as HTML. */
 
-/** Characters that change the text direction, which could make a name read as another one. */
+/** Characters that change the text direction, which could disguise one name as another. */
 const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
 
 /** Makes characters that change the text direction visible. @param {string} text */
@@ -121,7 +121,7 @@ export function words(error) {
 }
 
 /**
- * Formats a number with six digits, or an integer with all of its digits.
+ * Formats a number with six digits, or an integer with all its digits.
  * @param {number | null | undefined} value
  */
 export function number(value) {
@@ -151,7 +151,7 @@ export function duration(seconds) {
 export async function ask(address, options = {}) {
   const response = await fetch(address, options).catch(() => { throw new Error("no answer"); });
   if (response.ok) return response;
-  // A proxy may answer with a page of its own.
+  // A proxy can respond with its own page.
   const isText = response.headers.get("content-type")?.startsWith("text/plain") ?? false;
   throw new Error(isText ? await response.text() : `the answer was ${response.status} ${response.statusText}`);
 }
@@ -165,7 +165,7 @@ export async function get(address) {
 }
 
 /**
- * The view given by the URL.
+ * Returns the view specified in the URL.
  * @returns {URLSearchParams}
  */
 export function view() {
@@ -173,7 +173,7 @@ export function view() {
 }
 
 /**
- * Changes the view in the URL, so that links can contain it.
+ * Changes the view in the URL, so that links include it.
  * @param {Record<string, string | null>} changes
  */
 export function setView(changes) {

@@ -24,7 +24,7 @@ export function kindOf(source, failure) {
   return /^(message|best|region|others?|task|neighbour)\b/.test(source) ? "others" : "own";
 }
 
-/** The trust in per cent in the source of a query, below 0 for trust in the negated functions of others. @param {string} source */
+/** Returns the trust in the source of a query in per cent, below 0 for trust in the negated functions of others. @param {string} source */
 export function trustOf(source) {
   const found = /^shared:(-?\d+)%/.exec(source);
   return found === null ? null : Number(found[1]);

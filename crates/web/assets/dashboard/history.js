@@ -29,7 +29,7 @@ export class History {
   }
 
   /**
-   * Adds trials in the order of telling.
+   * Adds trials in completion order.
    * @param {any[]} told
    */
   add(told) {

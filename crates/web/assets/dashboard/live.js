@@ -4,7 +4,7 @@ import { ask, connection, words } from "./dom.js";
 
 /** Initial and maximum delay before a retry. */
 const [AGAIN_MS, AGAIN_MAX_MS] = [1000, 15_000];
-/** Time after which the page shows that it waits for an answer. */
+/** Time after which the page shows that it is waiting for a response. */
 const PATIENCE_MS = 10_000;
 
 /**
@@ -52,7 +52,7 @@ export class Events {
     this.wait = Math.min(2 * this.wait, AGAIN_MAX_MS);
   }
 
-  /** Dispatches events until they end, and returns the reason of the end. @param {AbortSignal} signal */
+  /** Dispatches events until the stream ends, and returns the reason why it ended. @param {AbortSignal} signal */
   async read(signal) {
     const response = await ask(this.address, { signal, headers: this.last === "" ? {} : { "last-event-id": this.last } });
     const reader = response.body?.getReader();
@@ -82,7 +82,7 @@ export class Events {
 }
 
 /**
- * Repeats an asynchronous function while the page is visible, without overlapping calls. Returns a function that calls it now.
+ * Calls an asynchronous function repeatedly while the page is visible, without overlapping calls. Returns a function that calls it immediately.
  * @param {() => Promise<void>} work
  * @param {number} every_ms
  */

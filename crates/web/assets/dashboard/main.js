@@ -16,7 +16,7 @@ function page() {
   return folder !== null ? run(main, folder) : list(main);
 }
 
-// Charts are drawn only once, so their fonts are loaded before.
+// Charts are drawn only once, so their fonts must be loaded first.
 const fonts = ["16px", "bold 16px"].map((each) => document.fonts.load(`${each} "Noto Sans"`));
 await Promise.allSettled(fonts);
 

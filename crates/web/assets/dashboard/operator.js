@@ -9,7 +9,7 @@ import { Privacy } from "./privacy.js";
 const EVERY_MS = 2000;
 /** Maximum number of agents in a table. The others can be found by search. */
 const ROWS = 500;
-/** Number of stored rounds, as many as a coordinator keeps. */
+/** Number of rounds kept, the same as in a coordinator. */
 const ROUNDS = 200;
 
 /** The studies of the coordinator. @param {HTMLElement} main */
@@ -98,7 +98,7 @@ class Page {
     settle(this.note, ...(news.error === null ? [] : [h("p", { class: "note" }, `The study is blocked: ${news.error}`)]));
     this.drawFacts();
     this.drawRoster();
-    // The ledger starts with the study, and changes with each release.
+    // The ledger is created with the study and changes with each release.
     if (this.privacy !== null) this.privacy.element.hidden = news.state === "waiting";
     if (this.privacy !== null && news.state !== "waiting" && this.head !== news.ledger_head) {
       this.head = news.ledger_head;

@@ -1,12 +1,12 @@
 // @ts-check
-/** Schedule of a federation: how often agents should follow others, how often they did, and the senders that they followed. */
+/** Schedule of a federation: how often agents should follow others, how often they did so, and which senders they followed. */
 import { get, h, number, settle, words } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { Lines } from "./lines.js";
 
 /** Arms in which agents work alone under any schedule. */
 const ALONE = ["ts", "log-ei", "warm-start"];
-/** Maximum number of senders with a column of their own. */
+/** Maximum number of senders that have their own column. */
 const N_COLUMNS = 20;
 
 export class Schedule {

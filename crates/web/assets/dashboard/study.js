@@ -63,7 +63,7 @@ class Page {
   constructor(main, about) {
     this.about = about;
     this.base = `api/studies/${encodeURIComponent(about.id)}`;
-    /** @type {any[]} told trials, in the order of telling */
+    /** @type {any[]} finished trials, in completion order */
     this.told = [];
     /** @type {any[]} */
     this.open = [];
@@ -126,7 +126,7 @@ class Page {
     setInterval(() => this.drawRunning(), 1000);
   }
 
-  /** Controls that change the study. Empty if the page is read-only. */
+  /** Controls that change the study; empty if the page is read-only. */
   controls() {
     if (this.actions === null) return [];
     const running = () => this.open.filter((trial) => trial.state === "running").length;
@@ -165,7 +165,7 @@ class Page {
   }
 
   /**
-   * Writes the data of a picture into a table beside it, and into its text alternative.
+   * Adds the data of a picture to a table beside it and to its text alternative.
    * @param {string} name
    * @param {HTMLImageElement} image
    * @param {HTMLElement} place

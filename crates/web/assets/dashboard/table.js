@@ -113,7 +113,7 @@ function numberOf(trial, name) {
   return name === "value" ? trial.value : trial.outcomes?.[name] ?? null;
 }
 
-/** The state of a trial, or that it violates a constraint. @param {any} trial */
+/** Returns the state of a trial, or `infeasible` if it violates a constraint. @param {any} trial */
 export function state(trial) {
   return trial.feasible === false ? "infeasible" : trial.state;
 }
@@ -138,7 +138,7 @@ export function shown(value) {
   return typeof value === "number" ? number(value) : String(value ?? "–");
 }
 
-/** The beginning of a long text. The page of the trial shows all of it. @param {string} text */
+/** Returns the start of a long text. The trial's page shows all of it. @param {string} text */
 function short(text) {
   const line = text.split("\n", 1)[0];
   return line.length > REASON ? `${line.slice(0, REASON)}…` : line;

@@ -66,7 +66,7 @@ function iterationsWithValue(cells) {
 }
 
 /**
- * Counts the values that cross an edge before the round of its removal. A report of a round is sent before the next round.
+ * Counts the values that cross an edge before the round of its removal. Reports of a round are sent before the next round.
  * @param {number[]} iterations
  * @param {string} initial the initial points that are reported
  * @param {number | null} until

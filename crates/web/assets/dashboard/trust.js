@@ -1,5 +1,5 @@
 // @ts-check
-/** Trust in other agents over time, if the queries have it. */
+/** Trust in other agents over time, if the queries contain it. */
 import { h, number, settle } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { trustOf } from "./grid.js";

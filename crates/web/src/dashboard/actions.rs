@@ -1,8 +1,8 @@
 //! Actions on a study: add a point, retry failed trials, stop the study.
 //!
 //! They are served only with `--actions`, and the guard accepts them only from the dashboard's own
-//! pages. Each action shares the code of a command: `fedbo enqueue`, `fedbo retry`, `fedbo stop`.
-//! Pages learn of the result by the study's events.
+//! pages. Each action shares its code with a command: `fedbo enqueue`, `fedbo retry` or
+//! `fedbo stop`. Pages receive the result through the study's events.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +20,14 @@ use fedbo_documents::trial_record::{Retried, SCHEMA_VERSION, StopDocument};
 /// Name of these pages as shown to processes stopped by them.
 const BY: &str = "fedbo dashboard";
 
-/// Secret that a page sends with each action.
+/// The secret that a page sends with each action.
 #[derive(Serialize)]
 struct Secret<'a> {
     schema_version: u32,
     token: &'a str,
 }
 
-/// `GET /api/actions`: returns the secret to pages of this server.
+/// `GET /api/actions`: returns the secret to this server's pages.
 pub(super) fn secret(asked: &Asked) -> anyhow::Result<Response> {
     let token = asked.shared.actions.as_ref().ok_or_else(|| Problem::absent(NO_ACTIONS))?;
     if !is_same_site(&asked.headers) {
@@ -37,7 +37,7 @@ pub(super) fn secret(asked: &Asked) -> anyhow::Result<Response> {
     json(&Secret { schema_version: SCHEMA_VERSION, token: token.text() })
 }
 
-/// A user's point: pairs of parameter name and value text, as on the command line.
+/// A user-supplied point: pairs of parameter names and value texts, as on the command line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewPoint {
@@ -69,8 +69,8 @@ struct Failed {
 
 /// `POST /api/studies/{id}/retry`.
 ///
-/// A single trial must be failed and not yet waiting for a retry. Of several trials, those that
-/// meet this condition are retried.
+/// A single trial must have failed and must not have been retried yet. Of several trials, those
+/// that meet this condition are retried.
 pub(super) fn retry(asked: &Asked) -> anyhow::Result<Response> {
     let failed: Failed = asked.body()?;
     act(asked, |study| {
@@ -79,12 +79,12 @@ pub(super) fn retry(asked: &Asked) -> anyhow::Result<Response> {
             some => study.retry_those(&BTreeSet::from_iter(some.iter().copied()))?,
         };
         let n = waiting.len();
-        tracing::info!("a page has {n} trials of study {:?} retried", study.definition().name);
+        tracing::info!("a page retries {n} trials of study {:?}", study.definition().name);
         json(&Retried::new(&waiting))
     })
 }
 
-/// An empty body: the path determines the action.
+/// An empty body. The path determines the action.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
@@ -98,7 +98,7 @@ pub(super) fn stop(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// Runs an action on a study. Unusable inputs are client errors, everything else is a server error.
+/// Runs an action on a study. Invalid inputs are client errors; all other errors are server errors.
 fn act(
     asked: &Asked,
     work: impl FnOnce(&Study) -> anyhow::Result<Response>,

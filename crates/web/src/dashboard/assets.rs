@@ -1,4 +1,4 @@
-//! Files of the pages. They are embedded in the program; nothing is loaded from elsewhere.
+//! The pages' files. They are embedded in the program, and nothing is loaded from other sources.
 
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
@@ -55,13 +55,13 @@ const ASSETS: &[Asset] = assets! {
     "uplot/LICENSE": "text/plain; charset=utf-8",
 };
 
-/// Fonts, also used for drawing pictures: pages look the same on every machine.
+/// Fonts, which are also used for drawing pictures, so that pages look the same on every machine.
 static FONTS: [Asset; 2] = [
     Asset { name: "noto-sans.ttf", kind: "font/ttf", bytes: fedbo_report::FONT },
     Asset { name: "noto-sans-bold.ttf", kind: "font/ttf", bytes: fedbo_report::BOLD_FONT },
 ];
 
-/// The single page. Scripts fill it according to its URL.
+/// The single HTML page. Scripts fill it based on its URL.
 pub(super) fn page(_: &Asked) -> anyhow::Result<Response> {
     Ok(typed(HTML, PAGE))
 }
@@ -74,7 +74,7 @@ pub(super) fn operator_page(_: &Asked) -> anyhow::Result<Response> {
 const HTML: &str = "text/html; charset=utf-8";
 const PAGE: &str = include_str!("../../assets/dashboard/index.html");
 
-/// A script, style sheet or picture. Browsers cache it and revalidate it by its ETag.
+/// A script, style sheet or picture. Browsers cache it and revalidate it with its ETag.
 pub(super) fn asset(asked: &Asked) -> anyhow::Result<Response> {
     let asset = ASSETS.iter().chain(&FONTS).find(|asset| asset.name == asked.id());
     let asset = asset.ok_or_else(|| Problem::absent("there is no such file"))?;

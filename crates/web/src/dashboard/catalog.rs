@@ -1,4 +1,4 @@
-//! The current studies and runs of the storages, files and folders given on the command line.
+//! The current studies and runs in the storages, files and folders given on the command line.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
@@ -20,31 +20,31 @@ use fedbo_documents::file_kind::{FileKind, is_database};
 /// Storages by address; `None` while a storage is being opened.
 type Opening = HashMap<String, Option<Arc<dyn Storage>>>;
 
-/// Maximum time that a request waits for another one to open the same storage.
+/// Maximum time that a request waits for another request to open the same storage.
 const OPENS: Duration = Duration::from_secs(3);
 /// Maximum number of files examined per folder.
 const FILES_MAX: usize = 1000;
-/// Maximum bytes of a study's file.
+/// Maximum size of a study file in bytes.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// A storage of studies. It may not exist yet.
+/// A storage of studies, which may not exist yet.
 struct Place {
-    /// Identifier in URLs: the index of the command-line word, and within a folder also the file's
-    /// name. It does not change when files are added.
+    /// Identifier in URLs: the index of the command-line argument, followed by the file name for
+    /// files in a folder. Stable when files are added.
     id: String,
     address: Address,
-    /// The only study shown, if the word was a study's file.
+    /// The only study to show, if the argument was a study file.
     only: Option<Only>,
 }
 
-/// The study of a file.
+/// The study in a file.
 #[derive(Clone)]
 struct Only {
     name: String,
     n_trials: u64,
 }
 
-/// Relevant content of a file.
+/// The relevant content of a file.
 #[derive(Clone)]
 enum Content {
     Study(Address, Only),
@@ -55,22 +55,22 @@ enum Content {
 /// An open storage and its studies.
 type Opened = (Arc<dyn Storage>, Vec<StudyRecord>);
 
-/// A word of the command line.
+/// A command-line argument.
 enum Word {
-    /// A folder with study files and storages.
+    /// A folder that contains study files and storages.
     Folder(PathBuf),
-    /// A study's file.
+    /// A study file.
     File(PathBuf),
     Storage(Address),
 }
 
-/// All studies and runs to be shown.
+/// All studies and runs to show.
 #[derive(Default)]
 pub struct Catalog {
     words: Vec<Word>,
-    /// Folders with results, directly or in their subfolders.
+    /// Folders with results, either directly or in subfolders.
     folders: Vec<PathBuf>,
-    /// Files as last read.
+    /// The last content read from each file.
     files: Mutex<HashMap<PathBuf, (Stamp, Content)>>,
     /// Open storages by address.
     opened: Mutex<Opening>,
@@ -80,13 +80,13 @@ pub struct Catalog {
 
 /// A stored study and its place.
 pub(crate) struct Entry {
-    /// Identifier in URLs: the place's id and the study's key in the storage.
+    /// Identifier in URLs: the id of the place and the study's key in the storage.
     pub(crate) id: String,
     pub(crate) storage: Arc<dyn Storage>,
-    /// Its storage, for display.
+    /// The storage, for display.
     pub(crate) place: String,
     pub(crate) record: StudyRecord,
-    /// Number of wanted trials, if the study's file was given.
+    /// Target number of trials, if the study file was given.
     pub(crate) n_trials: Option<u64>,
 }
 
@@ -97,18 +97,18 @@ impl Entry {
     }
 }
 
-/// A place, or one of its studies, that cannot be read.
+/// A place or study that cannot be read.
 pub(crate) struct Unreadable {
     pub(crate) place: String,
     pub(crate) why: String,
 }
 
 impl Catalog {
-    /// Creates the catalog of the given words. A folder includes the study files and storages in
-    /// it.
+    /// Creates the catalog of the given arguments. A folder includes the study files and storages
+    /// in it.
     ///
     /// # Errors
-    /// If a word is not a study's file, a storage or a folder that contains one.
+    /// Fails if an argument is not a study file, a storage, or a folder that contains one.
     pub fn new(words: &[String]) -> anyhow::Result<Self> {
         let mut catalog = Self::default();
         for text in words {
@@ -133,8 +133,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Returns all current studies, and the unreadable places. A storage that does not exist yet
-    /// has no studies.
+    /// Returns all current studies, and the places that cannot be read. A storage that does not
+    /// exist yet has no studies.
     pub(crate) fn entries(&self) -> (Vec<Entry>, Vec<Unreadable>) {
         let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
         let (places, mut missing) = self.places();
@@ -153,7 +153,7 @@ impl Catalog {
     }
 
     /// Returns the runs with results and their ids: the index of the given folder, and the path
-    /// below it.
+    /// relative to it.
     pub(crate) fn runs(&self) -> Vec<(String, PathBuf)> {
         let folders = self.folders.iter().enumerate();
         let runs = folders.flat_map(|(index, folder)| {
@@ -167,7 +167,7 @@ impl Catalog {
     /// Returns the folder of the run with an id.
     ///
     /// # Errors
-    /// If it does not exist.
+    /// Fails if it does not exist.
     pub(crate) fn run(&self, id: &str) -> anyhow::Result<PathBuf> {
         let found = self.runs().into_iter().find(|(known, _)| known == id);
         let (_, folder) = found
@@ -178,7 +178,7 @@ impl Catalog {
     /// Returns the study with an id.
     ///
     /// # Errors
-    /// If it does not exist, or its storage cannot be read.
+    /// Fails if it does not exist, or if its storage cannot be read.
     pub(crate) fn entry(&self, id: &str) -> anyhow::Result<Entry> {
         let absent = || Problem::absent(format!("there is no study {id:?} here, or not yet"));
         let (named, _) = id.rsplit_once('-').with_context(absent)?;
@@ -187,8 +187,8 @@ impl Catalog {
         entries.into_iter().find(|entry| entry.id == id).with_context(absent)
     }
 
-    /// Resolves the words to their current places, without duplicates; also returns the words that
-    /// fail.
+    /// Resolves the arguments to their current places, without duplicates. Also returns the
+    /// arguments that cannot be resolved.
     fn places(&self) -> (Vec<Place>, Vec<Unreadable>) {
         let (mut places, mut missing) = (Vec::<Place>::new(), Vec::new());
         for (index, word) in self.words.iter().enumerate() {
@@ -209,7 +209,7 @@ impl Catalog {
         (places, missing)
     }
 
-    /// Resolves the word at `index` to its current places.
+    /// Resolves the argument at `index` to its current places.
     fn places_of(&self, index: usize, word: &Word) -> anyhow::Result<Vec<Place>> {
         let id = index.to_string();
         match word {
@@ -227,10 +227,10 @@ impl Catalog {
         }
     }
 
-    /// Returns the study files of a folder, and the storages not used by any of them.
+    /// Returns the study files in a folder, and the storages that none of them uses.
     fn in_folder(&self, index: usize, folder: &Path) -> anyhow::Result<Vec<Place>> {
         if has_file(folder, RESULTS_FILE) {
-            // The databases of a run are its ledger, not storages.
+            // A run's databases are its ledger, not storages.
             return Ok(Vec::new());
         }
         let read = || format!("cannot read the folder {}", folder.display());
@@ -243,7 +243,7 @@ impl Catalog {
         for path in paths.into_iter().filter(|path| path.is_file()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let id = format!("{index}-{name}");
-            // Files in a folder may be partly written; a file given by name must be complete.
+            // Files in a folder may be incomplete. Files given by name must be complete.
             let place = match self.content(&path, Content::of) {
                 Ok(Content::Study(address, only)) => Place::of(id, address, Some(only)),
                 Ok(Content::Database) => {
@@ -268,7 +268,7 @@ impl Catalog {
         Ok(places)
     }
 
-    /// Returns the content of a file, read again only if the file has changed.
+    /// Returns the content of a file. Reads the file only if it has changed.
     fn content(
         &self,
         path: &Path,
@@ -286,13 +286,13 @@ impl Catalog {
         Ok(content)
     }
 
-    /// Returns the content of a file at the last successful read.
+    /// Returns the content of a file from the last successful read.
     fn last_content(&self, path: &Path) -> Option<Content> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.get(path).map(|(_, content)| content.clone())
     }
 
-    /// Warns that a file of a folder cannot be read, and ignores the file until it changes.
+    /// Warns that a file in a folder cannot be read, and ignores the file until it changes.
     fn warn_once(&self, path: &Path, error: &anyhow::Error) {
         fedbo_console::note(&format!("warning: {}", fedbo_documents::error_text(error)));
         if let Ok(stamp) = stamp_of(path) {
@@ -303,7 +303,7 @@ impl Catalog {
 
     /// Returns the storage at an address, opened once; `None` if it does not exist yet.
     ///
-    /// A server that does not respond blocks one request and no other storage.
+    /// An unresponsive server blocks a single request and no other storage.
     fn storage(&self, address: &Address) -> anyhow::Result<Option<Arc<dyn Storage>>> {
         let name = address.to_string();
         {
@@ -312,7 +312,7 @@ impl Catalog {
             let (mut opened, _) = waited.unwrap_or_else(PoisonError::into_inner);
             match opened.get(&name) {
                 Some(Some(storage)) => return Ok(Some(Arc::clone(storage))),
-                Some(None) => anyhow::bail!("{name} has not answered yet"),
+                Some(None) => anyhow::bail!("{name} has not responded yet"),
                 None => opened.insert(name.clone(), None),
             };
         }
@@ -334,25 +334,25 @@ impl Catalog {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes storages and forgets files that no longer exist.
+    /// Closes storages and drops cached files that no longer exist.
     fn keep(&self, places: &[Place]) {
         let addresses: Vec<String> = places.iter().map(|place| place.address.to_string()).collect();
         self.opened().retain(|address, storage| storage.is_none() || addresses.contains(address));
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        // A file given by name may be missing for a moment while it is replaced.
+        // A file given by name can be missing briefly while it is replaced.
         let is_named = |path: &PathBuf| {
             self.words.iter().any(|word| matches!(word, Word::File(named) if named == path))
         };
         files.retain(|path, _| path.exists() || is_named(path));
     }
 
-    /// Forgets an open storage, so that the next access opens the file that has replaced it.
+    /// Drops an open storage, so that the next access opens the file that has replaced it.
     fn forget(&self, address: &Address) {
         self.opened().remove(&address.to_string());
     }
 
-    /// Returns the storage and its studies. If its file was deleted and recreated, the storage is
-    /// reopened.
+    /// Returns the storage and its studies. Reopens the storage if its file was deleted and
+    /// recreated.
     fn studies(&self, address: &Address) -> anyhow::Result<Option<Opened>> {
         let Some(storage) = self.storage(address)? else {
             return Ok(None);
@@ -397,7 +397,7 @@ fn stamp_of(path: &Path) -> anyhow::Result<Stamp> {
 }
 
 /// Returns the folders with results: the folder itself, or those in it and in its subfolder
-/// `results`, where `fedbo run` writes. Each comes with its path below the folder.
+/// `results`, where `fedbo run` writes. Each is returned with its path relative to the folder.
 fn run_folders(folder: &Path) -> Vec<(String, PathBuf)> {
     if has_file(folder, RESULTS_FILE) {
         return vec![(String::new(), folder.to_owned())];
@@ -474,7 +474,7 @@ impl Place {
         self.only.as_ref().map(|only| only.name.as_str())
     }
 
-    /// Returns true if both places show the same studies.
+    /// Returns true if both places contain the same studies.
     fn is_same(&self, other: &Self) -> bool {
         self.address.to_string() == other.address.to_string() && self.name() == other.name()
     }

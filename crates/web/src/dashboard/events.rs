@@ -1,13 +1,14 @@
-//! Server-sent events with news.
+//! Server-sent events with updates.
 //!
-//! For a study, an event `trials` contains the trials told since the previous event, at most
-//! [`CHUNK`], and all open trials. For a run, an event `rows` contains rows of one arm and
+//! For a study, a `trials` event contains all open trials and at most [`CHUNK`] trials that have
+//! finished since the previous event. For a run, a `rows` event contains rows of one arm and
 //! repetition.
 //!
-//! An event's id holds the identity of the watched study or run and a [`Place`] in it: the last
-//! trial in the order of telling, or the number of rows. A browser that reconnects sends the last
-//! id and gets what follows, so an interrupted server loses nothing already shown. If the study or
-//! the results have been replaced, an event `replaced` is sent, followed by all content.
+//! An event's id contains the identity of the watched study or run and a [`Place`] in it: the last
+//! trial in completion order, or the number of rows. A browser that reconnects sends the last id
+//! and receives the subsequent events, so nothing is lost if the server is interrupted. If the
+//! study or the results have been replaced, the server sends a `replaced` event, followed by all
+//! content.
 
 use std::convert::Infallible;
 use std::fmt::{Display, Formatter};
@@ -33,16 +34,18 @@ use super::request::{Asked, Problem, on_a_thread};
 use crate::answers::typed;
 use fedbo_documents::trial_record::TrialRecord;
 
-/// Maximum told trials per event, so that the first are drawn before the last are read.
+/// Maximum number of finished trials per event, so that the page draws the first ones before the
+/// server has read the last.
 const CHUNK: usize = 1000;
-/// Maximum rows per event; a row is shorter than a trial.
+/// Maximum number of rows per event. A row is shorter than a trial.
 const ROWS: usize = 10_000;
-/// Number of polls without news before an empty comment is sent: proxies close silent connections.
+/// Number of polls without updates before an empty comment is sent, since proxies close idle
+/// connections.
 const SILENCE: u32 = 30;
 
-/// A study or run watched by a browser.
+/// A study or run that a browser watches.
 pub(super) trait Watched: Send + 'static {
-    /// Returns events with the news since the last poll.
+    /// Returns events with the updates since the last poll.
     fn look(&mut self) -> anyhow::Result<Vec<String>>;
 }
 
@@ -50,16 +53,16 @@ pub(super) trait Watched: Send + 'static {
 struct Watcher {
     /// `None` during a poll and after an error.
     watched: Option<Box<dyn Watched>>,
-    /// Events not sent yet.
+    /// Events that have not been sent yet.
     waiting: std::vec::IntoIter<String>,
     looked: Option<Instant>,
     silent: u32,
     closes: watch::Receiver<bool>,
-    /// Also held by a poll, which may outlive the browser's connection.
+    /// Also held by a poll, which can outlive the browser's connection.
     permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// Returns a response that streams events until the browser disconnects or the server stops.
+/// Returns a response that streams events until the browser disconnects or the server shuts down.
 pub(super) fn watched(asked: &Asked, watched: impl Watched) -> anyhow::Result<Response> {
     let shared = &asked.shared;
     let permit = Arc::clone(&shared.watchers).try_acquire_owned().map_err(|_| {
@@ -82,7 +85,8 @@ pub(super) fn watched(asked: &Asked, watched: impl Watched) -> anyhow::Result<Re
 }
 
 impl Watcher {
-    /// Returns the next event as text; `None` if the server stops or the source cannot be read.
+    /// Returns the next event as text; `None` if the server shuts down or the source cannot be
+    /// read.
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(text) = self.waiting.next() {
@@ -107,8 +111,8 @@ impl Watcher {
                     self.watched = Some(watched);
                     self.waiting = events.into_iter();
                 }
-                // The page shows the problem and reconnects. `self.watched` is now `None`, so the
-                // next call ends the stream.
+                // The page displays the problem and reconnects. `self.watched` is now `None`, so
+                // the next call ends the stream.
                 Err(problem) => {
                     tracing::warn!("cannot read the data for a page: {}", problem.message);
                     let data = serde_json::to_string(&problem.message).ok()?;
@@ -126,23 +130,23 @@ impl Watcher {
     }
 }
 
-/// Formats an event. JSON contains no line breaks, so its data is one line.
+/// Formats an event. JSON contains no line breaks, so the data is a single line.
 pub(super) fn event(name: &str, id: impl Display, data: &impl Serialize) -> anyhow::Result<String> {
     let data = serde_json::to_string(data)?;
     Ok(format!("event: {name}\nid: {id}\ndata: {data}\n\n"))
 }
 
-/// A browser's position in the content: everything up to it is known to the browser.
+/// A browser's position in the content. The browser has received everything up to it.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Unique id of the watched content; `None` if nothing is known yet, or the client did not send
+    /// Unique id of the watched content; `None` if it is not known yet or the client did not send
     /// it.
     identity: Option<u64>,
     seq: u64,
 }
 
 impl Place {
-    /// Parses the position of the browser's last event.
+    /// Parses the position from the id of the browser's last event.
     fn last(headers: &HeaderMap) -> Self {
         let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
         let (identity, seq) = last.rsplit_once('-').unwrap_or(("", last));
@@ -152,8 +156,8 @@ impl Place {
         }
     }
 
-    /// Returns true if the browser's position is consistent with the current content of `n_entries`
-    /// entries.
+    /// Returns true if the browser's position is consistent with the current content, which has
+    /// `n_entries` entries.
     fn fits(&self, identity: Option<u64>, n_entries: u64) -> bool {
         let is_same = self.identity.is_none() || self.identity == identity;
         self.seq == 0 || (is_same && self.seq <= n_entries)
@@ -169,30 +173,30 @@ impl Display for Place {
     }
 }
 
-/// Event that makes a page start over.
+/// Event that makes a page discard its content and start over.
 fn replaced() -> anyhow::Result<Vec<String>> {
     Ok(vec![event("replaced", Place::default(), &())?])
 }
 
-/// News of a study.
+/// Updates of a study.
 #[derive(Serialize)]
 struct News<'a> {
     told: Vec<TrialRecord<'a>>,
     open: Vec<TrialRecord<'a>>,
     n_trials: u64,
-    /// True if this is all that is currently known.
+    /// True if this completes the content that is currently available.
     is_all: bool,
 }
 
-/// Trials of a watched study.
+/// The trials of a watched study.
 struct Trials {
     storage: Arc<dyn Storage>,
     study: StudyRecord,
     definition: Definition,
-    /// The browser's position in the order of telling.
+    /// The browser's position in completion order.
     known: Place,
     has_looked: bool,
-    /// The open trials as last sent.
+    /// The open trials, as last sent.
     open: Option<String>,
 }
 
@@ -212,8 +216,8 @@ pub(super) fn trials(asked: &Asked) -> anyhow::Result<Response> {
 }
 
 impl Trials {
-    /// Unique id of the study; changes if a study is recreated under the same name. `None` before
-    /// the first trial is told.
+    /// Returns a unique id of the study, which changes if a study is recreated under the same name;
+    /// `None` until the first trial has finished.
     fn identity(&self, first: Option<&Trial>) -> Option<u64> {
         let first = first.filter(|trial| trial.told_seq == Some(1))?;
         let mut hasher = DefaultHasher::new();
@@ -225,7 +229,7 @@ impl Trials {
 
 impl Watched for Trials {
     fn look(&mut self) -> anyhow::Result<Vec<String>> {
-        // The first trial shows if the study is still the one that the browser knows.
+        // The first trial shows whether the study is still the one that the browser has seen.
         let after = if self.has_looked { self.known.seq } else { 0 };
         let snapshot = self.storage.snapshot(self.study.key, after)?;
         if after == 0 {
@@ -270,17 +274,17 @@ impl Watched for Trials {
     }
 }
 
-/// Arm and repetition of a run shown by a page; by default the first.
+/// The arm and repetition of a run that a page shows. The default is the first.
 #[derive(Clone, Deserialize)]
 struct Part {
     arm: Option<String>,
     run: Option<u32>,
 }
 
-/// Rows of an arm and repetition of a run.
+/// The rows of one arm and repetition of a run.
 struct Rows {
     folder: PathBuf,
-    /// Held while results are read from their beginning, when all of them are in memory.
+    /// Held while results are read from the start, which loads all of them into memory.
     reading: Arc<Mutex<()>>,
     asked: Part,
     known: Place,
@@ -295,10 +299,10 @@ struct Rows {
     has_looked: bool,
 }
 
-/// A row as sent: agent, iteration, source, value, best, regret, and the reason of a failure.
+/// A row as sent: agent, iteration, source, value, best, regret, and the reason if it failed.
 type SentRow<'a> = (&'a str, i64, &'a str, Option<f64>, Option<f64>, Option<f64>, Option<&'a str>);
 
-/// News of a run.
+/// Updates of a run.
 #[derive(Serialize)]
 struct RowNews<'a> {
     arms: &'a [String],
@@ -307,7 +311,7 @@ struct RowNews<'a> {
     run: Option<u32>,
     n_all: usize,
     rows: Vec<SentRow<'a>>,
-    /// True if this is all that is currently known.
+    /// True if this completes the content that is currently available.
     is_all: bool,
 }
 
@@ -335,7 +339,7 @@ impl Rows {
         }
     }
 
-    /// Starts over with the current results.
+    /// Restarts with the current results.
     fn begin_anew(&mut self) -> anyhow::Result<Vec<String>> {
         *self = Self::new(
             self.folder.clone(),
@@ -346,7 +350,7 @@ impl Rows {
         replaced()
     }
 
-    /// Returns true if a row belongs to the part shown.
+    /// Returns true if a row belongs to the displayed part.
     fn is_shown(&self, row: &Row) -> bool {
         self.part.arm.as_ref() == Some(&row.arm) && self.part.run == Some(row.run)
     }

@@ -1,4 +1,4 @@
-//! The files of a results folder, finished or not.
+//! The files in a results folder of a finished or unfinished run.
 
 use std::io::ErrorKind;
 use std::path::Path as FilePath;
@@ -8,10 +8,10 @@ use fedbo_federation::Arm;
 use fedbo_report::{FigureSpec, GAME_PAYOFF_FILES, SUMMARY_FILE, Summary};
 use fedbo_runner::federation::recorded_tables;
 
-/// Maximum size of a file that is sent.
+/// Maximum size in bytes of a file that is sent.
 const FILE_BYTES: u64 = 256 << 20;
 
-/// Extensions of files that are served, with their types. Ledgers are excluded.
+/// Extensions of the files that are served, with their content types. Ledgers are excluded.
 const KINDS: [(&str, &str); 4] = [
     ("svg", "image/svg+xml"),
     ("png", "image/png"),
@@ -19,19 +19,19 @@ const KINDS: [(&str, &str); 4] = [
     ("json", "application/json"),
 ];
 
-/// File with the settings of a run.
+/// Name of the file with a run's settings.
 const SETTINGS_FILE: &str = "settings.json";
 
-/// Returns true if a folder contains a regular file of this name. Links may lead elsewhere, and a
-/// pipe may never end.
+/// Returns true if a folder contains a regular file with this name. Links can lead elsewhere, and
+/// reading a pipe can block forever.
 pub(super) fn has_file(folder: &FilePath, name: &str) -> bool {
     folder.join(name).symlink_metadata().is_ok_and(|meta| meta.is_file())
 }
 
-/// Reads the summary of a run; `None` if there is none yet.
+/// Reads the summary of a run; `None` if it does not exist yet.
 ///
 /// # Errors
-/// If it is not a regular file of the folder, or cannot be read.
+/// Fails if it is not a regular file in the folder or cannot be read.
 pub(super) fn summary(folder: &FilePath) -> anyhow::Result<Option<Summary>> {
     let path = folder.join(SUMMARY_FILE);
     let shown = path.display();
@@ -50,8 +50,8 @@ pub(super) fn settings(folder: &FilePath) -> Option<serde_json::Value> {
     has_file(folder, SETTINGS_FILE).then(|| recorded_tables(folder)).flatten()
 }
 
-/// Returns the labels of a run's pictures: those of its summary; before it exists, for a
-/// federation, all arms' labels and the value's name.
+/// Returns the labels of a run's pictures, from its summary. Before the summary of a federation
+/// exists, returns all arms' labels and the name of the value.
 pub(super) fn figure(folder: &FilePath, summary: Option<&Summary>) -> FigureSpec {
     if let Some(figure) = summary.and_then(|summary| summary.figure.clone()) {
         return figure;
@@ -73,20 +73,20 @@ pub(super) fn has_settings(folder: &FilePath) -> bool {
     folder.join(SETTINGS_FILE).symlink_metadata().is_ok()
 }
 
-/// Returns true if a folder has the results of a game: its picture of payoffs, but neither the
+/// Returns true if a folder contains the results of a game: its picture of payoffs, but neither the
 /// settings nor the summary of a federation.
 pub(super) fn is_game(folder: &FilePath) -> bool {
     let has_summary = folder.join(SUMMARY_FILE).symlink_metadata().is_ok();
     has_file(folder, GAME_PAYOFF_FILES[0]) && !has_summary && !has_settings(folder)
 }
 
-/// Name of a run: that of its folder.
+/// Returns the name of a run, which is the name of its folder.
 pub(super) fn name(folder: &FilePath) -> String {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     whole.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Returns the files of a folder that are served, sorted by name.
+/// Returns the files in a folder that are served, sorted by name.
 pub(super) fn files(folder: &FilePath) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_file = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -101,7 +101,7 @@ pub(super) fn pictures(folder: &FilePath) -> Vec<String> {
     files(folder).iter().filter_map(|name| Some(name.strip_suffix(".svg")?.to_owned())).collect()
 }
 
-/// Returns the content type of a file that is served; `None` for others.
+/// Returns the content type of a file that is served; `None` for other files.
 pub(super) fn kind(name: &str) -> Option<&'static str> {
     let (stem, ending) = name.rsplit_once('.')?;
     let known = KINDS.iter().find(|(known, _)| *known == ending);
@@ -111,7 +111,7 @@ pub(super) fn kind(name: &str) -> Option<&'static str> {
 /// Reads a file of a folder.
 ///
 /// # Errors
-/// If it is too large, or cannot be read.
+/// Fails if it is too large or cannot be read.
 pub(super) fn read(path: &FilePath) -> anyhow::Result<Vec<u8>> {
     let shown = path.display();
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.len();

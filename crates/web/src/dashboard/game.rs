@@ -1,5 +1,5 @@
-//! Results of a game as JSON: payoffs and actions per round, and the final standings of `fedbo
-//! play`.
+//! The results of a game as JSON: payoffs and actions per round, and the final standings of
+//! `fedbo play`.
 
 use std::path::Path as FilePath;
 
@@ -12,7 +12,7 @@ use super::request::{Asked, Problem, json};
 use fedbo_documents::game_results::{PlayerResult, STAND_IN};
 use fedbo_documents::trial_record::SCHEMA_VERSION;
 
-/// A game for its page.
+/// The JSON document of a game.
 #[derive(Serialize)]
 struct Document {
     schema_version: u32,
@@ -28,7 +28,7 @@ struct Player {
     name: String,
     plays: String,
     payoffs: Vec<Option<f64>>,
-    /// Mean payoff of the nonrandom rounds so far.
+    /// Mean payoff of the nonrandom rounds, up to each round.
     means: Vec<Option<f64>>,
     /// Distance from the largest payoff, if recorded.
     regrets: Vec<Option<f64>>,
@@ -45,7 +45,7 @@ struct Action {
 }
 
 impl Player {
-    /// Creates a player before the first round. The row's parameters are named `PLAYER.PARAMETER`.
+    /// Creates a player before its first round. The row's parameters are named `PLAYER.PARAMETER`.
     fn of(row: &Row) -> Self {
         let own = row.parameters.iter().filter_map(|(name, _)| own_parameter(&row.agent, name));
         Self {
@@ -91,7 +91,7 @@ impl Player {
     }
 }
 
-/// Returns the name of a player's own parameter from a column name.
+/// Returns the name of a player's parameter, given its column name.
 fn own_parameter<'a>(player: &str, column: &'a str) -> Option<&'a str> {
     column.strip_prefix(player)?.strip_prefix('.')
 }
@@ -99,7 +99,7 @@ fn own_parameter<'a>(player: &str, column: &'a str) -> Option<&'a str> {
 /// Returns the final standings of a game.
 ///
 /// # Errors
-/// If the folder has no game, or its results cannot be read.
+/// Fails if the folder does not contain a game, or if its results cannot be read.
 pub(super) fn standings(folder: &FilePath) -> anyhow::Result<Vec<PlayerResult>> {
     Ok(Document::of(folder)?.standings)
 }

@@ -1,8 +1,8 @@
-//! Guard in front of the pages: it refuses requests by pages of other sites in the same browser,
-//! and by other users of this machine.
+//! Access control for the pages. It rejects requests from pages of other sites in the same browser,
+//! and from other users of this machine.
 //!
-//! All URLs are scoped to a random path. Browsers send a host's cookies to every port, but only
-//! below the cookie's path. Thus another user's server on another port of this machine does not
+//! All URLs are below a random path. Browsers send a host's cookies to every port, but only below
+//! the cookie's path. Therefore, another user's server on another port of this machine does not
 //! receive the cookie.
 
 use std::net::{IpAddr, SocketAddr};
@@ -22,46 +22,46 @@ use hyper::{Method, StatusCode, Uri};
 use super::request::Problem;
 use crate::token::Token;
 
-/// Allows only this server's content: no inline scripts, no requests to other origins, no embedding
-/// in frames.
+/// Allows only content from this server: no inline scripts, no requests to other origins, no
+/// embedding in frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Returns the path that contains all pages, without slashes. It is stable for a stored token.
+/// Returns the path that contains all pages, without slashes. It stays the same for a stored token.
 pub(super) fn path_of(token: &Token) -> String {
     token.derived("dashboard, path", PATH_BYTES).text().to_owned()
 }
 
-/// Bytes of the path: 80 bits, too many to guess.
+/// Bytes of the path. 80 bits are infeasible to guess.
 const PATH_BYTES: usize = 10;
-/// Bytes of the cookie, as many as of a token.
+/// Bytes of the cookie, the same as for a token.
 const COOKIE_BYTES: usize = 20;
 
 /// Access rules for requests.
 pub(crate) struct Guard {
     token: Token,
-    /// Single-use token for one browser. The browser opened by the program keeps its URL in the
+    /// A single-use token for one browser. The browser that the program opens keeps the URL in its
     /// history.
     once: Mutex<Option<Token>>,
     /// The path that contains all pages, without slashes.
     path: String,
     /// Accepted values of the Host header.
     hosts: Vec<String>,
-    /// Those of them that reach the server through a proxy with TLS.
+    /// The accepted host names of TLS proxies.
     names: Vec<String>,
     /// True if this server itself uses TLS.
     is_tls: bool,
-    /// Name of the cookie, distinct for each dashboard.
+    /// Name of the cookie, unique to each dashboard.
     cookie: String,
     /// Value of the cookie.
     known: Token,
-    /// Second secret, sent by pages with each action; `None` if no actions are served.
+    /// A second secret, which pages send with each action; `None` if actions are disabled.
     actions: Option<Token>,
 }
 
 impl Guard {
-    /// Creates the guard of a server. `names` are further host names, with a port unless it is the
-    /// scheme's default.
+    /// Creates the guard of a server. `names` are additional host names, with a port unless it is
+    /// the default of the scheme.
     pub(crate) fn new(token: Token, address: SocketAddr, names: &[String], is_tls: bool) -> Self {
         let port = address.port();
         let names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
@@ -72,12 +72,12 @@ impl Guard {
         }
         Self {
             path: path_of(&token),
-            // A stolen cookie does not reveal the token, which may be kept for years.
+            // A stolen cookie does not reveal the token, which may be valid for years.
             known: token.derived("dashboard, cookie", COOKIE_BYTES),
             token,
             once: Mutex::new(None),
             hosts,
-            // Names of this machine are used through `ssh -L`, over plain HTTP.
+            // Local names are used through `ssh -L`, over plain HTTP.
             names: names.into_iter().filter(|name| !is_local_name(name)).collect(),
             is_tls,
             cookie: format!("fedbo-{port}"),
@@ -85,18 +85,18 @@ impl Guard {
         }
     }
 
-    /// Also admits the first request with this token.
+    /// Also accepts this token, for a single request.
     pub(crate) fn with_once(self, once: Token) -> Self {
         Self { once: Mutex::new(Some(once)), ..self }
     }
 
-    /// Returns true if a token admits its browser. Consumes a single-use token.
+    /// Returns true if a token grants access. Consumes a single-use token.
     fn admits(&self, given: &str) -> bool {
         let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
         self.token.is(given) || once.take_if(|once| once.is(given)).is_some()
     }
 
-    /// Also admits actions with this secret.
+    /// Also accepts actions with this secret.
     pub(crate) fn with_actions(self, actions: Option<Token>) -> Self {
         Self { actions, ..self }
     }
@@ -107,13 +107,13 @@ impl Guard {
     }
 
     /// Returns the part of a path below the guard's path, with its leading slash; `None` if the
-    /// path is elsewhere.
+    /// path is not below it.
     fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
         let below = path.strip_prefix('/')?.strip_prefix(self.path.as_str())?;
         below.starts_with('/').then_some(below)
     }
 
-    /// Returns true if the request has the cookie.
+    /// Returns true if the request contains the cookie.
     fn is_known(&self, request: &Request) -> bool {
         let cookies =
             request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -122,7 +122,7 @@ impl Guard {
         pairs.any(|(name, value)| name == self.cookie && self.known.is(value))
     }
 
-    /// Returns the refusal of a request; `None` to pass it on.
+    /// Returns the response that rejects a request; `None` if the request is accepted.
     fn refusal(&self, request: &Request) -> Option<Response> {
         let refused = |status, message: &str| Some(Problem::new(status, message).into_response());
         let headers = request.headers();
@@ -158,7 +158,8 @@ impl Guard {
         }
         match self.is_known(request) {
             true => {
-                // Unauthenticated connections are closed first when connections run out.
+                // Unauthenticated connections are closed first when the connection limit is
+                // reached.
                 authenticate(request);
                 None
             }
@@ -166,8 +167,8 @@ impl Guard {
         }
     }
 
-    /// Answers a request outside the path. A client with only the token, as from a file, is
-    /// redirected to the path; nobody else learns it.
+    /// Handles a request outside of the path. A client that has only the token, for example from a
+    /// file, is redirected to the path. The path is not disclosed to anyone else.
     fn at_the_root(&self, request: &Request) -> Response {
         let uri = request.uri();
         let is_known = token_of(uri).is_some_and(|given| self.token.is(&given));
@@ -177,10 +178,10 @@ impl Guard {
         }
     }
 
-    /// Returns the refusal of a request for an action; `None` to pass it on.
+    /// Returns the error for a rejected action request; `None` if the request is accepted.
     ///
     /// Pages of other sites can make a browser send the cookie, but not this content type and
-    /// header. Another user of this machine has neither the path nor the cookie.
+    /// header. Other users of this machine have neither the path nor the cookie.
     fn refusal_of_action(&self, request: &Request) -> Option<Problem> {
         let refused = |status, message: &str| Some(Problem::new(status, message));
         let headers = request.headers();
@@ -214,21 +215,21 @@ impl Guard {
         }
     }
 
-    /// Sets the cookie and redirects to the same page without the token, so that no bookmark or
-    /// copied URL contains it.
+    /// Sets the cookie and redirects to the same page without the token, so that bookmarks and
+    /// copied URLs do not contain it.
     fn welcome(&self, uri: &Uri, host: &str) -> Response {
         let rest =
             uri.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with("token="));
         let rest: Vec<&str> = rest.filter(|pair| !pair.is_empty()).collect();
-        // The redirect is relative, since a proxy may serve the dashboard below its own path.
+        // The redirect is relative, since a proxy can serve the dashboard below its own path.
         let mut response = led_to(&match rest.is_empty() {
             true => "./".to_owned(),
             false => format!("./?{}", rest.join("&")),
         });
         let is_secure = self.is_tls || self.names.contains(&host.to_lowercase());
         let secure = if is_secure { "; Secure" } else { "" };
-        // Without a Path attribute, the cookie is scoped to the request's path as seen by the
-        // browser, not by a proxy.
+        // Without a Path attribute, the cookie is scoped to the path that the browser requested,
+        // even behind a proxy.
         let (name, value) = (&self.cookie, self.known.text());
         let cookie = format!("{name}={value}; HttpOnly; SameSite=Lax{secure}");
         if let Ok(cookie) = HeaderValue::try_from(cookie) {
@@ -247,21 +248,21 @@ fn led_to(page: &str) -> Response {
     response
 }
 
-const UNKNOWN: &str = "open the address that the program printed at its start, with its token";
+const UNKNOWN: &str = "open the address that the program printed at startup, with its token";
 
-/// Refusal of actions if none are served.
+/// Error message if actions are disabled.
 pub(super) const NO_ACTIONS: &str =
     "these pages are read-only (fedbo dashboard --actions serves actions too)";
 
-/// Header with the secret of an action.
+/// Header that contains the secret of an action.
 const SECRET: HeaderName = HeaderName::from_static("x-fedbo-action");
 
-/// Returns true unless the browser marks the request as coming from another site.
+/// Returns true unless the browser marks the request as cross-site.
 pub(super) fn is_same_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin")
 }
 
-/// Returns true if the user opened the URL directly rather than through a page.
+/// Returns true if the user opened the URL directly rather than from a page.
 fn is_opened(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "none")
 }
@@ -272,12 +273,12 @@ fn token_of(uri: &Uri) -> Option<String> {
     query.split('&').find_map(|pair| pair.strip_prefix("token=")).map(str::to_owned)
 }
 
-/// Returns true for addresses that a browser on this machine reaches by local names.
+/// Returns true for addresses that a browser on this machine can reach by local names.
 fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }
 
-/// Names by which a browser reaches its own machine.
+/// Names that a browser uses for its own machine.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Returns true if the host, with or without a port, is a local name.
@@ -287,7 +288,7 @@ fn is_local_name(host: &str) -> bool {
     })
 }
 
-/// Returns the pages below the guard's path, with headers common to all responses.
+/// Returns the pages below the guard's path, with the headers common to all responses.
 pub(crate) fn guarded(pages: Router, guard: Guard) -> Router {
     let below = Router::new().nest(&format!("/{}/", guard.path), pages);
     below.layer(middleware::from_fn_with_state(Arc::new(guard), check))

@@ -1,4 +1,4 @@
-//! Mean course of each arm of a run. Means are cached until the run's files change, because pages
+//! Mean curves of a run's arms. Means are cached until the run's files change, because pages
 //! request them every few seconds.
 
 use std::collections::HashMap;
@@ -17,18 +17,18 @@ use super::{Stamp, folder, stamp};
 use crate::answers::typed;
 use fedbo_documents::trial_record::SCHEMA_VERSION;
 
-/// Maximum size of a results file for computing means, which needs about seven times as much
-/// memory.
+/// Maximum size in bytes of a results file for computing means. The computation needs about seven
+/// times as much memory.
 const RESULTS_BYTES: u64 = 128 << 20;
 /// Maximum number of runs with cached means.
 const RUNS: usize = 16;
 
-/// Mean course of each arm, by metric.
+/// Mean curves of the arms, by metric.
 #[derive(Serialize)]
 struct Means {
     schema_version: u32,
     metrics: Vec<MetricMeans>,
-    /// Reason for the absence of means.
+    /// The reason why there are no means.
     too_large: Option<String>,
 }
 
@@ -41,7 +41,7 @@ struct MetricMeans {
     arms: Vec<ArmMeans>,
 }
 
-/// Course of one arm: iterations, means, standard errors, and the number of values per mean.
+/// Mean curve of one arm: iterations, means, standard errors, and the number of values per mean.
 #[derive(Serialize)]
 struct ArmMeans {
     arm: String,
@@ -53,19 +53,19 @@ struct ArmMeans {
     n: Vec<usize>,
 }
 
-/// Cache of means by run.
+/// Cached means, by run.
 #[derive(Default)]
 pub(super) struct Computed(Mutex<HashMap<PathBuf, Kept>>);
 
 /// Cached means of a run, as JSON.
 struct Kept {
-    /// Stamps of its results and its summary.
+    /// Stamps of the run's results and summary.
     of: [Option<Stamp>; 2],
     means: Bytes,
 }
 
 impl Computed {
-    /// Returns the means of the run in a folder, as JSON.
+    /// Returns the means of the run in a folder as JSON.
     fn of(&self, folder: &FilePath) -> anyhow::Result<Bytes> {
         let [results, summary] =
             [RESULTS_FILE, SUMMARY_FILE].map(|name| folder.join(name).metadata().ok());

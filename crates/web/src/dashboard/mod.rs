@@ -1,26 +1,26 @@
-//! Pages in the browser: current studies of storages and runs of folders, updated as they change.
+//! Browser pages with the current studies of storages and runs of folders, updated as they change.
 //!
-//! This module decides the pages and the access to them. It reads storages and folders, and writes
-//! only on request of an action. Start at [`Dashboard::start`].
+//! This module defines the pages and controls access to them. It reads storages and folders, and
+//! writes only if an action is requested. Start at [`Dashboard::start`].
 //!
-//! | file | decides |
+//! | file | responsibility |
 //! | --- | --- |
-//! | `catalog.rs` | the studies and runs of the given storages, files and folders |
-//! | `guard.rs` | access control: the token, the host's names, the content policy |
-//! | `assets.rs` | the files of the pages, embedded in the program |
+//! | `catalog.rs` | the studies and runs in the given storages, files and folders |
+//! | `guard.rs` | access control: the token, the host names, the content security policy |
+//! | `assets.rs` | the pages' files, embedded in the program |
 //! | `request.rs` | parsing requests and running their handlers |
-//! | `studies.rs` | a study as JSON, as pictures and as tables |
-//! | `actions.rs` | changes to a study, if actions are served |
-//! | `folder.rs` | the files of a results folder |
+//! | `studies.rs` | a study as JSON, pictures and tables |
+//! | `actions.rs` | changes to a study, if actions are enabled |
+//! | `folder.rs` | the files in a results folder |
 //! | `runs.rs` | a results folder as JSON, with its files |
 //! | `privacy.rs` | a ledger of releases as JSON |
 //! | `topology.rs` | the graph of a run's agents as JSON and as a picture |
 //! | `schedule.rs` | the schedules of a federation as JSON |
 //! | `game.rs` | the results of a game as JSON |
 //! | `single.rs` | a page as a single file |
-//! | `means.rs` | the mean courses of a run's arms as JSON, cached until its files change |
+//! | `means.rs` | the mean curves of a run's arms as JSON, cached until its files change |
 //! | `events.rs` | new trials and rows as server-sent events |
-//! | `operator.rs` | a coordinator's studies for its operator |
+//! | `operator.rs` | a coordinator's studies, for its operator |
 
 mod actions;
 mod assets;
@@ -61,10 +61,10 @@ use request::{Problem, Turn, act, read};
 
 /// Maximum number of concurrent event streams, one per browser page.
 const WATCHERS: usize = 64;
-/// Maximum number of connections: a browser opens six in addition to its stream.
+/// Maximum number of connections. A browser opens six in addition to its event stream.
 const CONNECTIONS: usize = 8 * WATCHERS;
 
-/// Maximum time for completing requests at shutdown.
+/// Maximum time to complete pending requests at shutdown.
 const ANSWERS: Duration = Duration::from_secs(5);
 
 /// State shared by all requests.
@@ -72,17 +72,17 @@ pub(crate) struct Shared {
     catalog: Catalog,
     /// The coordinator in this process. If set, only its pages are served.
     operator: Option<Operator>,
-    /// Secret for actions; `None` if none are served.
+    /// Secret for actions; `None` if actions are disabled.
     actions: Option<Token>,
     /// One permit per event stream.
     watchers: Arc<Semaphore>,
-    /// Held while a page reads results from their beginning.
+    /// Held while a page reads results from the start.
     reading: Arc<Mutex<()>>,
-    /// Permit for drawing: each picture occupies one processor.
+    /// Permit for drawing. Each picture occupies one processor.
     drawing: Arc<Semaphore>,
     /// Cache of recently computed means.
     means: means::Computed,
-    /// Permit for reading a ledger, since all of it is verified.
+    /// Permit for reading a ledger. The whole ledger is verified each time.
     auditing: Arc<Semaphore>,
     closes: watch::Receiver<bool>,
 }
@@ -93,7 +93,7 @@ pub enum Content {
     Studies {
         /// The studies and runs.
         catalog: Catalog,
-        /// The secret for actions, if they are served.
+        /// The secret for actions; `None` if actions are disabled.
         actions: Option<Token>,
     },
     /// A coordinator's studies, for its operator.
@@ -104,17 +104,17 @@ pub enum Content {
 pub struct Access {
     /// Address to listen on.
     pub address: SocketAddr,
-    /// Its certificate; `None` for plain HTTP.
+    /// The certificate; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
     /// True if plain HTTP is allowed on a non-local address.
     pub plain_http: bool,
-    /// Token that admits a browser.
+    /// Token that grants access to a browser.
     pub token: Token,
-    /// Further names of this host, for proxies.
+    /// Additional names of this host, for proxies.
     pub names: Vec<String>,
 }
 
-/// The running dashboard.
+/// A running dashboard.
 pub struct Dashboard {
     base: String,
     token: Token,
@@ -124,10 +124,10 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Starts the dashboard on the current runtime; it accepts requests when this returns.
+    /// Starts the dashboard on the current runtime. It accepts requests when this function returns.
     ///
     /// # Errors
-    /// If the address cannot be bound, or the system has no randomness.
+    /// Fails if the address cannot be bound, or if the system cannot provide random bytes.
     pub fn start(access: Access, content: Content) -> anyhow::Result<Self> {
         let is_tls = access.tls.is_some();
         let listening = Listening::start(&ListenSettings {
@@ -169,29 +169,30 @@ impl Dashboard {
         Ok(Self { base, token, once, closes, serving })
     }
 
-    /// URL of the pages, for browsers that already have access.
+    /// Returns the URL of the pages, for browsers that already have access.
     #[must_use]
     pub fn base(&self) -> &str {
         &self.base
     }
 
-    /// URL with the token, which grants a browser access.
+    /// Returns the URL with the token, which grants access to a browser.
     #[must_use]
     pub fn entrance(&self) -> String {
         format!("{}?token={}", self.base, self.token.text())
     }
 
-    /// URL that grants access to the first browser that opens it.
+    /// Returns a URL that grants access to the first browser that opens it.
     #[must_use]
     pub fn entrance_once(&self) -> String {
         format!("{}?token={}", self.base, self.once.text())
     }
 
-    /// Stops the dashboard: event streams end, and other requests have five seconds.
+    /// Stops the dashboard. Event streams end immediately; other requests have five seconds to
+    /// complete.
     pub async fn stop(self) {
         self.closes.send_replace(true);
-        // A connection's panic is already in the log. A storage that does not respond must not
-        // block the shutdown.
+        // A panic of a connection is already in the log. An unresponsive storage must not block the
+        // shutdown.
         let _ = tokio::time::timeout(ANSWERS, self.serving).await;
     }
 }
@@ -244,12 +245,12 @@ fn router(routes: Router<Arc<Shared>>, shared: Arc<Shared>, guard: Guard) -> Rou
 /// Stamp of a file: device, inode, length, and time of the last change.
 type Stamp = (u64, u64, u64, i64, i64);
 
-/// Returns a file's stamp, which changes with its content.
+/// Returns the file's stamp, which changes with the file's content.
 fn stamp(meta: &Metadata) -> Stamp {
     (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-/// Polling interval for news in a storage.
+/// Interval for polling a storage.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

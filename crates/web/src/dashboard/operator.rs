@@ -1,6 +1,6 @@
 //! Pages for a coordinator's operator: studies, rosters, deliveries and ledgers.
 //!
-//! All content is public or released (INV-4); docs/operations.md lists each field with its reason.
+//! All content is public or released (INV-4). docs/operations.md lists each field with the reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::{Shared, assets};
 use fedbo_documents::trial_record::SCHEMA_VERSION;
 use fedbo_documents::{CheckDocument, LedgerSource, ListedStudy, listed, slot_state};
 
-/// Interval for sending the full state even if only the times since agents' last requests have
-/// changed.
+/// Interval at which the full state is sent even if only the times since the agents' last requests
+/// have changed.
 const HEARD: Duration = Duration::from_secs(5);
 
-/// A coordinator in this process, and its folder or database.
+/// A coordinator in this process, with its folder or database.
 pub struct Operator {
     /// The coordinator's stored studies.
     pub home: Arc<Home>,
-    /// Source of the current state of running studies.
+    /// Provides the current state of running studies.
     pub observer: Observer,
 }
 
@@ -36,7 +36,7 @@ impl Operator {
     /// Returns the stored study with a name.
     ///
     /// # Errors
-    /// If it does not exist, or the store cannot be read.
+    /// Fails if it does not exist, or if the store cannot be read.
     pub(super) fn record(&self, name: &str) -> anyhow::Result<StudyRecord> {
         match self.home.store().study(name) {
             Err(StoreError::NoStudy { .. }) => {
@@ -47,7 +47,7 @@ impl Operator {
     }
 }
 
-/// Routes of these pages.
+/// Returns the routes of these pages.
 pub(super) fn routes() -> Router<Arc<Shared>> {
     use Turn::{Auditing, Here, Now};
     Router::new()
@@ -76,9 +76,10 @@ struct List {
 struct InList {
     #[serde(flatten)]
     listed: ListedStudy,
-    /// Number of agents that delivered in the current round; `None` if it takes no messages.
+    /// Number of agents that have delivered in the current round; `None` if the round does not
+    /// accept messages.
     delivered: Option<usize>,
-    /// Reason why the study is stalled.
+    /// The reason why the study is stalled.
     error: Option<String>,
 }
 
@@ -105,12 +106,12 @@ fn list(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// The location of a coordinator's studies, for display.
+/// Returns the location of a coordinator's studies, for display.
 fn place(home: &Home) -> String {
     home.database().map_or_else(|| home.path().display().to_string(), str::to_owned)
 }
 
-/// Constant properties of a study.
+/// The constant properties of a study.
 #[derive(Serialize)]
 struct Described {
     schema_version: u32,
@@ -120,9 +121,9 @@ struct Described {
     rounds: u64,
     /// Seconds between releases, or the deadline of a relayed round.
     round_s: f64,
-    /// Seconds of round 0, which includes the initial trials.
+    /// Duration of round 0, which includes the initial trials, in seconds.
     first_round_s: f64,
-    /// Seconds during which messages are taken.
+    /// Time during which messages are accepted, in seconds.
     collect_s: Option<f64>,
     /// True if releases are charged to a ledger.
     has_ledger: bool,
@@ -172,41 +173,42 @@ fn check(asked: &Asked) -> anyhow::Result<Response> {
     json(&CheckDocument::checked(&ledger_of(asked)?)?)
 }
 
-/// News of a study.
+/// Updates of a study.
 #[derive(Clone, PartialEq, Serialize)]
 struct News {
     state: &'static str,
     round: u64,
     /// Seconds since the start of the round.
     elapsed_s: Option<f64>,
-    /// True if the round takes messages.
+    /// True if the round accepts messages.
     collects: bool,
     ledger_head: Option<String>,
     releases: usize,
     error: Option<String>,
     roster: Vec<Member>,
-    /// Rounds that have deliveries or have changed, with one digit per slot: 1 if it has delivered.
+    /// Rounds that have deliveries or have changed, with one digit per slot: 1 if the slot has
+    /// delivered.
     delivered: Vec<(u64, String)>,
 }
 
-/// An agent of a roster.
+/// An agent in a roster.
 #[derive(Clone, PartialEq, Serialize)]
 struct Member {
     agent: String,
     state: &'static str,
-    /// Seconds since its last signed request; `None` if there was none since this coordinator
+    /// Seconds since its last signed request; `None` if there has been none since the coordinator
     /// started.
     silent_s: Option<u64>,
 }
 
-/// A study watched by a page.
+/// A study that a page watches.
 struct Study {
     shared: Arc<Shared>,
     name: String,
-    /// The news as last sent, without times.
+    /// The updates as last sent, without times.
     sent: Option<News>,
     sent_at: Option<Instant>,
-    /// Deliveries already sent to the page.
+    /// Deliveries that have already been sent to the page.
     delivered: BTreeMap<u64, Vec<bool>>,
     n_events: u64,
 }
@@ -271,7 +273,7 @@ fn news(record: &StudyRecord, slots: &[SlotRecord], seen: Option<ObservedStudy>)
     }
 }
 
-/// Removes the values that change with time alone.
+/// Removes the values that change only with time.
 fn timeless(news: &News) -> News {
     let mut news = news.clone();
     news.elapsed_s = None;

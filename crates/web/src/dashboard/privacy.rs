@@ -1,8 +1,8 @@
 //! A ledger of releases as JSON: the spent budget, its guarantee, the chain of entries, and the
 //! result of its verification.
 //!
-//! All content is public once the releases are: numbers of the charter, events and hashes. No
-//! content of a release is shown.
+//! All content is public once the releases are: the numbers in the charter, events and hashes. The
+//! content of releases is not shown.
 
 use std::path::Path as FilePath;
 
@@ -19,17 +19,17 @@ use super::request::{Asked, Problem, json};
 use fedbo_documents::trial_record::SCHEMA_VERSION;
 use fedbo_documents::{CheckDocument, LedgerSource, StatementDocument, promise};
 
-/// Maximum points of the course of ε, since the accountant takes a while for each.
+/// Maximum number of points on the curve of ε. The accountant takes a while for each point.
 const POINTS: usize = 50;
-/// Maximum entries sent; the latest ones.
+/// Maximum number of entries sent. Only the latest entries are sent.
 const ENTRIES: usize = 10_000;
 
-/// A ledger for its page.
+/// The JSON document of a ledger.
 #[derive(Serialize)]
 struct Document {
     schema_version: u32,
     ledger: String,
-    /// Reason why the ledger cannot be relied on.
+    /// The reason why the ledger cannot be relied on.
     problem: Option<String>,
     #[serde(flatten)]
     sound: Option<Sound>,
@@ -56,8 +56,8 @@ struct PromiseRecord {
     mode: &'static str,
 }
 
-/// Noise of a release compared with the contributions that it hides and the signal. Norms are in
-/// units of the agents' vectors.
+/// Noise of a release compared with the signal and with the contributions that it hides. Norms are
+/// in units of the agents' vectors.
 #[derive(Serialize)]
 struct ScaleRecord {
     agents: u64,
@@ -67,16 +67,16 @@ struct ScaleRecord {
     sampling_rate: f64,
     noise_multiplier: f64,
     max_norm: f64,
-    /// S / √P: norm at which an agent's vector in a sum is clipped.
+    /// S / √P: norm to which an agent's vector in a sum is clipped.
     vector_norm: f64,
-    /// z S / √P: standard deviation of the noise on each number of a sum. Null in mode `paper`,
-    /// where it follows the weights of a round.
+    /// z S / √P: standard deviation of the noise on each number in a sum. Null in mode `paper`,
+    /// where it depends on the weights of a round.
     noise_std: Option<f64>,
-    /// Noise norm over all numbers of a sum.
+    /// Norm of the noise over all numbers in a sum.
     noise_norm: Option<f64>,
     /// Norm of a region's sum if all of its agents take part and agree.
     largest_sum: f64,
-    /// Norm of the sum of all agents, if all agree.
+    /// Norm of the sum over all agents if all of them agree.
     largest_sum_of_all: f64,
     /// Ratio of the noise to a region's mean sum if all of its agents agree, as in `fedbo privacy
     /// plan`.
@@ -96,17 +96,17 @@ struct EntryRecord {
     seq: u64,
     round: u64,
     hash: String,
-    /// Index of its charge in the statement's `charges`.
+    /// Index of its charge in the `charges` of the statement.
     charge: Option<usize>,
     bytes: u64,
 }
 
 impl Document {
-    /// Returns the current ledger; its faults are part of the document. `None` if it is valid and
-    /// still at the head known to the page.
+    /// Returns the current ledger. Problems with the ledger are part of the document. Returns
+    /// `None` if the ledger is valid and its head is still the one that the page has.
     ///
     /// # Errors
-    /// If there is no ledger, or the accountant cannot compute its cost.
+    /// Fails if there is no ledger, or if the accountant cannot compute its cost.
     fn of(source: &LedgerSource, known: Option<&str>) -> anyhow::Result<Option<Self>> {
         let document = |problem, sound| Self {
             schema_version: SCHEMA_VERSION,
@@ -114,7 +114,7 @@ impl Document {
             problem,
             sound,
         };
-        // Read before the ledger, so that releases during this call are left out.
+        // Read before the ledger, so that releases during this call are excluded.
         let round = source.released_before()?;
         let history = match source.history() {
             Ok(history) => history,
@@ -125,7 +125,7 @@ impl Document {
         };
         let problem = match source.noted_head() {
             Ok(Some((head, _))) if !contains(&history, &head) => {
-                // The head may belong to a later release. Verification reads the ledger again.
+                // The head can belong to a later release. Verification reads the ledger again.
                 source.verify(Some(&head))?.problems.first().map(ToString::to_string)
             }
             Ok(_) => None,
@@ -202,7 +202,7 @@ impl EntryRecord {
     }
 }
 
-/// Returns true if the ledger has had this head.
+/// Returns true if this has been a head of the ledger.
 fn contains(history: &History, head: &Head) -> bool {
     let Some(last) = head.seq.checked_sub(1) else {
         return *head == history.charter.genesis();
@@ -211,7 +211,8 @@ fn contains(history: &History, head: &Head) -> bool {
     entry.is_some_and(|entry| (entry.seq, entry.hash) == (head.seq, head.hash))
 }
 
-/// ε after each release, or after some of them if there are many, by the statement's accountant.
+/// Returns ε after each release, or after an evenly spaced selection if there are many, as computed
+/// by the statement's accountant.
 fn course(history: &History) -> Result<Vec<Point>, LedgerError> {
     let n_all = history.entries.len();
     let n_steps = n_all.min(POINTS);
@@ -226,13 +227,13 @@ fn course(history: &History) -> Result<Vec<Point>, LedgerError> {
     points.collect()
 }
 
-/// Ledger head known to a page.
+/// The ledger head that a page has.
 #[derive(Deserialize)]
 struct Known {
     head: Option<String>,
 }
 
-/// Returns a ledger as JSON; `{"unchanged": true}` if it is at the head known to the page.
+/// Returns a ledger as JSON, or `{"unchanged": true}` if its head is the one that the page has.
 pub(super) fn shown(asked: &Asked, source: &LedgerSource) -> anyhow::Result<Response> {
     match Document::of(source, asked.query::<Known>()?.head.as_deref())? {
         Some(document) => json(&document),
@@ -240,7 +241,7 @@ pub(super) fn shown(asked: &Asked, source: &LedgerSource) -> anyhow::Result<Resp
     }
 }
 
-/// Returns true if a results folder has a ledger.
+/// Returns true if a results folder contains a ledger.
 pub(super) fn has_ledger(folder: &FilePath) -> bool {
     super::folder::has_file(folder, LEDGER_FILE)
 }

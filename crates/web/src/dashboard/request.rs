@@ -1,8 +1,8 @@
 //! Parsed requests, and the functions that handle them.
 //!
-//! All responses except the pages' files come from storages and folders, so handlers run on threads
-//! that may block. Handlers that occupy a processor wait for their [`Turn`], even if it turns out
-//! that nothing has to be done.
+//! All responses except the pages' files are computed from storages and folders, so handlers run on
+//! threads that can block. Handlers that occupy a processor wait for their [`Turn`], even if they
+//! turn out to have nothing to do.
 
 use std::fmt::{Display, Formatter};
 use std::future::Future;
@@ -22,13 +22,13 @@ use serde::de::DeserializeOwned;
 use super::Shared;
 use crate::answers::typed;
 
-/// Maximum bytes of a request. A point of a hundred parameters takes some ten thousand.
+/// Maximum size of a request in bytes. A point with a hundred parameters takes about ten thousand.
 const BODY_MAX: usize = 64 * 1024;
 
 /// A parsed request.
 pub(super) struct Asked {
     pub(super) shared: Arc<Shared>,
-    /// Values of the path parameters.
+    /// The path parameters.
     path: Vec<String>,
     uri: Uri,
     pub(super) headers: HeaderMap,
@@ -70,7 +70,7 @@ impl Asked {
     /// Parses the body from JSON.
     pub(super) fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            let message = format!("the request is not as this address expects: {error}");
+            let message = format!("the request does not have the expected form: {error}");
             Problem::new(StatusCode::BAD_REQUEST, message)
         })
     }
@@ -88,7 +88,7 @@ async fn body_of(headers: &HeaderMap, body: axum::body::Body) -> Result<Bytes, P
     to_bytes(body, BODY_MAX).await.map_err(|_| too_long())
 }
 
-/// Queue of a waiting request.
+/// Queue in which a request waits.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
     /// No queue and no thread: nothing is read.
@@ -104,12 +104,12 @@ pub(super) enum Turn {
 /// Handler of a request.
 pub(super) type Answer = fn(&Asked) -> anyhow::Result<Response>;
 
-/// Route for reading.
+/// Creates a route for reading.
 pub(super) fn read(turn: Turn, answer: Answer) -> MethodRouter<Arc<Shared>> {
     get(Page { turn, answer })
 }
 
-/// Route for an action.
+/// Creates a route for an action.
 pub(super) fn act(answer: Answer) -> MethodRouter<Arc<Shared>> {
     post(Page { turn: Turn::Now, answer })
 }
@@ -138,8 +138,8 @@ impl Handler<(), Arc<Shared>> for Page {
     }
 }
 
-/// Runs `work` in its turn on a thread that may block. If the browser disconnects meanwhile, the
-/// permit is still held until the work ends.
+/// Runs `work` in its turn, on a thread that can block. If the browser disconnects in the meantime,
+/// the permit is held until the work ends.
 pub(super) async fn in_turn<T: Send + 'static>(
     shared: &Shared,
     turn: Turn,
@@ -161,7 +161,7 @@ pub(super) async fn in_turn<T: Send + 'static>(
     .await
 }
 
-/// Runs `work`, which reads files, on a thread that may block.
+/// Runs `work`, which reads files, on a thread that can block.
 pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -174,7 +174,7 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
     }
 }
 
-/// Refusal of a request, with the reason as text.
+/// An error response, with the reason as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -186,12 +186,12 @@ impl Problem {
         Self { status, message: message.into() }
     }
 
-    /// Reports a resource that does not exist, or not yet.
+    /// Creates an error for a resource that does not exist, or does not exist yet.
     pub(crate) fn absent(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// Reports that the server is shutting down.
+    /// Creates an error for requests during shutdown.
     fn ends() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the dashboard is shutting down")
     }
@@ -205,7 +205,7 @@ impl Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Errors of storages and of the disk become server errors with their message.
+/// Errors of storages and the disk become server errors with their message.
 impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast_ref::<Self>() {
@@ -227,11 +227,11 @@ impl axum::response::IntoResponse for Problem {
 
 /// Returns a JSON response.
 pub(super) fn json(body: &impl serde::Serialize) -> anyhow::Result<Response> {
-    let bytes = serde_json::to_vec(body).context("an answer has no form in JSON")?;
+    let bytes = serde_json::to_vec(body).context("a response cannot be serialized as JSON")?;
     Ok(typed("application/json", bytes))
 }
 
-/// Marks a response to be saved as a file if opened on its own.
+/// Marks a response to be saved as a file if it is opened directly.
 pub(super) fn as_file(mut response: Response, name: &str) -> Response {
     let plain =
         |each: char| if each.is_ascii_alphanumeric() || "._-".contains(each) { each } else { '_' };

@@ -1,4 +1,4 @@
-//! Results folders of federations, experiments and games, finished or not.
+//! Results folders of finished and unfinished federations, experiments and games.
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -14,7 +14,6 @@ use super::{folder, privacy, schedule, topology};
 use crate::answers::typed;
 use fedbo_documents::trial_record::SCHEMA_VERSION;
 
-/// The list of runs.
 #[derive(Serialize)]
 struct List {
     schema_version: u32,
@@ -30,24 +29,24 @@ struct Listed {
     /// Seconds since the last row was written.
     seconds_since: Option<f64>,
     state: &'static str,
-    /// Reason why its summary cannot be read.
+    /// The reason why its summary cannot be read.
     problem: Option<String>,
 }
 
-/// Returns the state of a run according to its folder, and the reason if it is unreadable. A run
-/// without a summary is "not finished"; it may or may not be running.
+/// Returns the state of a run according to its folder, and the reason if the run cannot be read. A
+/// run without a summary is "not finished", whether or not it is still running.
 pub(super) fn state(folder: &FilePath) -> (&'static str, Option<String>) {
     match folder::summary(folder) {
         Ok(Some(summary)) if summary.interrupted => ("interrupted", None),
         Ok(Some(_)) => ("finished", None),
-        // A game has no summary, and its pictures are drawn at its end.
+        // A game has no summary. Its pictures are drawn when it ends.
         Ok(None) if folder::is_game(folder) => ("finished", None),
         Ok(None) => ("not finished", None),
         Err(error) => ("unreadable", Some(fedbo_documents::error_text(&error))),
     }
 }
 
-/// Seconds since the results were last written.
+/// Returns the number of seconds since the results were last written.
 fn seconds_since(folder: &FilePath) -> Option<f64> {
     let modified = std::fs::metadata(folder.join(RESULTS_FILE)).ok()?.modified().ok()?;
     Some(SystemTime::now().duration_since(modified).unwrap_or_default().as_secs_f64())
@@ -77,16 +76,16 @@ struct Described {
     name: String,
     place: String,
     state: &'static str,
-    /// Reason why its summary cannot be read.
+    /// The reason why its summary cannot be read.
     problem: Option<String>,
     seconds_since: Option<f64>,
     summary: Option<Summary>,
-    /// Names of the folder's pictures, without extension.
+    /// Names of the pictures in the folder, without extension.
     pictures: Vec<String>,
     files: Vec<String>,
-    /// True if the settings declare releases without protection: simulated, or without noise.
+    /// True if the settings declare unprotected releases: simulated, or without noise.
     unprotected: bool,
-    /// The closing table of `fedbo run`.
+    /// The final table of `fedbo run`.
     closing: Option<String>,
     /// The final metric of each arm.
     arms: Vec<ArmRecord>,
@@ -99,17 +98,17 @@ struct Described {
 /// Optional sections of a run's page.
 #[derive(Serialize)]
 struct Parts {
-    /// True if the folder has a ledger of charged releases.
+    /// True if the folder contains a ledger of charged releases.
     ledger: bool,
     /// True if agents share with neighbours.
     topology: bool,
-    /// True if the settings contain a schedule of the use of others' messages.
+    /// True if the settings contain a schedule for the use of other agents' messages.
     schedule: bool,
     /// True if the run is a game.
     game: bool,
 }
 
-/// The final metric of an arm as in the closing table, with Student's interval.
+/// The final metric of an arm as in the final table, with Student's confidence interval.
 #[derive(Serialize)]
 struct ArmRecord {
     experiment: String,
@@ -123,7 +122,7 @@ struct ArmRecord {
     wall_seconds: Option<f64>,
 }
 
-/// Returns the arms of a summary and of all its configurations.
+/// Returns the arms of a summary, including those of all its configurations.
 fn arm_records(summary: &Summary) -> Vec<ArmRecord> {
     let parts = [summary].into_iter().chain(&summary.configurations);
     let records = parts.flat_map(|part| {
@@ -181,15 +180,15 @@ fn is_unprotected(folder: &FilePath) -> bool {
     privacy["simulate"] == true || privacy["mode"] == "off"
 }
 
-/// `GET /api/runs/{id}/files/{name}`: a picture or a table of the folder, unchanged.
+/// `GET /api/runs/{id}/files/{name}`: a picture or table in the folder, unchanged.
 pub(super) fn file(asked: &Asked) -> anyhow::Result<Response> {
     let (folder, name) = (asked.shared.catalog.run(asked.id())?, asked.file());
     let absent = || Problem::absent(format!("the run has no file {name:?}"));
-    // Match the folder's own file names only, so that no path escapes the folder.
+    // Match only against the folder's own file names, so that no path escapes the folder.
     let found =
         folder::files(&folder).into_iter().find(|file| file == name).with_context(absent)?;
     let kind = folder::kind(&found).with_context(absent)?;
-    // Pictures are embedded in a page. One opened on its own is saved as a file, so its scripts do
-    // not run.
+    // Pages embed pictures as images. A picture that is opened directly is saved as a file, so that
+    // its scripts do not run.
     Ok(as_file(typed(kind, folder::read(&folder.join(&found))?), &found))
 }

@@ -1,5 +1,6 @@
-//! Schedules of a federation according to its recorded settings: p_t, the probability of a query by
-//! the agent's own model, and P_N, the distribution over the agents for the choice of a message.
+//! The schedules of a federation according to its recorded settings: p_t, the probability that a
+//! query uses the agent's own model, and P_N, the distribution over agents from which a message is
+//! chosen.
 
 use std::path::Path as FilePath;
 
@@ -28,30 +29,30 @@ const DP_FTS_DE: &str = "dp-fts-de";
 struct Document {
     schema_version: u32,
     algorithm: &'static str,
-    /// The agents, in the file's order.
+    /// The agents, in file order.
     agents: Vec<String>,
     /// p_t for t from 1.
     local_prob: Vec<f64>,
-    /// True if noisier releases are used less often than p_t says; the actual frequency is not
+    /// True if noisier releases are used less often than p_t specifies. The actual frequency is not
     /// recorded.
     is_by_signal: bool,
     agent_sampling: Option<Sampling>,
 }
 
-/// Distribution P_N.
+/// The distribution P_N.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Sampling {
     /// Uniform over the agents with available messages.
     Uniform,
-    /// Given weights, over the agents with available messages.
+    /// Given weights over the agents with available messages.
     Given(Vec<f64>),
-    /// Learned by each agent from its own observations. It neither leaves the agent nor is
+    /// Learned by each agent from its own observations. It does not leave the agent and is not
     /// recorded.
     Learned,
 }
 
-/// Number of steps requested by a page.
+/// Number of steps that a page requests.
 #[derive(Deserialize)]
 pub(crate) struct Steps {
     steps: Option<u64>,
@@ -68,7 +69,7 @@ fn algorithm(tables: &Json) -> Option<&'static str> {
     [FTS, DP_FTS_DE].into_iter().find(|known| *known == name)
 }
 
-/// Parses a table of the settings; its default if absent.
+/// Parses a table of the settings. Returns its default if it is absent.
 fn table<T: DeserializeOwned + Default>(tables: &Json, name: &'static str) -> anyhow::Result<T> {
     match tables.get(name) {
         Some(table) => T::deserialize(table).with_context(|| format!("settings.json, {name}")),

@@ -1,6 +1,6 @@
-//! A page of one study or run as a single file, to be sent or archived.
+//! A page of one study or run as a single file that can be sent or archived.
 //!
-//! It has no scripts and loads nothing: pictures and style are embedded. Names and error texts are
+//! It has no scripts and loads nothing: pictures and styles are embedded. Names and error texts are
 //! escaped by the HTML library.
 
 use std::collections::BTreeMap;
@@ -24,15 +24,16 @@ use fedbo_documents::game_results::PlayerResult;
 use fedbo_documents::pictures::{PictureError, draw};
 use fedbo_documents::trial_record::outcomes;
 
-/// Maximum trials in a table: browsers render more too slowly.
+/// Maximum number of trials in a table. Browsers render larger tables too slowly.
 const TRIALS: usize = 2000;
-/// Allows only embedded content, and no scripts.
+/// Allows only embedded content and no scripts.
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 
-/// Renders the page of the only study or run of a catalog.
+/// Renders the page of the only study or run in a catalog.
 ///
 /// # Errors
-/// If there is none or more than one, or it cannot be read or drawn.
+/// Fails if the catalog does not contain exactly one study or run, or if it cannot be read or
+/// drawn.
 fn page(catalog: &Catalog) -> anyhow::Result<String> {
     let (entries, unreadable) = catalog.entries();
     let folders = catalog.runs();
@@ -83,13 +84,13 @@ fn page(catalog: &Catalog) -> anyhow::Result<String> {
     Ok(page.into_string())
 }
 
-/// Style sheet without its fonts, which are separate files.
+/// Returns the style sheet without its fonts, which are separate files.
 fn style() -> String {
     let lines = include_str!("../../assets/dashboard/style.css").lines();
     lines.filter(|line| !line.starts_with("@font-face")).collect::<Vec<_>>().join("\n")
 }
 
-/// Current time in milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
@@ -126,7 +127,7 @@ fn table(label: &str, heads: &[String], rows: &[Vec<String>]) -> Markup {
     }
 }
 
-/// Embeds a picture. As an image it cannot run scripts.
+/// Embeds a picture as an image, so that it cannot run scripts.
 fn picture(name: &str, kind: &str, bytes: &[u8]) -> Markup {
     let source = format!("data:{kind};base64,{}", BASE64.encode(bytes));
     html! { figure { img src=(source) alt=(name); figcaption { (name) } } }
@@ -146,7 +147,7 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
     for (name, which) in names.filter_map(|name| Some((name, studies::picture_of(name)?))) {
         match draw(&study, which) {
             Ok(picture) => pictures.push((name, studies::within(&picture, studies::SVG_BYTES)?)),
-            // There is nothing to draw yet.
+            // Nothing to draw yet.
             Err(
                 PictureError::NoTrial { .. }
                 | PictureError::NoCurves { .. }
@@ -237,7 +238,7 @@ fn of_run(folder: &Path) -> anyhow::Result<Markup> {
         pictures.push((name.clone(), folder::read(&folder.join(format!("{name}.svg")))?));
     }
     let figure = folder::figure(folder, summary.as_ref());
-    // Last row of each agent per arm and repetition.
+    // The last row of each agent, per arm and repetition.
     let mut last: BTreeMap<(&str, u32, &str), (&Row, usize)> = BTreeMap::new();
     for row in &rows {
         let entry = last.entry((&row.arm, row.run, &row.agent)).or_insert((row, 0));
@@ -303,10 +304,10 @@ fn standings_table(standings: &[PlayerResult]) -> Markup {
     table("standings", &heads.map(str::to_owned), &rows.collect::<Vec<_>>())
 }
 
-/// Writes the page atomically; on failure the file is unchanged.
+/// Writes the page atomically. If this fails, the file is unchanged.
 ///
 /// # Errors
-/// If the content cannot be read, or the file cannot be written.
+/// Fails if the content cannot be read, or if the file cannot be written.
 pub fn write(catalog: &Catalog, path: &Path) -> anyhow::Result<()> {
     let page = page(catalog)?;
     fedbo_report::write_whole(path, page.as_bytes())

@@ -22,11 +22,10 @@ use fedbo_documents::trial_record::{
     self, SCHEMA_VERSION, StopRecord, TrialRecord, TrialsDocument,
 };
 
-/// The list of studies.
 #[derive(Serialize)]
 struct List {
     schema_version: u32,
-    /// True if the pages may change studies.
+    /// True if the pages can change studies.
     actions: bool,
     studies: Vec<Listed>,
     unreadable: Vec<NotRead>,
@@ -48,7 +47,7 @@ pub(super) struct Listed {
     pub(super) last_told_at: Option<String>,
 }
 
-/// An unreadable place and the reason.
+/// A place that cannot be read, and the reason.
 #[derive(Serialize)]
 struct NotRead {
     place: String,
@@ -109,17 +108,17 @@ struct Described {
     n_initial: usize,
     strategy: serde_json::Value,
     parameters: Vec<ShownParameter>,
-    /// Names and directions of its objectives, if it has several.
+    /// Names and directions of the objectives, if there is more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     objectives: Vec<NamedObjective>,
     /// Names of all numbers of a trial except `value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outcomes: Vec<String>,
-    /// Epochs of a complete training, if trials are stopped early.
+    /// Number of epochs in a complete training, if trials are stopped early.
     epochs: Option<u32>,
     /// Names of its pictures.
     pictures: Vec<&'static str>,
-    /// True if the page may change the study.
+    /// True if the page can change the study.
     actions: bool,
     /// The latest stop of the study, if any.
     last_stop: Option<StopRecord>,
@@ -164,7 +163,7 @@ pub(super) fn pictures_of(study: &Study) -> Vec<&'static str> {
 const LEARNING_CURVES: &str = "learning-curves";
 const TRANSFER: &str = "transfer";
 
-/// Returns the picture with a name.
+/// Returns the picture with the given name.
 pub(super) fn picture_of(name: &str) -> Option<StudyPicture> {
     Some(match name {
         "history" => StudyPicture::History,
@@ -177,8 +176,8 @@ pub(super) fn picture_of(name: &str) -> Option<StudyPicture> {
     })
 }
 
-/// Maximum bytes of an SVG picture in a page. A larger one is replaced by a PNG, since browsers
-/// take seconds to draw many thousand trials.
+/// Maximum size in bytes of an SVG picture in a page. A larger one is replaced by a PNG, since
+/// browsers take seconds to draw many thousands of trials.
 pub(super) const SVG_BYTES: usize = 1 << 20;
 
 /// Returns true if the response is embedded as an image rather than saved as a file.
@@ -188,7 +187,7 @@ fn is_shown(headers: &HeaderMap) -> bool {
 
 /// `GET /api/studies/{id}/pictures/{name}.svg` and `.png`: the picture of `fedbo plot`.
 ///
-/// Within a page, a large picture is a PNG under both names.
+/// In a page, a large picture is sent as a PNG under either name.
 pub(super) fn picture(asked: &Asked) -> anyhow::Result<Response> {
     let unknown = || Problem::absent("there is no such picture");
     let (name, ending) = asked.file().rsplit_once('.').ok_or_else(unknown)?;
@@ -214,7 +213,7 @@ pub(super) fn picture(asked: &Asked) -> anyhow::Result<Response> {
     Ok(typed(kind, bytes))
 }
 
-/// Returns a picture as SVG with its type, or as PNG if the SVG has more than `most` bytes.
+/// Returns a picture and its content type: SVG, or PNG if the SVG is larger than `most` bytes.
 pub(super) fn within(
     picture: &Picture,
     most: usize,
@@ -226,8 +225,8 @@ pub(super) fn within(
     }
 }
 
-/// Number of trials with a value. Taken before the model is fitted, so it exceeds the model's
-/// number only if the model left trials out.
+/// Returns the number of trials with a value. It is determined before the model is fitted, so it
+/// exceeds the model's number only if the model left out trials.
 fn n_with_value(study: &Study) -> anyhow::Result<usize> {
     Ok(study.trials()?.iter().filter(|trial| trial.value().is_some()).count())
 }
@@ -310,7 +309,7 @@ mod tests {
 
     use super::*;
 
-    /// The size of an SVG grows with the number of trials; that of a PNG does not.
+    /// The size of an SVG grows with the number of trials; the size of a PNG does not.
     #[test]
     fn a_picture_of_many_trials_is_shown_in_points_of_the_screen() {
         let plot = |n_trials: u64| StudyPlot {

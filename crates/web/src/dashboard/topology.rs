@@ -1,4 +1,4 @@
-//! The graph of neighbours of a run: its statistics, its edges by round, and its picture, as in
+//! The graph of a run's neighbours: its statistics, its edges by round, and its picture, as in
 //! `fedbo topology show`.
 
 use std::collections::BTreeMap;
@@ -20,43 +20,43 @@ use fedbo_console::BadInput;
 use fedbo_documents::trial_record::SCHEMA_VERSION;
 use fedbo_documents::{GraphDocument, GraphSource, graph_picture};
 
-/// Maximum edges sent; the statistics count all edges.
+/// Maximum number of edges sent. The statistics cover all edges.
 const EDGES: usize = 2000;
 
-/// A graph for its page.
+/// The JSON document of a graph.
 #[derive(Serialize)]
 struct Document<'a> {
     schema_version: u32,
     /// The document of `fedbo topology show --json` for the initial graph.
     graph: GraphDocument<'a>,
-    /// Initial points reported by agents: `all`, `best` or `none`.
+    /// The initial points that agents report: `all`, `best` or `none`.
     share_initial: String,
-    /// Agents in the file's order, with their number of neighbours.
+    /// The agents in file order, with their number of neighbours.
     agents: Vec<(&'a str, usize)>,
     edges: Vec<EdgeRecord<'a>>,
     n_edges: usize,
-    /// Reason why there is no picture.
+    /// The reason why there is no picture.
     too_large: Option<String>,
 }
 
-/// An edge and the rounds in which it exists.
+/// An edge, and the rounds in which it exists.
 #[derive(Serialize)]
 struct EdgeRecord<'a> {
     between: [&'a str; 2],
-    /// First round with the edge; null if it exists from the beginning.
+    /// First round with the edge; null if it exists from the start.
     from: Option<u64>,
-    /// First round without the edge again; null if it stays.
+    /// First round without the edge after it existed; null if it is never removed.
     until: Option<u64>,
 }
 
-/// The graph with which a run started.
+/// The graph at the start of a run.
 struct RunGraph {
     source: GraphSource,
     topology: Topology,
     share_initial: String,
 }
 
-/// Returns true if agents of a run share with neighbours.
+/// Returns true if the agents of a run share with neighbours.
 pub(super) fn has_neighbours(folder: &FilePath) -> bool {
     settings(folder).is_some_and(|tables| is_of_neighbours(&tables))
 }
@@ -68,7 +68,7 @@ fn is_of_neighbours(tables: &serde_json::Value) -> bool {
 }
 
 impl RunGraph {
-    /// Rebuilds the graph from the settings recorded in the folder.
+    /// Reconstructs the graph from the settings recorded in the folder.
     fn of(folder: &FilePath) -> anyhow::Result<Self> {
         let none = || Problem::absent("agents of this run have no neighbours");
         let tables = settings(folder).filter(is_of_neighbours).with_context(none)?;
@@ -129,7 +129,8 @@ impl RunGraph {
         }
     }
 
-    /// Returns each edge with its first round and the first round without it, sorted by agents.
+    /// Returns each edge with its first round and the first round after its removal, sorted by
+    /// agents.
     fn spans(&self) -> Vec<(Edge, Option<u64>, Option<u64>)> {
         let first = |graph: &Graph, from| graph.edges().map(|edge| (edge, from)).collect();
         let mut open: BTreeMap<Edge, Option<u64>> = first(&self.topology.graph, None);

@@ -1,4 +1,5 @@
-//! Request bodies: JSON objects with keys read by name, so that a refusal names the key.
+//! Request bodies: JSON objects with keys that are read by name, so that error messages contain
+//! the key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +14,12 @@ use serde_json::Value;
 
 use super::problem::{Code, Problem};
 
-/// Maximum bytes of a request.
+/// Maximum size of a request in bytes.
 pub(super) const BODY_MAX: usize = 64 << 10;
 /// Timeout for receiving a body.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Keys of a body that are not read yet.
+/// The keys of a body that have not been read yet.
 #[derive(Debug)]
 pub(super) struct Fields(BTreeMap<String, Value>);
 
@@ -51,13 +52,13 @@ impl Fields {
         serde_json::from_str(text).map_err(|error| match not_finite(text, error.column(), error.line()) {
             Some((key, word)) => Problem::new(
                 Code::NotFinite,
-                format!("{key}{word} is not a finite number; tell a trial without a value by \"failed\""),
+                format!("{key}{word} is not a finite number; use \"failed\" for a trial without a value"),
             ),
             None => Problem::bad(format!("the body is not a JSON object as expected: {error}")),
         })
     }
 
-    /// Returns the value of a key, if present and not null.
+    /// Returns the value of a key if it is present and not null.
     fn take(&mut self, key: &str) -> Option<Value> {
         self.0.remove(key).filter(|value| !value.is_null())
     }
@@ -66,7 +67,7 @@ impl Fields {
         self.take(key).ok_or_else(|| Problem::bad(format!("the key {key:?} is missing")))
     }
 
-    /// Reads a name of letters, digits and a few marks.
+    /// Reads a name, which consists of letters, digits and a few marks.
     pub(super) fn name(&mut self, key: &str) -> Result<String, Problem> {
         let value = self.required(key)?;
         match &value {
@@ -85,7 +86,7 @@ impl Fields {
         value.as_f64().ok_or_else(|| unexpected(key, &value, "a number"))
     }
 
-    /// Reads the epoch, a whole number from 1.
+    /// Reads the epoch, a whole number of at least 1.
     pub(super) fn epoch(&mut self) -> Result<u32, Problem> {
         let value = self.required("epoch")?;
         let epoch = value.as_u64().and_then(|epoch| u32::try_from(epoch).ok());
@@ -93,7 +94,7 @@ impl Fields {
         epoch.ok_or_else(|| unexpected("epoch", &value, "a whole number from 1"))
     }
 
-    /// Reads seconds within a range; `default` if the key is absent.
+    /// Reads a duration in seconds within a range. Returns `default` if the key is absent.
     pub(super) fn seconds(
         &mut self,
         key: &str,
@@ -128,17 +129,17 @@ impl Fields {
         }
     }
 
-    /// Returns all unread keys.
+    /// Returns all keys that have not been read.
     pub(super) fn into_entries(self) -> NumberEntries {
         NumberEntries(self.0.into_iter().collect())
     }
 
-    /// Returns true if an unread key is present and not null.
+    /// Returns true if a key that has not been read is present and not null.
     pub(super) fn has(&self, key: &str) -> bool {
         self.0.get(key).is_some_and(|value| !value.is_null())
     }
 
-    /// Fails if unread keys remain.
+    /// Fails if there are keys that have not been read.
     pub(super) fn end(self, known: &str) -> Result<(), Problem> {
         match self.0.into_keys().next() {
             None => Ok(()),
@@ -149,9 +150,9 @@ impl Fields {
     }
 }
 
-/// Maximum characters of a name.
+/// Maximum number of characters in a name.
 const NAME_MAX: usize = 64;
-/// Characters allowed in names besides letters and digits. A colon is excluded, since it separates
+/// Characters allowed in names besides letters and digits. Colons are excluded, since they separate
 /// the parts of a holder's token.
 const NAME_MARKS: &str = "_.@/-";
 
@@ -165,7 +166,7 @@ fn unexpected(key: &str, value: &Value, expected: &str) -> Problem {
     Problem::bad(format!("{key:?} is {found}, expected {expected}"))
 }
 
-/// Returns the beginning of an untrusted text.
+/// Returns the start of an untrusted text.
 fn short(text: &str) -> String {
     const CHARS: usize = 40;
     match text.char_indices().nth(CHARS) {
@@ -174,7 +175,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Returns the key and the text of a non-finite number at which the JSON parser stopped: `NaN`,
+/// Returns the key and the text of the non-finite number at which the JSON parser failed: `NaN`,
 /// `-Infinity`, `1e999`.
 fn not_finite(text: &str, column: usize, line: usize) -> Option<(String, String)> {
     let line = text.lines().nth(line.checked_sub(1)?)?;
@@ -195,7 +196,7 @@ fn not_finite(text: &str, column: usize, line: usize) -> Option<(String, String)
 }
 
 impl<'de> Deserialize<'de> for Fields {
-    /// Deserializes an object; a repeated key is an error.
+    /// Deserializes an object. Repeated keys are errors.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
         impl<'de> Visitor<'de> for Entries {

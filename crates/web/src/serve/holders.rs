@@ -1,30 +1,30 @@
-//! Thin workers as holders of trials: a worker's name and the nonce of its request, in the storage
-//! and in memory.
+//! Thin workers as holders of trials, in the storage and in memory. A holder is identified by the
+//! worker's name and the nonce of its request.
 
 use std::collections::HashMap;
 
 use fedbo_documents::trial_record::{HTTP_HOLDER_PREFIX, name_of};
 use fedbo_storage::{Trial, TrialState, Worker};
 
-/// Returns a thin worker as a holder for the storage.
+/// Represents a thin worker as a holder in the storage.
 ///
-/// The end of its process cannot be detected. Only its lease tells if it is alive, also across
-/// restarts of this server.
+/// The server cannot detect that the worker's process has exited. Only the lease shows whether the
+/// worker is alive, even across restarts of this server.
 pub(super) fn holder(name: &str, nonce: &str) -> Worker {
     Worker { id: format!("{HTTP_HOLDER_PREFIX}{name}:{nonce}"), process: None }
 }
 
-/// Trials given to requests, by the asking worker's token.
+/// Trials leased to requests, by the requesting worker's token.
 #[derive(Default)]
 pub(super) struct Holders {
-    /// Trial given to each token.
+    /// The trial leased to each token.
     given: HashMap<String, u64>,
-    /// Latest token to get each trial.
+    /// The latest token to lease each trial.
     by_trial: HashMap<u64, String>,
 }
 
 impl Holders {
-    /// Creates the holders of open trials.
+    /// Creates the holders of the open trials.
     pub(super) fn of(open: &[Trial]) -> Self {
         let mut holders = Self::default();
         holders.learn(open);
@@ -47,12 +47,13 @@ impl Holders {
         self.by_trial.insert(number, id.to_owned());
     }
 
-    /// Returns the trial given to this token.
+    /// Returns the trial leased to this token.
     pub(super) fn given_to(&self, id: &str) -> Option<u64> {
         self.given.get(id).copied()
     }
 
-    /// Returns the token by which this worker got the trial, if it was the latest to get it.
+    /// Returns the token with which this worker leased the trial, if no other token has leased it
+    /// since.
     pub(super) fn token(&self, name: &str, number: u64) -> Option<&str> {
         self.by_trial.get(&number).map(String::as_str).filter(|id| name_of(id) == Some(name))
     }

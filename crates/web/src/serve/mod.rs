@@ -1,15 +1,15 @@
 //! A study over HTTP, for workers in any language that have neither a database nor a model.
 //!
-//! This module decides the requests, the responses and the access control. The study and its
-//! storage decide on the next trial, its holder and its lease. All state is in the storage, so this
-//! server can be killed at any moment. Start at [`Server::start`].
+//! This module handles requests, responses and access control. The study and its storage determine
+//! the next trial, its holder and its lease. All state is in the storage, so this server can be
+//! killed at any time. Start at [`Server::start`].
 //!
-//! | file | decides |
+//! | file | responsibility |
 //! | --- | --- |
 //! | `service.rs` | the effect of a request on the study |
-//! | `holders.rs` | workers and their requests' nonces as holders of trials |
-//! | `body.rs` | parsing of request bodies |
-//! | `problem.rs` | the codes of refusals |
+//! | `holders.rs` | workers and the nonces of their requests, as holders of trials |
+//! | `body.rs` | parsing request bodies |
+//! | `problem.rs` | error codes |
 
 mod body;
 mod holders;
@@ -44,7 +44,7 @@ use fedbo_documents::study_ref::OpenStudy;
 use problem::{Code, Problem};
 use service::{Asked, Service};
 
-/// Description of the API served at `/v1/openapi.json`: OpenAPI 3.1.
+/// OpenAPI 3.1 description of the API, served at `/v1/openapi.json`.
 const OPENAPI: &str = include_str!("openapi.json");
 
 /// Maximum number of concurrent `ask` requests.
@@ -52,9 +52,9 @@ const LINE: usize = 2048;
 /// Default lease of a trial, and the range of leases that may be requested, in seconds.
 const LEASE_S: f64 = 60.0;
 const LEASES_S: (f64, f64) = (1.0, 86_400.0);
-/// Range in seconds of the time that an `ask` request may wait for a trial.
+/// Allowed range, in seconds, of the time that an `ask` request waits for a trial.
 const WAITS_S: (f64, f64) = (0.0, 60.0);
-/// Interval at which waiting requests look for a trial that became available.
+/// Interval at which waiting requests check for an available trial.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// State shared by all requests.
@@ -63,17 +63,17 @@ struct Shared {
     token: Token,
     /// One permit per `ask` request.
     line: Semaphore,
-    /// Held by a request while its trial is proposed, so that each proposal accounts for the trials
-    /// before it. Requests are served in order of arrival.
+    /// Held by a request while its trial is proposed, so that each proposal takes the previous
+    /// trials into account. Requests are served in order of arrival.
     turn: Arc<Mutex<()>>,
     /// Number of requests waiting for a trial to become available.
     n_waiting: AtomicUsize,
-    /// Notified if some of them may get an answer.
+    /// Notified when some of the waiting requests may be able to complete.
     changed: Notify,
     closes: watch::Receiver<bool>,
 }
 
-/// The running server.
+/// A running server.
 pub struct Server {
     address: SocketAddr,
     closes: watch::Sender<bool>,
@@ -81,16 +81,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server on the current runtime; it accepts requests when this returns.
+    /// Starts the server on the current runtime. It accepts requests when this function returns.
     ///
     /// # Errors
-    /// If the address cannot be bound, or the storage fails.
+    /// Fails if the address cannot be bound, or if the storage fails.
     pub async fn start(
         settings: &ListenSettings,
         token: Token,
         opened: OpenStudy,
     ) -> anyhow::Result<Self> {
-        // Storages are used only on threads that may block; the PostgreSQL client requires it.
+        // Storages are used only on threads that can block, as required by the PostgreSQL client.
         let service = tokio::task::spawn_blocking(move || Service::new(opened)).await??;
         let listening = Listening::start(settings)?;
         let address = listening.address();
@@ -114,10 +114,10 @@ impl Server {
         self.address
     }
 
-    /// Stops the server: requests in progress are answered, and waiting ones are told to retry.
+    /// Stops the server. Requests in progress are completed. Waiting requests are told to retry.
     pub async fn stop(self) {
         self.closes.send_replace(true);
-        // A connection's panic is already in the log.
+        // A panic of a connection is already in the log.
         let _ = self.serving.await;
     }
 }
@@ -145,11 +145,11 @@ fn router(shared: Arc<Shared>) -> Router {
 type Shares = State<Arc<Shared>>;
 type Number = Result<Path<String>, PathRejection>;
 
-/// Lets requests with the token pass.
+/// Passes on requests that have the token.
 async fn check(State(shared): Shares, request: Request, next: Next) -> Response {
     if !bearer(request.headers()).is_some_and(|given| shared.token.is(given)) {
         let message = "the request needs the header Authorization: Bearer TOKEN, with the token of this server: that of its --token-file, or the one \
-                       that it printed at its start";
+                       that it printed at startup";
         return Problem::new(Code::Unauthorized, message).into_response();
     }
     authenticate(&request);
@@ -170,7 +170,7 @@ async fn method() -> Problem {
     Problem::new(Code::Method, "this resource has no such method; /v1/openapi.json lists them")
 }
 
-/// `GET /healthz`: succeeds if the process answers.
+/// `GET /healthz`: succeeds if the process responds.
 async fn healthz() -> Response {
     typed("text/plain; charset=utf-8", "ok\n")
 }
@@ -180,7 +180,7 @@ async fn openapi() -> Response {
     typed("application/json", OPENAPI)
 }
 
-/// A trial given to a worker.
+/// A trial leased to a worker.
 #[derive(Serialize)]
 struct Given<'a> {
     status: &'static str,
@@ -246,14 +246,14 @@ fn answer_to_ask(shared: &Shared, asked: &Asked, lease: Duration) -> Response {
     }
 }
 
-/// Returns the answer to a waiting request when the server stops.
+/// Returns the response to a waiting request when the server shuts down.
 fn ends() -> Response {
     answer(
         &json!({ "status": "wait", "reason": "the server is shutting down; it may be restarted" }),
     )
 }
 
-/// Increments a counter for its own lifetime.
+/// Increments a counter, and decrements it when dropped.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -328,12 +328,12 @@ async fn tell(
 
 /// Reads the outcome of a trial from a request.
 fn told(fields: &mut Fields, names: &NumberNames) -> Result<Told, Problem> {
-    // If trials have several numbers, they are told by name.
+    // If trials have several numbers, they are given by name.
     let key = if names.len() > 1 { "outcomes" } else { "value" };
     let Some(mut failed) = fields.object("failed")? else {
         if !fields.has(key) {
             let message = format!(
-                "one of {key:?} and \"failed\" says how the trial ended, and both are missing"
+                "{key:?} and \"failed\" are both missing; one of them must state how the trial ended"
             );
             return Err(Problem::bad(message));
         }
@@ -350,8 +350,7 @@ fn told(fields: &mut Fields, names: &NumberNames) -> Result<Told, Problem> {
         });
     };
     if fields.has(key) {
-        let message =
-            format!("{key:?} and \"failed\" are both given; a trial has only one of them");
+        let message = format!("{key:?} and \"failed\" are both given; expected only one of them");
         return Err(Problem::bad(message));
     }
     let (kind, message) = (failed.name("kind")?, failed.text("message")?);
@@ -386,19 +385,19 @@ async fn trials(State(shared): Shares, request: Request) -> Result<Response, Pro
         query => query.strip_prefix("after=").and_then(|seq| seq.parse().ok()),
     };
     let Some(after) = after else {
-        let message = "expected the query after=SEQ, with a position in the order of telling";
+        let message = "expected the query after=SEQ, with a position in completion order";
         return Err(Problem::bad(message));
     };
     Ok(answer(&blocking(&shared, move |service| service.told_after(after)).await?))
 }
 
-/// Parses a trial's number in the path.
+/// Parses a trial number in the path.
 fn number_of(number: Number) -> Result<u64, Problem> {
     let number = number.ok().and_then(|Path(number)| number.parse().ok());
     number.ok_or_else(|| Problem::bad("the number of the trial in the path is not a whole number"))
 }
 
-/// Wakes all waiting requests if no trial is open, so that they need not wait any longer.
+/// Wakes all waiting requests if no trial is open, since they have nothing to wait for.
 async fn wake_if_over(shared: &Arc<Shared>) -> Result<(), Problem> {
     if shared.n_waiting.load(Ordering::Relaxed) > 0
         && blocking(shared, Service::has_no_open_trial).await?
@@ -408,7 +407,7 @@ async fn wake_if_over(shared: &Arc<Shared>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Runs `act` on the study, on a thread that may block.
+/// Runs `act` on the study, on a thread that can block.
 async fn blocking<T: Send + 'static>(
     shared: &Arc<Shared>,
     act: impl FnOnce(&Service) -> Result<T, Problem> + Send + 'static,
@@ -440,7 +439,7 @@ mod tests {
         serde_json::from_str(OPENAPI).expect("JSON")
     }
 
-    /// Returns method and path of each `.route("path", method(..))`. They are parsed from the
+    /// Returns the method and path of each `.route("path", method(..))`. They are parsed from the
     /// source, since a router cannot be inspected at run time.
     fn routes() -> BTreeSet<(String, String)> {
         let calls = SOURCE.split("    .route(\"").skip(1);

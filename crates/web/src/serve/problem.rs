@@ -1,4 +1,4 @@
-//! Refusals: a code for programs, and a message for readers of the worker's log.
+//! Errors: a code for programs, and a message for people who read the worker's log.
 
 use axum::response::{IntoResponse, Response};
 use fedbo_objective::NumberNames;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::answer;
 use fedbo_console as console;
 
-/// Reason for a refusal, listed in docs/serve.md.
+/// Error code, listed in docs/serve.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Code {
@@ -71,23 +71,23 @@ impl Code {
         }
     }
 
-    /// Returns true if the same request may succeed a second later.
+    /// Returns true if the same request can succeed a second later.
     pub(super) fn may_pass(self) -> bool {
         matches!(self, Self::Busy | Self::Unavailable)
     }
 }
 
-/// Refusal of a request.
+/// An error response.
 #[derive(Debug, Serialize)]
 pub(crate) struct Problem {
     pub(super) code: Code,
     pub(super) message: String,
-    /// Stored outcome of a trial, if the request told a different one.
+    /// The stored outcome of the trial, if the request sent a different one.
     #[serde(skip_serializing_if = "Option::is_none")]
     stored: Option<Outcome>,
 }
 
-/// Outcome of a trial, in the form in which it is told.
+/// The outcome of a trial, in the format of a request.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
@@ -145,7 +145,7 @@ impl From<StudyError> for Problem {
         let general = match code {
             Code::Unavailable => "the storage is unavailable; try again later",
             Code::Internal => {
-                "cannot compute an answer; the output of fedbo serve gives the reason"
+                "cannot compute a response; see the output of fedbo serve for the reason"
             }
             _ => return Self::new(code, error.to_string()),
         };

@@ -1,5 +1,5 @@
 //! The study behind the routes. Every call waits for the storage, so it must run on a thread that
-//! may block.
+//! can block.
 
 use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,26 +23,26 @@ use fedbo_documents::study_ref::OpenStudy;
 use fedbo_documents::trial_record::name_of;
 use fedbo_documents::trial_record::{SCHEMA_VERSION, TrialRecord, outcomes};
 
-/// Maximum trials per response.
+/// Maximum number of trials per response.
 const PAGE: usize = 1000;
 
-/// A served study.
+/// The study that is served.
 pub(super) struct Service {
     study: Study,
     n_trials: u64,
-    /// Sequence number of the latest stop when the server started. Stops up to it are ignored.
+    /// Sequence number of the latest stop at server start. Stops up to this one are ignored.
     known_stops: u64,
     holders: Mutex<Holders>,
     failures: Mutex<FailureCounter>,
 }
 
-/// Answer to a request for a trial.
+/// Response to a request for a trial.
 pub(super) enum Asked {
     /// A trial to evaluate.
     Trial(Box<Trial>),
     /// The study has all its trials.
     Full { reason: String },
-    /// No further trials are started.
+    /// No more trials are started.
     Stopped { reason: String },
     /// Other workers evaluate the last trials, which may become available again.
     Wait { reason: String },
@@ -56,12 +56,12 @@ pub(super) struct StudyDocument {
     direction: Direction,
     strategy: &'static str,
     parameters: Vec<ShownParameter>,
-    /// Epochs of a complete training, if trials are stopped early.
+    /// Number of epochs in a complete training, if trials are stopped early.
     epochs: Option<u32>,
     trials_wanted: u64,
     trials: Counts,
     best: Option<Best>,
-    /// Nondominated feasible trials; replaces `best` if there are several objectives.
+    /// Nondominated feasible trials. Replaces `best` if there are multiple objectives.
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<Vec<Best>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -90,7 +90,7 @@ struct Best {
 }
 
 impl Service {
-    /// Creates the service of an open study, including the thin workers known to its storage.
+    /// Creates the service for an open study, including the thin workers in its storage.
     pub(super) fn new(opened: OpenStudy) -> Result<Self, StudyError> {
         let (n_trials, failures_max) = match &opened.file {
             Some(file) => (file.n_trials, file.failures_max),
@@ -109,14 +109,15 @@ impl Service {
         })
     }
 
-    /// Epochs of a complete training, if trials are stopped early.
+    /// Returns the number of epochs in a complete training, if trials are stopped early.
     pub(super) fn epochs(&self) -> Option<u32> {
         self.study.definition().early_stopping.as_ref().map(|spec| spec.epochs)
     }
 
-    /// Returns the next trial of a worker. The same nonce returns the same trial.
+    /// Returns a worker's next trial. Requests with the same nonce return the same trial.
     ///
-    /// If other processes add their trials first, it retries as long as `goes_on` returns true.
+    /// If other processes add their trials first, the call retries as long as `goes_on` returns
+    /// true.
     pub(super) fn ask(
         &self,
         name: &str,
@@ -154,8 +155,8 @@ impl Service {
         }
     }
 
-    /// Returns the trial that this nonce got earlier, with a new lease, if the worker still holds
-    /// it.
+    /// Returns the trial that was leased with this nonce earlier, with a new lease, if the worker
+    /// still holds it.
     fn given_before(
         &self,
         worker: &Worker,
@@ -169,19 +170,19 @@ impl Service {
             self.study.renew(worker, lease)?;
             return match held(self.study.open_trials()?).filter(is_ours) {
                 Some(trial) => Ok(Asked::Trial(Box::new(trial))),
-                None => self.given_before(worker, number, lease), // told in the meantime
+                None => self.given_before(worker, number, lease), // finished in the meantime
             };
         }
         let fate = match before.map(|trial| trial.state) {
             None => "has ended",
-            Some(TrialState::Waiting) => "was given back",
-            Some(_) => "is held by another worker since its lease expired",
+            Some(TrialState::Waiting) => "was released",
+            Some(_) => "another worker has held since its lease expired",
         };
         let message = format!("this nonce got trial {number}, which {fate}; ask with a new nonce");
         Err(Problem::new(Code::NonceUsed, message))
     }
 
-    /// Stores a report. Returns the reason to stop the training; `None` to continue. A study
+    /// Stores a report. Returns the reason to stop the training, or `None` to continue. A study
     /// without early stopping stores no reports.
     pub(super) fn report(
         &self,
@@ -204,7 +205,7 @@ impl Service {
         })
     }
 
-    /// Tells the outcome of a trial. Repeating the same outcome is allowed.
+    /// Tells the outcome of a trial. Idempotent for the same outcome.
     pub(super) fn tell(
         &self,
         name: &str,
@@ -220,7 +221,7 @@ impl Service {
         Ok(outcome)
     }
 
-    /// Releases a trial to another worker.
+    /// Releases a trial to other workers.
     pub(super) fn release(&self, name: &str, number: u64) -> Result<(), Problem> {
         self.as_holder(name, number, |teller| self.study.release_trial_as(teller, number))
     }
@@ -243,7 +244,7 @@ impl Service {
         })
     }
 
-    /// Returns the error for a trial that is not open: it has ended, or it does not exist.
+    /// Returns the error for a trial that is not open: it has ended or does not exist.
     fn ended(&self, number: u64) -> Result<(), StudyError> {
         let trials = self.study.trials()?;
         let n_trials = trials.len() as u64;
@@ -255,16 +256,16 @@ impl Service {
         .into())
     }
 
-    /// Acts on a trial with the authority of a worker: the storage refuses unless the worker holds
-    /// it.
+    /// Acts on a trial on behalf of a worker. The storage rejects the operation unless the worker
+    /// holds the trial.
     fn as_holder<T>(
         &self,
         name: &str,
         number: u64,
         act: impl Fn(TellAuthority<'_>) -> Result<T, StudyError>,
     ) -> Result<T, Problem> {
-        // A token without any trial: it permits only the operations on a finished trial that
-        // everybody may do.
+        // A token that has no trials. It permits only the operations on a finished trial that every
+        // worker is allowed to perform.
         let nobody = holder(name, "").id;
         let token = || self.holders().token(name, number).map(str::to_owned);
         let first = token().unwrap_or(nobody);
@@ -277,7 +278,7 @@ impl Service {
             }
             done => return Ok(done?),
         }
-        // Another server of the same storage may have given the trial to this worker.
+        // Another server of the same storage may have leased the trial to this worker.
         let open = self.study.open_trials()?;
         self.holders().learn(&open);
         let trial = open.iter().find(|trial| trial.number == number);
@@ -317,7 +318,7 @@ impl Service {
         }
     }
 
-    /// Returns the reason to start no further trial, if too many have failed in a row.
+    /// Returns the reason to start no further trials, if too many trials have failed in a row.
     fn failing(&self) -> Option<String> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.holds().then(|| {
@@ -370,7 +371,8 @@ impl Service {
         })
     }
 
-    /// Returns a page of the trials told after the given place in the order of telling, as JSON.
+    /// Returns a page of the trials that finished after the given position in completion order, as
+    /// JSON.
     pub(super) fn told_after(&self, after: u64) -> Result<serde_json::Value, Problem> {
         let mut trials = self.study.trials()?;
         trials.retain(|trial| trial.told_seq.is_some_and(|seq| seq > after));
@@ -392,8 +394,8 @@ fn is_failure(told: &Told) -> bool {
     matches!(told, Told::Failed { .. })
 }
 
-/// Answers a request when no trial can be started: open trials may become available, unless they
-/// are held by hand.
+/// Returns the result if no trial can be started. Open trials can become available unless they are
+/// leased manually.
 fn without_trial(open: &[Trial], why: &str) -> Asked {
     let of = |by_hand: bool| -> Vec<u64> {
         let those = open.iter().filter(|trial| match &trial.state {
@@ -411,13 +413,13 @@ fn without_trial(open: &[Trial], why: &str) -> Asked {
         true => Asked::Full { reason: why.to_owned() },
         false => {
             let numbers = text::numbers(&by_hand);
-            Asked::Full { reason: format!("{why}; held by hand and not told yet: {numbers}") }
+            Asked::Full { reason: format!("{why}; asked for manually and not told yet: {numbers}") }
         }
     }
 }
 
-/// Refuses a worker that does not hold a trial. The message omits the holder's name, since anybody
-/// with the server's token could act on the trial under that name.
+/// Rejects a worker that does not hold a trial. The message omits the holder's name, since anyone
+/// with the server's token could use it to act on the trial.
 fn not_held(name: &str, number: u64, trial: Option<&Trial>) -> Problem {
     let by = match trial.map(|trial| &trial.state) {
         Some(TrialState::Running(held)) if name_of(&held.worker.id).is_some() => {

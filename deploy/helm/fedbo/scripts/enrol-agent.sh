@@ -1,14 +1,14 @@
-# Runs before the agent: enrols it, once for each token.
+# Runs before the agent: enrols it once per token.
 umask 077
 data="${DATA:-/data}"
 ca="${ETC:-/etc/fedbo}/ca/ca.crt"
-# A volume that was restored elsewhere may have been opened to the group; fedbo refuses such a folder.
+# A volume restored elsewhere may be accessible to the group; fedbo refuses such a folder.
 if [ -e "$data/agent" ]; then
     chmod -R go-rwx "$data/agent"
 fi
 if [ -z "${FEDBO_TOKEN:-}" ]; then
     [ -e "$data/agent" ] && exit 0
-    echo "there is no token in the Secret, and no agent on the volume" >&2
+    echo "the Secret has no token, and the volume has no agent" >&2
     exit 2
 fi
 mkdir -p "$data/enrolled"

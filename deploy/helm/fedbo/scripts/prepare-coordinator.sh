@@ -1,4 +1,4 @@
-# Runs before the coordinator: places its keys with the rights that it demands, which mounted Secrets cannot have.
+# Runs before the coordinator: copies its keys with the file modes that it requires, which mounted Secrets cannot have.
 umask 077
 secrets="${RUN:-/run/fedbo}/secrets"
 given="${ETC:-/etc/fedbo}"
@@ -12,15 +12,15 @@ done
 if [ "$SHARED" = yes ]; then
     exit 0
 fi
-# The volume's own folder belongs to a group that may write, so the coordinator's is inside.
+# The root folder of the volume is group-writable, so the coordinator uses a subfolder.
 mkdir -p "$folder"
-# A volume that was restored elsewhere may have been opened to the group.
+# A volume restored elsewhere may be accessible to the group.
 chmod -R go-rwx "$folder"
 if [ -e "$secrets/coordinator.key" ]; then
     if [ ! -e "$folder/coordinator.key" ]; then
         cp "$secrets/coordinator.key" "$folder/coordinator.key"
     elif [ "$(cat "$secrets/coordinator.key")" != "$(cat "$folder/coordinator.key")" ]; then
-        echo "the key in the Secret is not that of the volume: agents know the studies of the volume by its own key" >&2
+        echo "the key in the Secret differs from the one on the volume; agents accept the volume's studies only with the latter" >&2
         exit 2
     fi
 fi

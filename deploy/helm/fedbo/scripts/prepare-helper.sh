@@ -1,12 +1,12 @@
-# Runs before the helper: prints its card, and on an empty volume begins it.
+# Runs before the helper: prints its card, and creates the helper on an empty volume.
 umask 077
 folder="${DATA:-/data}/helper"
-# The volume's own folder belongs to a group that may write, so the helper's is inside.
+# The root folder of the volume is group-writable, so the helper uses a subfolder.
 mkdir -p "$folder"
-# A volume that was restored elsewhere may have been opened to the group; fedbo refuses such a folder.
+# A volume restored elsewhere may be accessible to the group; fedbo refuses such a folder.
 chmod -R go-rwx "$folder"
 if [ "${MAINTENANCE:-false}" = true ]; then
-    # A folder that cannot be used must not keep the container away by which it is repaired.
+    # An unusable folder must not prevent the start of the container that is used to repair it.
     fedbo helper card --data "$folder" || true
     exit 0
 fi

@@ -1,10 +1,10 @@
-{{/* The name of what belongs to a role: (list . "coordinator") */}}
+{{/* The name of a role's objects: (list . "coordinator") */}}
 {{- define "fedbo.name" -}}
 {{- $top := index . 0 -}}
 {{- printf "%s-%s" ($top.Release.Name | trunc 40 | trimSuffix "-") (index . 1) -}}
 {{- end }}
 
-{{/* Labels by which pods are selected; they never change. */}}
+{{/* Labels that select pods. They must never change. */}}
 {{- define "fedbo.selector" -}}
 {{- $top := index . 0 -}}
 app.kubernetes.io/name: fedbo
@@ -21,7 +21,7 @@ app.kubernetes.io/managed-by: {{ $top.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* The image of a role: (list . .Values.worker.image); an empty key is that of the program's image. */}}
+{{/* The image of a role: (list . .Values.worker.image). Empty keys default to those of the program's image. */}}
 {{- define "fedbo.image" -}}
 {{- $top := index . 0 -}}{{- $own := index . 1 -}}{{- $common := $top.Values.image -}}
 {{- $repository := $own.repository | default $common.repository -}}
@@ -37,7 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- end -}}
 {{- end }}
 
-{{/* What all pods have in common: (list . .Values.coordinator.pod) */}}
+{{/* Settings common to all pods: (list . .Values.coordinator.pod) */}}
 {{- define "fedbo.pod" -}}
 {{- $top := index . 0 -}}{{- $pod := index . 1 -}}
 serviceAccountName: {{ $top.Release.Name | trunc 50 | trimSuffix "-" }}-fedbo
@@ -54,7 +54,7 @@ securityContext:
   runAsUser: {{ int $top.Values.user }}
   runAsGroup: {{ int $top.Values.group }}
   fsGroup: {{ int $top.Values.group }}
-  # The group's rights are set on a new volume alone: set again, they would open keys to the group, and fedbo refuses those.
+  # Group permissions are set only on a new volume. Setting them again would open keys to the group, which fedbo refuses.
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile:
     type: RuntimeDefault
@@ -75,7 +75,7 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end }}
 
-{{/* What all containers have in common. */}}
+{{/* Settings common to all containers. */}}
 {{- define "fedbo.container" -}}
 securityContext:
   allowPrivilegeEscalation: false
@@ -84,7 +84,7 @@ securityContext:
     drop: [ALL]
 {{- end }}
 
-{{/* Egress to name services, which some clusters run on the node. */}}
+{{/* Egress to DNS servers, which some clusters run on the node. */}}
 {{- define "fedbo.dns" -}}
 - ports:
     - {protocol: UDP, port: 53}

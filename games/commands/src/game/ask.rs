@@ -1,4 +1,4 @@
-//! `fedbo game ask`: information for a player before its move.
+//! `fedbo game ask`: the information that a player needs before its move.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -70,10 +70,10 @@ impl Ask {
         let word = quoted(&self.file.display().to_string());
         console::result(&match told {
             _ if is_complete => {
-                format!("the game has its {}", text::counted(n_rounds as u64, "round"))
+                format!("the game is complete after {}", text::counted(n_rounds as u64, "round"))
             }
             Some(point) => format!(
-                "{name} has told its move of round {}: {}; waiting for the others",
+                "{name} has submitted its move for round {}: {}; waiting for the others",
                 n_rounds + 1,
                 text::point(&point)
             ),
@@ -91,7 +91,7 @@ impl Ask {
     }
 }
 
-/// Waits until a player has to move or the game is complete. Returns false if interrupted.
+/// Waits until the player has to move or the game is complete. Returns false if interrupted.
 fn wait_for_turn(record: &GameRecord, player: usize, n_wanted: usize) -> Result<bool, PlayError> {
     let stop = interrupt::stop_flag("stopping");
     loop {

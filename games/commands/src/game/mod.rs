@@ -1,4 +1,4 @@
-//! `fedbo game`: a player's side of a game, and its record.
+//! `fedbo game`: the commands of a single player, and the game's record.
 
 mod ask;
 mod record;
@@ -25,7 +25,7 @@ impl Game {
     /// Runs the command.
     ///
     /// # Errors
-    /// If the game's file or record cannot be used, or a player fails.
+    /// If the game file or record cannot be used, or a player fails.
     pub fn run(&self) -> anyhow::Result<Exit> {
         match self {
             Self::Ask(command) => command.run(),
@@ -42,7 +42,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Loads the game of a file, which must name a storage for its record.
+    /// Loads a game file, which must name a storage for the record.
     pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
         FileKind::Game.check(path)?;
         let file = GameFile::load_without_commands(path)?;
@@ -59,7 +59,7 @@ impl Kept {
         }
     }
 
-    /// Opens the record; creates it if absent.
+    /// Opens the record. Creates it if it does not exist.
     fn record(&self) -> anyhow::Result<GameRecord> {
         Ok(self.file.open_record(&self.path)?)
     }
@@ -83,7 +83,7 @@ impl Kept {
         match &players[player].plays {
             ActionSource::ByHand => Ok(player),
             _ => Err(BadInput(format!(
-                "PLAYER = {name:?} plays by itself ({}); moves can be told only for players with by_hand = true",
+                "PLAYER = {name:?} does not move by hand ({}); moves can be told only for players with by_hand = true",
                 players[player].how()
             ))),
         }

@@ -1,4 +1,4 @@
-//! `fedbo game tell`: a player's move.
+//! `fedbo game tell`: submits a player's move.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ impl Tell {
         let round = index + 1;
         if index >= self.rounds.unwrap_or(kept.file.n_rounds) {
             return Err(BadInput(format!(
-                "the game has its {}; to continue, raise rounds in the file or give --rounds as with fedbo play",
+                "the game is complete after {}; to continue, increase rounds in the file or pass --rounds as with fedbo play",
                 text::counted(index as u64, "round")
             ))
             .into());

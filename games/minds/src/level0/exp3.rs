@@ -10,8 +10,8 @@ use super::{check_bounds, softmax, unit_payoff};
 use crate::GameError;
 use crate::error::{count, setting};
 
-/// Number of steps towards the optimal design. Its largest φᵀ Q⁻¹ φ is then a few per cent above
-/// the minimum.
+/// Number of steps towards the optimal design, after which its largest φᵀ Q⁻¹ φ is a few per cent
+/// above the minimum.
 const DESIGN_STEPS: usize = 300;
 
 /// Settings of [`Exp3`](super::Level0Strategy::Exp3).
@@ -25,17 +25,17 @@ pub struct Exp3Settings {
     pub n_features: usize,
     /// Distribution of the features.
     pub law: FeatureLaw,
-    /// Seed of the features. Anyone with the seed can compute the features.
+    /// Seed of the features. Anyone who has the seed can compute the features.
     pub seed: u64,
     /// η and γ.
     pub rate: Exp3Rate,
-    /// The distribution π that gets a share γ of the probability.
+    /// The distribution π, which receives a share γ of the probability.
     pub exploration: Exploration,
-    /// Lower and upper bound of the payoffs. A loss is 1 minus the payoff scaled to [0, 1] by these
-    /// bounds. With `None` a loss is −payoff, as in the authors' code.
+    /// Lower and upper bound of the payoffs. A loss is 1 minus the payoff scaled to [0, 1] with
+    /// these bounds. With `None`, a loss is −payoff, as in the authors' code.
     pub payoff_bounds: Option<(f64, f64)>,
-    /// Weights payoffs by the law of the previous round, as in the authors' code, instead of the
-    /// round's own law.
+    /// Weights payoffs by the distribution of the previous round, as in the authors' code, instead
+    /// of that of the same round.
     pub stale_law: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Exp3Settings {
 pub enum FeatureLaw {
     /// Normalized cosine features of the kernel ([`FeatureMap`]).
     Kernel,
-    /// √(2/d') cos(ω x + b), with ω drawn 2π times too small, as in the authors' code: the
+    /// √(2/d') cos(ω x + b), with ω smaller by a factor of 2π, as in the authors' code: the
     /// effective length scale is 2π ℓ.
     AsInAuthorsCode,
 }
@@ -68,16 +68,16 @@ pub enum Exp3Rate {
 /// The exploration distribution π.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exploration {
-    /// Approximates the design with the smallest max φᵀ Q(π)⁻¹ φ, which is d' (Kiefer & Wolfowitz),
-    /// by multiplicative steps.
+    /// Approximates the design that minimizes max φᵀ Q(π)⁻¹ φ by multiplicative steps. The minimum
+    /// is d' (Kiefer & Wolfowitz).
     OptimalDesign,
     /// Uniform.
     Uniform,
 }
 
 impl Exp3Settings {
-    /// Settings of the authors' code for the synthetic games (appendix E.6.1.1c), where it differs
-    /// from the theory.
+    /// Settings of the authors' code for the synthetic games (appendix E.6.1.1c), including its
+    /// differences from the theory.
     pub fn as_in_authors_code(lengthscale: f64, dim: usize, seed: u64) -> Self {
         Self {
             family: Family::SquaredExponential,
@@ -93,13 +93,13 @@ impl Exp3Settings {
     }
 }
 
-/// Cumulative estimated losses.
+/// Cumulative loss estimates.
 ///
 /// P_t(a) = γ π(a) + (1 − γ) exp(−η φ(a)·Θ)/Σ,   Θ = Σ_s Q_s⁻¹ φ(a_s) ℓ_s,   Q_s = Σ_a P_s(a) φ(a) φ(a)ᵀ
 ///
 /// A jitter ladder makes Q_s positive definite if the features are linearly dependent. Every round
-/// counts, regardless of the level of its action, and is weighted as if the action had been drawn
-/// from P_s. Initial rounds are drawn uniformly and weighted accordingly.
+/// counts, whatever the level at which its action was chosen, and is weighted as if the action had
+/// been drawn from P_s. Initial rounds are drawn uniformly and weighted accordingly.
 #[derive(Clone, Debug)]
 pub(crate) struct Exp3 {
     settings: Exp3Settings,
@@ -132,7 +132,7 @@ impl Exp3 {
                 expected: actions.dim(),
             });
         }
-        let mut stream = Seed::new(settings.seed).stream(Purpose::SharedFeatures, 0, 0);
+        let mut stream = Seed::new(settings.seed).stream(Purpose::SHARED_FEATURES, 0, 0);
         let features = features(&settings, actions, &mut stream)?;
         let uniform = vec![1.0 / count(actions.len()); actions.len()];
         let design = match settings.exploration {
@@ -240,7 +240,7 @@ fn second_moment(features: &[Vec<f64>], law: &[f64]) -> Result<SpdFactor, GameEr
     Ok(SpdFactor::new(&q).map_err(fedbo_gp::GpError::from)?)
 }
 
-/// Iterates π ← π(a) φ(a)ᵀ Q(π)⁻¹ φ(a)/d'; the determinant of Q grows with every step (Titterington
+/// Iterates π ← π(a) φ(a)ᵀ Q(π)⁻¹ φ(a)/d'. The determinant of Q grows with every step (Titterington
 /// 1976).
 fn optimal_design(features: &[Vec<f64>]) -> Result<Vec<f64>, GameError> {
     let mut design = vec![1.0 / count(features.len()); features.len()];
@@ -286,8 +286,8 @@ mod tests {
         }
     }
 
-    /// Kiefer & Wolfowitz: the minimum of max φᵀ Q⁻¹ φ over all designs is d'. The uniform design
-    /// has a clearly larger maximum.
+    /// Kiefer & Wolfowitz: the minimum of max φᵀ Q⁻¹ φ over all designs is d'. The maximum of the
+    /// uniform design is clearly larger.
     #[test]
     fn the_design_is_nearly_optimal() {
         let actions = uniform_points(40, 2, &mut test_stream(1));
@@ -302,8 +302,8 @@ mod tests {
         assert!((exp3.design.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     }
 
-    /// If payoffs are linear in the features, the estimate of a round is unbiased under P_t: E[Q⁻¹
-    /// φ(a) ℓ(a)] = θ.
+    /// If payoffs are linear in the features, the estimate of one round is unbiased under P_t:
+    /// E[Q⁻¹ φ(a) ℓ(a)] = θ.
     #[test]
     fn estimates_are_unbiased_for_linear_losses() {
         let actions = uniform_points(12, 2, &mut test_stream(2));
@@ -328,8 +328,8 @@ mod tests {
         }
     }
 
-    /// By hand for one round: γ/K + (1 − γ) softmax(−η φ(a)·Q⁻¹ φ(a₁) ℓ), with Q of the previous
-    /// law or of the round's own.
+    /// By hand for one round: γ/K + (1 − γ) softmax(−η φ(a)·Q⁻¹ φ(a₁) ℓ), with Q from the
+    /// distribution of the previous round or of the same round.
     #[test]
     fn the_authors_law_is_one_round_late() {
         let actions = uniform_points(9, 1, &mut test_stream(3));
@@ -361,7 +361,7 @@ mod tests {
         assert!((late.estimate[0] - own.estimate[0]).abs() > 1e-6);
     }
 
-    /// An initial round is weighted as a uniform draw, regardless of the law at that time.
+    /// An initial round is weighted as a uniform draw, whatever the distribution at that time.
     #[test]
     fn initial_rounds_are_weighted_uniformly() {
         let actions = uniform_points(9, 2, &mut test_stream(6));

@@ -13,7 +13,7 @@ use crate::{ActionSet, Game, GameError, Round, Ucb};
 pub struct GpMwSettings {
     /// The rate η.
     pub mw_rate: MwRate,
-    /// Lower and upper bound of the payoffs. Confidence bounds are scaled to [0, 1] by them and
+    /// Lower and upper bound of the payoffs. Confidence bounds are scaled to [0, 1] with them and
     /// clipped, as the theorem requires. `None` uses raw bounds, as the authors' code does.
     pub payoff_bounds: Option<(f64, f64)>,
 }
@@ -33,8 +33,8 @@ pub enum MwRate {
 ///
 /// P_{t+1}(x_i) ∝ exp(η Σ_{s≤t} u_s(x_i)),   u_s(x_i) = clip(α_{s+1}(x_i, x_{−i,s}))
 ///
-/// α_{s+1} is the bound after round s: "after iteration t, 𝒜 calculates the updated value" (appendix E.1). In exact arithmetic
-/// it is Sessa et al.'s update with losses 1 − u.
+/// α_{s+1} is the bound after round s: "after iteration t, 𝒜 calculates the updated value"
+/// (appendix E.1). In exact arithmetic, this is Sessa et al.'s update with losses 1 − u.
 #[derive(Clone, Debug)]
 pub(crate) struct GpMw {
     settings: GpMwSettings,
@@ -54,7 +54,7 @@ impl GpMw {
         Ok(Self { settings, cumulative: vec![0.0; n_actions], n_rounds: 0 })
     }
 
-    /// Adds the bounds of all own actions against the others' actions of a round.
+    /// Adds the bounds of all own actions, given the others' actions in a round.
     pub(crate) fn observe(
         &mut self,
         game: &Game,

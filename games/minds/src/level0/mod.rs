@@ -1,4 +1,5 @@
-//! Level 0: mixed strategies that need no model of the others' reasoning (thesis section 8.3.1.1).
+//! Level 0: mixed strategies, which need no model of the others' reasoning (thesis section
+//! 8.3.1.1).
 
 mod exp3;
 mod gp_mw;
@@ -18,10 +19,10 @@ pub use gp_mw::{GpMwSettings, MwRate};
 use exp3::Exp3;
 use gp_mw::GpMw;
 
-/// A player's strategy at level 0, as plain data: P_{i,t}^0.
+/// A player's level-0 strategy as plain data: P_{i,t}^0.
 #[derive(Clone, Debug)]
 pub enum Level0Strategy {
-    /// Uniformly at random.
+    /// Uniform random actions.
     RandomSearch,
     /// Fixed probabilities, one per action of a finite set.
     Fixed(Vec<f64>),
@@ -29,23 +30,24 @@ pub enum Level0Strategy {
     GpMw(GpMwSettings),
     /// Exponential weights for linear adversarial bandits, on random features.
     Exp3(Exp3Settings),
-    /// A custom strategy, for example an existing attack or defence.
+    /// A custom strategy, such as an existing attack or defence.
     Custom(Arc<dyn MixedStrategy>),
 }
 
-/// A custom mixed strategy. It is a function of the record, so that a game can be continued from
-/// its record alone.
+/// A custom mixed strategy. It must be a function of the record, so that a game can continue from
+/// its record.
 pub trait MixedStrategy: Debug + Send + Sync {
-    /// Probabilities of the player's actions in the next round, if they are finitely many and
-    /// known. They are normalized to sum to 1.
+    /// Probabilities of the player's actions in the next round, if the action set is finite and the
+    /// probabilities are known. They are normalized to sum to 1.
     fn probabilities(&self, game: &Game, player: usize, rounds: &[Round]) -> Option<Vec<f64>>;
 
-    /// Draws the player's action in the next round. Called only if there are no probabilities.
+    /// Draws the player's action in the next round. Called only if `probabilities` returns `None`.
     fn sample(&self, game: &Game, player: usize, rounds: &[Round], stream: &mut Stream) -> Action;
 }
 
 impl Level0Strategy {
-    /// Returns true if both always give the same law; always false for [`Level0Strategy::Custom`].
+    /// Returns true if both always have the same distribution; always false for
+    /// [`Level0Strategy::Custom`].
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::RandomSearch, Self::RandomSearch) => true,
@@ -64,7 +66,7 @@ pub(crate) enum Law {
     Finite(Vec<f64>),
     /// Uniform over a cube.
     Cube,
-    /// Known by draws only.
+    /// Available only through draws.
     Sampler(Arc<dyn MixedStrategy>),
 }
 
@@ -189,7 +191,7 @@ impl Level0 {
         }
     }
 
-    /// The law of the next action.
+    /// The distribution of the next action.
     pub(crate) fn law(&self, game: &Game, rounds: &[Round]) -> Result<Law, GameError> {
         let set = game.action_set(self.player);
         match (&self.state, &self.strategy) {
@@ -214,7 +216,7 @@ impl Level0 {
     }
 }
 
-/// exp(s_a)/Σ exp(s_b). The largest score is subtracted first to avoid overflow. Scores are finite.
+/// exp(s_a)/Σ exp(s_b) for finite scores. The largest score is subtracted first to avoid overflow.
 fn softmax(scores: &[f64]) -> Vec<f64> {
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = scores.iter().map(|s| libm::exp(s - largest)).collect();
@@ -222,7 +224,7 @@ fn softmax(scores: &[f64]) -> Vec<f64> {
     weights.iter().map(|w| w / sum).collect()
 }
 
-/// Scales a payoff to [0, 1] by the bounds.
+/// Scales a payoff to [0, 1] with the bounds.
 fn unit_payoff(payoff: f64, bounds: (f64, f64)) -> f64 {
     ((payoff - bounds.0) / (bounds.1 - bounds.0)).clamp(0.0, 1.0)
 }

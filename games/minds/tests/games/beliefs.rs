@@ -12,9 +12,9 @@ fn believing(player: usize, reasoner: Reasoner) -> Vec<Belief> {
     vec![Belief { player, reasoner }]
 }
 
-/// The other plays GP-MW. The player believes that it searches at random, or plays given odds, or
-/// is at level 1 with another kernel and another width. The action equals that of enumeration with
-/// the belief, and sometimes differs from that with the truth.
+/// The other player uses GP-MW. The player believes that it uses random search, fixed
+/// probabilities, or level 1 with another kernel and another width. The action equals the
+/// enumerated one for this belief, and sometimes differs from the one for the truth.
 #[test]
 fn a_wrong_belief_gives_what_enumeration_with_it_gives() {
     let (mut n_other, mut n_all) = (0, 0);
@@ -57,7 +57,7 @@ fn a_wrong_belief_gives_what_enumeration_with_it_gives() {
     assert!(n_other * 5 > n_all, "{n_other} of {n_all} differ");
 }
 
-/// A level-2 player that believes that the other is mistaken about it.
+/// A level-2 player believes that the other player is mistaken about it.
 #[test]
 fn beliefs_about_beliefs_may_be_wrong_too() {
     let world = World::new(&[4, 4], 6, false, 230);
@@ -70,7 +70,7 @@ fn beliefs_about_beliefs_may_be_wrong_too() {
     assert_eq!(reasoner.level(), 2);
     let mut player = Player::new(&world.game, 0, reasoner).unwrap();
     let decision = player.decide(&world.history, &mut test_stream(1)).unwrap();
-    // Level 1 uses the expectation's width, though one action has all the probability.
+    // Level 1 uses the width of expectations, although one action has all the probability.
     let mut basics = world.basics[1].clone();
     basics.ucb = Ucb::new(UcbWidth::Constant((0.4 * 10.0_f64.ln()).sqrt()));
     let imagined = world.response(1, &basics, &[world.sure(0, 2), Vec::new()]);
@@ -85,9 +85,9 @@ fn beliefs_about_beliefs_may_be_wrong_too() {
     );
 }
 
-/// Three players: player 0 believes that 1 and 2 reason at level 1, with different beliefs about
-/// player 0 and each other: other odds, another kernel behind the same weights. So one player has
-/// several strategies and models in one tree.
+/// Three players: player 0 believes that players 1 and 2 reason at level 1 with different beliefs
+/// about player 0 and each other: other probabilities, or another kernel behind the same weights.
+/// So one player has several strategies and models in one tree.
 #[test]
 fn believed_players_may_disagree_about_the_same_one() {
     let mut actions = std::collections::BTreeSet::new();
@@ -102,7 +102,7 @@ fn believed_players_may_disagree_about_the_same_one() {
         let kernel = fedbo_gp::Kernel::isotropic(fedbo_gp::Family::Matern52, 3, 0.15, 3.0);
         other_model.payoff_model.hyperparameters.kernel = kernel.unwrap();
         other_model.payoff_model.hyperparameters.noise_variance = 1e-3;
-        // Beliefs about player 0: weights of two models, or two fixed odds.
+        // Beliefs about player 0: weights from two models, or two sets of fixed probabilities.
         let of_player_0 = match seed % 2 {
             0 => [other_model.clone(), world.basics[0].clone()],
             _ => [odds(0, &[0.0, 0.0, 0.25, 0.0, 0.75]), odds(0, &[0.5, 0.0, 0.0, 0.5, 0.0])],

@@ -1,4 +1,4 @@
-//! Continuous action sets, alone and with finite ones.
+//! Continuous action sets, only or combined with finite ones.
 
 use fedbo_games::{
     Action, ActionSet, Choice, Expectation, Game, GameError, History, Level0Strategy,
@@ -71,8 +71,8 @@ fn expected(
     sums
 }
 
-/// Level 1 against random play of five actions: with both searches, the action is at least as good
-/// as a 41 × 41 grid by dense elimination, and its reported bound is correct.
+/// Level 1 against random play with five actions: with both searches, the action is at least as
+/// good as on a 41 × 41 grid by dense elimination, and its reported bound is correct.
 #[test]
 fn a_continuous_response_is_at_least_the_best_of_a_grid() {
     let game = game();
@@ -91,7 +91,7 @@ fn a_continuous_response_is_at_least_the_best_of_a_grid() {
         let decision = player.decide(&history, &mut test_stream(301)).unwrap();
         let Action::Point(x) = &decision.action else { panic!() };
         let found = expected(&game, &basics[0], &history, &Points::from_rows(2, [x]), &law)[0];
-        assert!(found > best - 1e-4, "{found} {best}"); // DIRECT ends slightly below
+        assert!(found > best - 1e-4, "{found} {best}"); // DIRECT stops slightly below
         let Choice::Response { bound, bounds, .. } = decision.thought.unwrap().choice else {
             panic!()
         };
@@ -100,7 +100,7 @@ fn a_continuous_response_is_at_least_the_best_of_a_grid() {
 }
 
 /// A finite player at level 2 against a continuous one at level 1 responds to the exact action that
-/// the other takes with this reasoning. A continuous level 0 requires samples.
+/// the other player chooses with this reasoning. A continuous level-0 strategy requires samples.
 #[test]
 fn finite_and_continuous_players_reason_about_each_other() {
     let game = game();
@@ -122,8 +122,8 @@ fn finite_and_continuous_players_reason_about_each_other() {
     assert_eq!(*imagined, Choice::Mixed { probabilities: None, drawn: None });
 }
 
-/// Acts at the middle of the other's past actions, with a little noise: a strategy known by draws
-/// only.
+/// A strategy that is available only through draws: it plays the mean of the other's past actions,
+/// with a little noise.
 #[derive(Debug)]
 struct Follower;
 
@@ -157,7 +157,7 @@ fn a_strategy_of_ones_own_is_drawn_from() {
         panic!()
     };
     assert!(x[1] < 0.1 && (0.0..=1.0).contains(&x[0]));
-    // A strategy that gives an action outside the player's set is an error.
+    // A strategy that returns an action outside the player's set is an error.
     basics[1].level0_strategy = Level0Strategy::Custom(std::sync::Arc::new(Follower));
     let mut player = Player::new(&game, 1, Reasoner::level0(basics[1].clone())).unwrap();
     let refused = player.decide(&history, &mut test_stream(304));

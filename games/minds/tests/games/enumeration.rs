@@ -1,5 +1,5 @@
-//! Small finite games, solved by enumeration of all joint actions: dense Gaussian elimination for
-//! the posterior, no shared recursion, no state between rounds.
+//! Small finite games, solved by enumeration of all joint actions. The posterior uses dense
+//! Gaussian elimination. No recursion is shared, and no state is kept between rounds.
 
 use fedbo_games::{
     Action, ActionSet, CountedDim, Game, GpMwSettings, History, Level0Strategy, MwRate,
@@ -10,7 +10,7 @@ use fedbo_optim::Points;
 use fedbo_streams::Stream;
 use fedbo_testkit::{dense, test_stream};
 
-/// A game on equally spaced actions with two initial rounds, and the settings of its players.
+/// A game on equally spaced actions with two initial rounds, and its players' settings.
 pub(crate) struct World {
     pub(crate) game: Game,
     pub(crate) sizes: Vec<usize>,
@@ -18,8 +18,8 @@ pub(crate) struct World {
     pub(crate) history: History,
 }
 
-/// Player settings: an anisotropic squared exponential kernel, large noise, different widths for
-/// expectations and responses.
+/// Player settings: an anisotropic squared exponential kernel, large noise, and different widths
+/// for expectations and responses.
 pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> PlayerSettings {
     let shift = 0.1 * f64::from(u8::try_from(player).unwrap());
     let lengthscales =
@@ -45,7 +45,7 @@ pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> PlayerSet
 }
 
 impl World {
-    /// Creates a world with `n_rounds` rounds of random play, initial ones included.
+    /// Creates a world with `n_rounds` rounds of random play, including the initial rounds.
     pub(crate) fn new(sizes: &[usize], n_rounds: usize, standardize: bool, seed: u64) -> Self {
         let sets = sizes.iter().map(|n| ActionSet::grid(*n)).collect();
         let game = Game::new(sets, 2).unwrap();
@@ -140,7 +140,7 @@ impl World {
         (0..joints.len()).map(bound).collect()
     }
 
-    /// Law of GP-MW: the product over rounds of exp(0.7 u), normalized at the end.
+    /// Distribution of GP-MW: the product over rounds of exp(0.7 u), normalized at the end.
     pub(crate) fn gp_mw(&self, player: usize, basics: &PlayerSettings) -> Vec<f64> {
         let joints = self.joints();
         let mut weights = vec![1.0; self.sizes[player]];
@@ -158,8 +158,8 @@ impl World {
         weights.iter().map(|w| w / sum).collect()
     }
 
-    /// Expected bounds of all own actions if the others act by these laws (the own law is not
-    /// read).
+    /// Expected bounds of all own actions if the others follow these distributions. The player's
+    /// own distribution is ignored.
     pub(crate) fn expected(
         &self,
         player: usize,
@@ -178,7 +178,7 @@ impl World {
         expected
     }
 
-    /// The best response as a law.
+    /// The best response as a distribution.
     pub(crate) fn response(
         &self,
         player: usize,
@@ -195,18 +195,18 @@ impl World {
         self.sure(player, best)
     }
 
-    /// The law that gives one action.
+    /// The distribution concentrated on one action.
     pub(crate) fn sure(&self, player: usize, action: usize) -> Vec<f64> {
         (0..self.sizes[player]).map(|a| if a == action { 1.0 } else { 0.0 }).collect()
     }
 
-    /// Law of a player's actions at a level if all players believe that all others are one level
-    /// lower.
+    /// Distribution of a player's actions at a level if all players believe that all others are one
+    /// level lower.
     pub(crate) fn at_level(&self, player: usize, level: usize) -> Vec<f64> {
         self.among(player, level, &vec![level.saturating_sub(1); self.sizes.len()])
     }
 
-    /// Law of a player's actions among others at these levels.
+    /// Distribution of a player's actions among others at these levels.
     pub(crate) fn among(&self, player: usize, level: usize, levels: &[usize]) -> Vec<f64> {
         if level == 0 {
             return self.gp_mw(player, &self.basics[player]);
@@ -219,7 +219,7 @@ impl World {
     }
 }
 
-/// The action of a law that gives one action.
+/// The action of a distribution concentrated on one action.
 pub(crate) fn only(law: &[f64]) -> Action {
     let place = law.iter().position(|p| *p > 0.5).unwrap();
     assert!((law[place] - 1.0).abs() < 1e-12);

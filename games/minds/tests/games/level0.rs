@@ -31,7 +31,7 @@ fn game() -> Game {
     Game::new(vec![ActionSet::grid(OWN), ActionSet::grid(OTHERS)], 0).unwrap()
 }
 
-/// Regrets of a strategy after the given numbers of rounds against draws from fixed odds.
+/// Regrets of a strategy after the given numbers of rounds, against draws from fixed probabilities.
 fn regrets(strategy: &Level0Strategy, after: &[usize], run: u64) -> Vec<f64> {
     let (game, table) = (game(), table());
     let mut basics = PlayerSettings::for_game(&game, 0, (0.0, 1.0));
@@ -41,10 +41,10 @@ fn regrets(strategy: &Level0Strategy, after: &[usize], run: u64) -> Vec<f64> {
     basics.ucb = Ucb::new(UcbWidth::Theorem { failure_prob: 0.1 });
     let mut player = Player::new(&game, 0, Reasoner::level0(basics)).unwrap();
     let (seed, mut history, mut plays) = (Seed::new(run), History::new(), Vec::new());
-    let mut other: Stream = seed.stream(Purpose::Test, 0, 0);
+    let mut other: Stream = seed.stream(Purpose::TEST, 0, 0);
     let longest = after.iter().copied().max().unwrap();
     for round in 0..longest {
-        let mut stream = seed.stream(Purpose::Play, 0, round as u64);
+        let mut stream = seed.stream(fedbo_games::PLAY, 0, round as u64);
         let own = player.decide(&history, &mut stream).unwrap().action;
         let Action::Index(a) = own else { panic!() };
         let b = other.choose(&[0.8, 0.1, 0.1]).unwrap();
@@ -86,8 +86,8 @@ fn exp3(rate: Exp3Rate) -> Level0Strategy {
     })
 }
 
-/// With four times the rounds, regret grows about twofold for a no-regret strategy and fourfold for
-/// random search. It is within the bound of Theorem 8.1 without its last and smallest term.
+/// With four times the rounds, regret roughly doubles for a no-regret strategy and quadruples for
+/// random search. It is within the bound of Theorem 8.1 without the last and smallest term.
 #[test]
 fn regret_grows_slower_than_the_number_of_rounds() {
     let ratio = |strategy: &Level0Strategy, n: usize, n_runs| {
@@ -120,7 +120,7 @@ fn regret_grows_slower_than_the_number_of_rounds() {
     }
 }
 
-/// Payoffs of 1e300 with a rate of 1e5 still give probabilities, with raw weights as in the
+/// Payoffs of 1e300 with a rate of 1e5 still produce probabilities, with raw weights as in the
 /// authors' code.
 #[test]
 fn huge_payoffs_leave_probabilities() {
@@ -154,7 +154,8 @@ fn huge_payoffs_leave_probabilities() {
     }
 }
 
-/// EXP3 distinguishes initial rounds: the same record without initial rounds gives another law.
+/// EXP3 distinguishes initial rounds: the same record without initial rounds produces another
+/// distribution.
 #[test]
 fn exp3_knows_initial_rounds() {
     let law = |n_initial| {

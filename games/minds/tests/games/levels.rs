@@ -18,7 +18,7 @@ fn close(a: &[f64], b: &[f64], tolerance: f64) -> bool {
 }
 
 /// Levels 1 to 4 of either player in 24 games, raw and standardized, with all expected bounds and
-/// imagined thoughts. Actions differ between levels and games, so a constant answer would fail.
+/// simulated steps. Actions differ between levels and games, so a constant result would fail.
 #[test]
 fn two_players_do_what_enumeration_says() {
     let mut seen = BTreeSet::new();
@@ -64,7 +64,8 @@ fn two_players_do_what_enumeration_says() {
     assert!(seen.len() > 15, "{seen:?}");
 }
 
-/// (E.1) and (E.3): levels among others, each player in each role; [2, 1, 0], [2, 0, 1], [2, 1, 1] and level 1.
+/// (E.1) and (E.3): levels among others, with each player in each role: [2, 1, 0], [2, 0, 1], [2,
+/// 1, 1] and level 1.
 #[test]
 fn three_players_do_what_enumeration_says() {
     let mut seen = BTreeSet::new();
@@ -91,7 +92,7 @@ fn three_players_do_what_enumeration_says() {
     assert!(seen.len() > 7, "{seen:?}");
 }
 
-/// Draws of level 0 follow the law of the weights, which equals that of enumeration.
+/// Level-0 draws follow the distribution of the weights, which equals the enumerated one.
 #[test]
 fn level_0_draws_from_its_law() {
     let world = World::new(&[4, 3], 6, true, 40);
@@ -113,8 +114,8 @@ fn level_0_draws_from_its_law() {
     chi_squared(&counts, &law).unwrap();
 }
 
-/// R2-B2-Lite: the drawn action follows the law of the other's level 0 and not the uniform one, and
-/// the response is best against it.
+/// R2-B2-Lite: the drawn action follows the distribution of the other's level 0, not the uniform
+/// one, and the response is the best one against it.
 #[test]
 fn lite_responds_to_a_draw_that_has_the_law() {
     let world = World::new(&[4, 3], 9, false, 50);
@@ -138,8 +139,8 @@ fn lite_responds_to_a_draw_that_has_the_law() {
     assert!(chi_squared(&counts, &[1.0 / 3.0; 3]).is_err());
 }
 
-/// An expectation over draws approaches that over the law: 200,000 draws, within five standard
-/// errors of the bounds' spread.
+/// An expectation over draws approaches the one over the distribution: with 200,000 draws, within
+/// five standard errors of the bounds' spread.
 #[test]
 fn samples_approach_the_exact_expectation() {
     let world = World::new(&[4, 3], 9, false, 60);
@@ -155,8 +156,8 @@ fn samples_approach_the_exact_expectation() {
     assert!(!close(&of(Expectation::Samples(3)), &exact, 5.0 * 2.0 / 200_000_f64.sqrt()));
 }
 
-/// Before any payoff all bounds are equal, and bounds are equal along an irrelevant coordinate: the
-/// first action is chosen.
+/// Before any payoff, all bounds are equal; along an irrelevant coordinate, bounds are also equal.
+/// The first action is chosen.
 #[test]
 fn of_equal_bounds_the_first_counts() {
     let mut world = World::new(&[5, 4], 2, false, 70);

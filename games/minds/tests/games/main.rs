@@ -1,4 +1,5 @@
-//! Decisions of players against plain enumeration, and guarantees of strategies, in small games.
+//! Players' decisions compared with plain enumeration, and guarantees of strategies, in small
+//! games.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod beliefs;

@@ -33,7 +33,7 @@ fn payoff(x: &[f64]) -> f64 {
     30.0 + 7.0 * (4.0 * x[0] + x[1]).sin() - 5.0 * x[2]
 }
 
-/// Updated one by one, the model equals the posterior of all payoffs, in raw and in standardized
+/// A model updated one by one equals the posterior of all payoffs, in raw and in standardized
 /// units.
 #[test]
 fn a_model_is_the_posterior_of_its_payoffs() {
@@ -61,8 +61,8 @@ fn a_model_is_the_posterior_of_its_payoffs() {
     }
 }
 
-/// After every fifth payoff the hyperparameters equal those of a fit to all payoffs from the
-/// initial values. Between fits they are unchanged.
+/// After every fifth payoff, the hyperparameters equal those of a fit to all payoffs from the
+/// initial values. They do not change between fits.
 #[test]
 fn hyperparameters_are_learned_every_so_often() {
     let learning = Learning { every: 5, options: FitOptions::default(), seed: 11 };
@@ -77,7 +77,7 @@ fn hyperparameters_are_learned_every_so_often() {
             let units = Standardizer::new(&y[..n]);
             let z: Vec<f64> = y[..n].iter().map(|v| units.standardize(*v)).collect();
             let first = Points::from_flat(3, inputs.as_flat()[..3 * n].to_vec());
-            let mut stream = Seed::new(11).stream(Purpose::HyperparameterFit, n as u64, 0);
+            let mut stream = Seed::new(11).stream(Purpose::HYPERPARAMETER_FIT, n as u64, 0);
             let start = &settings.hyperparameters;
             let fitted = fit(start, &first, &z, &learning.options, &mut stream).unwrap();
             assert_ne!(fitted.hyperparameters.kernel, last);
@@ -123,9 +123,9 @@ fn models_that_do_not_fit_the_game_are_refused() {
     ));
 }
 
-/// Theorem 8.3 with the gain of the actual history: payoffs drawn from the process, level 2 against
-/// level 1, β_t of the theorem with δ = 0.1. The bound holds in all of 20 games (it may fail in a
-/// tenth). It is not trivial: the regret is above 0.
+/// Theorem 8.3 with the information gain of the actual history: payoffs drawn from the process,
+/// level 2 against level 1, and the theorem's β_t with δ = 0.1. The bound holds in all of 20 games,
+/// although it may fail in a tenth of them. It is not trivial: the regret is above 0.
 #[test]
 fn the_bound_of_theorem_8_3_holds() {
     use fedbo_games::{Expectation, History, PayoffTable, Player, Reasoner, Round, Ucb, UcbWidth};
@@ -138,7 +138,7 @@ fn the_bound_of_theorem_8_3_holds() {
     let (mut n_above, mut largest_share) = (0, 0.0_f64);
     for run in 0..20 {
         let seed = Seed::new(run);
-        let mut stream = seed.stream(Purpose::Problem, 0, 0);
+        let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
         let cells = Points::from_rows(2, &cells);
         let mut draw = || {
             let values = prior.sample_dense(&cells, 1.0, &mut stream).unwrap();
@@ -171,7 +171,9 @@ fn the_bound_of_theorem_8_3_holds() {
             let actions: Vec<Action> = players
                 .iter_mut()
                 .map(|p| {
-                    p.decide(&history, &mut seed.stream(Purpose::Play, 0, round)).unwrap().action
+                    p.decide(&history, &mut seed.stream(fedbo_games::PLAY, 0, round))
+                        .unwrap()
+                        .action
                 })
                 .collect();
             let [Action::Index(a), Action::Index(b)] = actions[..] else { panic!() };

@@ -1,15 +1,15 @@
-//! A game continues from its record alone.
+//! A game continues from its record.
 
 use fedbo_games::{
     Action, Exp3Settings, Expectation, GameError, History, Learning, Level0Strategy, Player,
     PlayerSettings, Reasoner, Round,
 };
 use fedbo_gp::FitOptions;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use crate::enumeration::World;
 
-/// Players of all kinds: with learning, with EXP3, Lite, samples, wrong beliefs.
+/// Players of all kinds: with learning, EXP3, Lite, samples, and wrong beliefs.
 fn reasoners(world: &World) -> Vec<Reasoner> {
     let learned: Vec<PlayerSettings> = world
         .basics
@@ -38,8 +38,8 @@ fn reasoners(world: &World) -> Vec<Reasoner> {
     ]
 }
 
-/// After every round, a new player on the serialized record has the same thoughts as the player of
-/// all rounds: actions, probabilities and bounds are bitwise equal.
+/// After every round, a new player on the serialized record has the same reasoning steps as the
+/// player that saw all rounds: actions, probabilities and bounds are bitwise equal.
 #[test]
 fn a_player_made_anew_decides_the_same() {
     let seed = Seed::new(77);
@@ -48,7 +48,7 @@ fn a_player_made_anew_decides_the_same() {
         let mut along = Player::new(&world.game, 0, reasoner.clone()).unwrap();
         let mut history = History::new();
         for (index, round) in (0_u64..).zip(world.history.rounds()) {
-            let stream = || seed.stream(Purpose::Play, 0, index);
+            let stream = || seed.stream(fedbo_games::PLAY, 0, index);
             let decision = along.decide(&history, &mut stream()).unwrap();
             assert_eq!(decision.thought.is_none(), index < 2);
             let text = serde_json::to_string(&history).unwrap();
@@ -62,11 +62,11 @@ fn a_player_made_anew_decides_the_same() {
     }
 }
 
-/// A player reads a different or shorter record from its beginning.
+/// A player reads a different or shorter record from the beginning.
 #[test]
 fn a_record_that_does_not_go_on_is_read_anew() {
     let (one, other) = (World::new(&[6, 5], 9, false, 410), World::new(&[6, 5], 7, false, 411));
-    let stream = || Seed::new(1).stream(Purpose::Play, 0, 0);
+    let stream = || Seed::new(1).stream(fedbo_games::PLAY, 0, 0);
     for reasoner in reasoners(&one) {
         let fresh = |history: &History| {
             let mut player = Player::new(&one.game, 0, reasoner.clone()).unwrap();
@@ -84,7 +84,7 @@ fn a_record_that_does_not_go_on_is_read_anew() {
     }
 }
 
-/// A round without the player's payoff does not change its model, but GP-MW learns the other's
+/// A round without the player's payoff does not change its model, but GP-MW still uses the other's
 /// action.
 #[test]
 fn a_lost_payoff_is_left_out() {
@@ -98,7 +98,7 @@ fn a_lost_payoff_is_left_out() {
     for level in 0..3 {
         let reasoner = Reasoner::at_level(0, level, &world.basics, Expectation::Exact).unwrap();
         let mut player = Player::new(&world.game, 0, reasoner).unwrap();
-        let mut stream = Seed::new(1).stream(Purpose::Play, 0, 0);
+        let mut stream = Seed::new(1).stream(fedbo_games::PLAY, 0, 0);
         let decision = player.decide(&world.history, &mut stream).unwrap();
         let law = world.at_level(0, level);
         match decision.thought.unwrap().choice {
@@ -121,7 +121,7 @@ fn a_defective_record_is_refused() {
     let world = World::new(&[5, 4], 6, false, 430);
     let reasoner = Reasoner::at_level(1, 1, &world.basics, Expectation::Exact).unwrap();
     let mut player = Player::new(&world.game, 1, reasoner).unwrap();
-    let stream = || Seed::new(1).stream(Purpose::Play, 0, 0);
+    let stream = || Seed::new(1).stream(fedbo_games::PLAY, 0, 0);
     let before = player.decide(&world.history, &mut stream()).unwrap();
     let text = serde_json::to_string(&world.history).unwrap();
     let mut rounds: Vec<Round> = serde_json::from_str(&text).unwrap();

@@ -19,30 +19,30 @@ use super::study::Uploads;
 /// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Attack {
-    /// Slow clients, a quarter each: no handshake, a request head without end, a trickled body,
-    /// unread answers
+    /// Slow clients, a quarter each: no handshake, an endless request head, a trickled body, unread
+    /// responses
     Slow,
-    /// Each client sends 50 uploads per second in the name of an agent, with invalid signatures
+    /// Each client sends 50 uploads per second in an agent's name, with invalid signatures
     Forged,
 }
 
-/// Interval over which attackers connect one after the other.
+/// Interval over which the attackers connect one after another.
 ///
-/// It is about as long as the server's timeout, so that connections and reconnections have the same
-/// rate.
+/// It is about as long as the server's timeout, so that connections and reconnections occur at the
+/// same rate.
 const COMING: Duration = Duration::from_millis(9_987);
 /// Interval between the bytes of a slow client.
 const TRICKLE: Duration = Duration::from_secs(1);
-/// Interval between forged requests of a client.
+/// Interval between a client's forged requests.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Time after which a slow client reconnects: longer than any timeout of the server.
+/// Time after which a slow client reconnects. Longer than any timeout of the server.
 const STAY: Duration = Duration::from_secs(60);
-/// Number of large answers that are requested and not read.
+/// Number of large responses that are requested but not read.
 const N_UNREAD: usize = 400;
 
-/// Attackers that can be turned on and off.
+/// Attackers that can be switched on and off.
 ///
-/// They run in a separate thread, so that they delay honest agents only through the server.
+/// They run in a separate thread, so they delay honest agents only through the server.
 pub(super) struct Attackers {
     is_on: watch::Sender<bool>,
     thread: JoinHandle<()>,
@@ -86,7 +86,7 @@ impl Attackers {
     /// Stops the attackers and waits for their thread.
     pub(super) fn end(self) {
         drop(self.is_on);
-        // A panic of the thread has already been printed.
+        // The panic message has already been printed.
         let _ = self.thread.join();
     }
 }
@@ -108,7 +108,7 @@ impl Attacker {
                 return;
             }
             let told_so = tokio::select! {
-                // The attacker reconnects after any response of the server.
+                // The attacker reconnects after any response from the server.
                 _ = timeout(STAY, self.come()) => None,
                 changed = told.changed() => Some(changed),
             };
@@ -165,7 +165,7 @@ impl Attacker {
     }
 }
 
-/// Sends the first bytes at once and the others one by one, then repeats the last byte, until the
+/// Sends the first bytes at once and the others one by one, then repeats the last byte until the
 /// server closes the connection.
 async fn send_slowly(client: &mut Client, bytes: &[u8], n_at_once: usize) -> Result<()> {
     client.send(&bytes[..n_at_once]).await?;

@@ -14,10 +14,10 @@ use tokio_rustls::client::TlsStream;
 
 /// Host name in the certificate.
 pub(super) const SERVER_NAME: &str = "localhost";
-/// Maximum size of an answer in bytes.
+/// Maximum size of a response in bytes.
 const ANSWER_MAX: usize = 1 << 28;
 
-/// Creates a TLS connector that trusts this certificate.
+/// Creates a TLS connector that trusts the given certificate.
 pub(super) fn connector(
     certificate: rustls::pki_types::CertificateDer<'static>,
 ) -> Result<TlsConnector> {
@@ -38,7 +38,7 @@ pub(super) struct Client {
     n_read: usize,
 }
 
-/// Answer to a request, valid until the next request.
+/// Response to a request, valid until the next request.
 pub(super) struct Answer<'a> {
     pub(super) status: u16,
     pub(super) head: &'a str,
@@ -64,14 +64,15 @@ impl Client {
         Ok(())
     }
 
-    /// Returns true if the server closes the connection within this time. Discards received data.
+    /// Returns true if the server closes the connection within the given time. Discards received
+    /// data.
     pub(super) async fn ends_within(&mut self, time: Duration) -> bool {
         let ends =
             async { while !matches!(self.stream.read(&mut self.buffer).await, Ok(0) | Err(_)) {} };
         timeout(time, ends).await.is_ok()
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads the response.
     pub(super) async fn ask(&mut self, request: &[u8]) -> Result<Answer<'_>> {
         self.send(request).await?;
         self.n_read = 0;
@@ -87,7 +88,7 @@ impl Client {
         };
         let end = head_end + 4 + length;
         if length > ANSWER_MAX {
-            bail!("an answer of {length} bytes");
+            bail!("a response of {length} bytes");
         }
         while self.n_read < end {
             self.read_more().await?;
@@ -111,7 +112,7 @@ impl Client {
     }
 }
 
-/// Returns the value of a header; its name is matched without regard to case.
+/// Returns the value of a header. Header names are matched case-insensitively.
 pub(super) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -13,8 +13,10 @@ use super::server::Server;
 use super::study::{Prepared, Uploads};
 use crate::measure::{count, rounded};
 
-/// Returns one row per number of connections: growth of the server's memory in MiB, and in KiB per
-/// connection, with sockets alone, after the handshakes, and after an upload on each connection.
+/// Returns one row per number of connections.
+///
+/// Each row contains the growth of the server's memory, in MiB and in KiB per connection, with open
+/// sockets only, after the handshakes, and after an upload on each connection.
 pub(crate) fn rows(numbers: &[u32]) -> Result<Vec<Value>> {
     let load = Load::idle();
     let prepared = Prepared::new(&load)?;
@@ -56,7 +58,7 @@ async fn grow(
     }
     let with_handshakes = server.resident_mib()?.0 - before;
     for (at, client) in clients.iter_mut().enumerate() {
-        // A valid upload. The study is paused, so the upload is read, checked and refused.
+        // A valid upload. The study is paused, so the upload is read, checked and rejected.
         let slot = u32::try_from(at)? % Load::idle().agents;
         client.ask(&uploads.request(slot, 0)).await?;
     }

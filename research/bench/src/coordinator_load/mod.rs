@@ -1,7 +1,7 @@
-//! A coordinator's service under load: TLS, durable rounds, and agents in a separate process.
+//! A coordinator service under load: TLS, durable rounds, and agents in a separate process.
 //!
-//! Clients and server share the machine's processors. Requests are signed before the measurement;
-//! all other work of agents and coordinator on an upload is measured.
+//! Clients and server share the machine's processors. Requests are signed before the measurement.
+//! All other work of agents and coordinator on an upload is measured.
 
 mod attack;
 mod client;
@@ -27,10 +27,10 @@ use server::Server;
 pub(crate) use server::serve;
 use study::{Prepared, Uploads};
 
-/// Load on a coordinator: number and pace of the agents' uploads, and an optional attack.
+/// Load on a coordinator: number and rate of the agents' uploads, and an optional attack.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Load {
-    /// Number of agents of the study
+    /// Number of agents in the study
     #[arg(long, default_value_t = 10_000)]
     agents: u32,
     /// Number of connections that carry their uploads
@@ -42,8 +42,8 @@ pub(crate) struct Load {
     /// Duration of a round in seconds
     #[arg(long, default_value_t = 1.0)]
     round_s: f64,
-    /// Seconds over which a round's uploads are spread; 0: each is sent once its connection's last
-    /// one is answered
+    /// Seconds over which a round's uploads are spread; 0: send each upload after the response to
+    /// the previous one on its connection
     #[arg(long, default_value_t = 0.8)]
     spread_s: f64,
     /// Length of a vector, M
@@ -52,18 +52,18 @@ pub(crate) struct Load {
     /// Number of regions, P
     #[arg(long, default_value_t = 4)]
     regions: u32,
-    /// Number of coordinators on one PostgreSQL database that add up their uploads; 0: one, in a
-    /// folder
+    /// Number of coordinators that share one PostgreSQL database and add up their uploads; 0: one
+    /// coordinator, in a folder
     #[arg(long, default_value_t = 0)]
     shards: usize,
-    /// Use a new connection for each upload, with a resumed TLS handshake
+    /// Open a new connection for each upload, with TLS session resumption
     #[arg(long)]
     reconnect: bool,
     /// Draw noise from a seed, so that every release can be reproduced from the accepted uploads
     /// and compared
     #[arg(long)]
     simulate: bool,
-    /// Attack in every other block of twenty rounds
+    /// Launch an attack in every other block of twenty rounds
     #[arg(long)]
     attack: Option<Attack>,
     /// Number of attackers
@@ -75,7 +75,7 @@ pub(crate) struct Load {
 const BLOCK: u64 = 20;
 
 impl Load {
-    /// Returns the load of a study that is not run.
+    /// Returns the load of a study that never runs.
     fn idle() -> Self {
         Self {
             agents: 100,
@@ -98,13 +98,13 @@ impl Load {
         self.attack.is_some() && (round / BLOCK) % 2 == 1
     }
 
-    /// Seconds of a round in which vectors are accepted.
+    /// Returns the number of seconds of a round in which vectors are accepted.
     fn collect_s(&self) -> f64 {
         0.95 * self.round_s
     }
 }
 
-/// Returns one row: uploads per second, latencies, processor time and memory of the server.
+/// Returns one row with uploads per second, latencies, and the server's processor time and memory.
 pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     ensure!(
         load.agents > 0 && load.connections > 0 && load.rounds > 0,
@@ -173,7 +173,7 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     Ok(vec![Value::Object(row)])
 }
 
-/// Returns the maximum over the servers of a figure of resident memory, in MiB.
+/// Returns the maximum of a resident-memory figure over the servers, in MiB.
 fn largest(servers: &[Server], figure: impl Fn((f64, f64)) -> f64) -> Result<f64> {
     let mut most: f64 = 0.0;
     for server in servers {
@@ -182,11 +182,11 @@ fn largest(servers: &[Server], figure: impl Fn((f64, f64)) -> f64) -> Result<f64
     Ok(most)
 }
 
-/// Returns the columns of uploads and their latencies.
+/// Returns the columns for uploads and their latencies.
 fn figures(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
     let accepted = || seen.uploads.iter().filter(|sent| sent.fate == UploadOutcome::Accepted);
     let latencies: Vec<f64> = accepted().map(|sent| 1e3 * sent.latency.as_secs_f64()).collect();
-    // Rate of each round, from its start to its last answer.
+    // Rate of each round, from its start to its last response.
     let mut rates = Vec::new();
     for (round, begun) in (0..load.rounds).zip(&seen.begun) {
         let of_round = || accepted().filter(|sent| sent.round == round);
@@ -240,7 +240,7 @@ fn attacked(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
     }))
 }
 
-/// Processor time so far of the servers, this process and the whole machine.
+/// Processor time used so far by the servers, this process and the whole machine.
 struct Used {
     at: Instant,
     server_s: f64,
@@ -269,7 +269,7 @@ impl Used {
     }
 }
 
-/// Processor time between two moments.
+/// Processor time between two points in time.
 struct Between {
     wall_s: f64,
     server_s: f64,
@@ -278,7 +278,7 @@ struct Between {
 }
 
 impl Between {
-    /// Returns the average numbers of busy processors, and the processor time per upload.
+    /// Returns the average number of busy processors, and the processor time per upload.
     fn columns(&self, seen: &Seen) -> serde_json::Map<String, Value> {
         let processors = |seconds: f64| rounded(seconds / self.wall_s, 3);
         let others_s = self.machine_s - self.server_s - self.agents_s;

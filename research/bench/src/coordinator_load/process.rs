@@ -5,18 +5,18 @@ use std::fs;
 use anyhow::{Context, Result};
 use rustix::param::clock_ticks_per_second;
 
-/// Returns the processor seconds of a process so far.
+/// Returns the processor seconds that a process has used so far.
 pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&path).with_context(|| format!("{path}: Linux only"))?;
-    // The name, in brackets, may contain spaces; user and system time are the 12th and 13th field
-    // after it.
+    // The name, in parentheses, may contain spaces. User and system time are the 12th and 13th
+    // fields after it.
     let after_name = text.rsplit_once(')').context("a stat line without a name")?;
     let fields: Vec<&str> = after_name.1.split_whitespace().collect();
     ticks(fields.get(11..13).context("a short stat line")?)
 }
 
-/// Returns the total busy seconds of all processors of this machine so far.
+/// Returns the total busy seconds of all processors so far.
 pub(super) fn machine_seconds() -> Result<f64> {
     let path = "/proc/stat";
     let text = fs::read_to_string(path).with_context(|| format!("{path}: Linux only"))?;

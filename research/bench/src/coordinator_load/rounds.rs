@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Maximum size of a release in bytes.
 const RELEASE_MAX: u64 = 1 << 24;
 
-/// Record of a study, as observed by the agents.
+/// Record of a study as the agents observe it.
 pub(super) struct Seen {
     /// Start of each round: the arrival of the preceding handout, or the start of the study.
     ///
@@ -39,7 +39,7 @@ pub(super) struct Seen {
 pub(super) struct Sent {
     pub(super) round: u64,
     pub(super) slot: u32,
-    /// Time from the due time, or from sending if there are no due times, to the answer.
+    /// Time from the due time to the response, or from sending if there are no due times.
     pub(super) latency: Duration,
     pub(super) answered: Instant,
     pub(super) fate: UploadOutcome,
@@ -61,7 +61,7 @@ enum Stage {
     Over,
 }
 
-/// Connects, starts the study, and plays all of its rounds; `begins` is called for every round.
+/// Connects, starts the study, and plays all its rounds. Calls `begins` for every round.
 pub(super) async fn play(
     addresses: &[SocketAddr],
     connector: &TlsConnector,
@@ -168,7 +168,7 @@ async fn next(
     bail!("round {} did not begin", round + 1)
 }
 
-/// One connection, with the agents that upload over it.
+/// One connection and the agents that upload over it.
 struct UploadConnection {
     client: Client,
     way: (SocketAddr, TlsConnector),
@@ -177,7 +177,7 @@ struct UploadConnection {
     used: Instant,
     uploads: Arc<Uploads>,
     slots: Vec<u32>,
-    /// Time over which a round's uploads are spread; zero if each is sent after the answer to the
+    /// Time over which a round's uploads are spread. Zero if each is sent after the response to the
     /// previous one.
     spread: Duration,
     /// Position of this connection among all connections, in `[0,1)`.
@@ -203,7 +203,7 @@ impl UploadConnection {
             if self.used.elapsed() > IDLE {
                 self.client = Client::connect(self.way.0, &self.way.1).await?;
             }
-            // Missed rounds are sent too, and counted as late.
+            // Uploads of missed rounds are sent too, and counted as late.
             for round in next_round..=current {
                 for at in 0..self.slots.len() {
                     let due = begun + self.due(at);
@@ -225,8 +225,8 @@ impl UploadConnection {
     async fn upload(&mut self, slot: u32, round: u64, due: Instant) -> Result<Sent> {
         let request = self.uploads.request(slot, round);
         let woken = Instant::now();
-        // Timers have a resolution of milliseconds. Their delay is not counted as latency, but a
-        // delay by the previous answer is.
+        // Timers have a resolution of milliseconds. Their delay is not counted as latency; a delay
+        // caused by the previous response is.
         let since = match self.spread.is_zero() || woken < due + Duration::from_millis(2) {
             true => woken,
             false => due,
@@ -242,7 +242,7 @@ impl UploadConnection {
                 200 => break UploadOutcome::Accepted,
                 409 if has_code("late") => break UploadOutcome::Late,
                 410 => break UploadOutcome::Late, // the last round
-                // Another replica already knows that the round has started.
+                // Another replica has already started the round.
                 409 if has_code("early") || has_code("paused") => {}
                 status => bail!(
                     "slot {slot}, round {round}: {status} {}",

@@ -1,4 +1,4 @@
-//! A coordinator in its own process: its start, and requests from the benchmark.
+//! A coordinator in a separate process: starting it, and requests from the benchmark.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,13 +17,13 @@ pub(super) const CERTIFICATE: &str = "certificate.pem";
 /// File name of the certificate's key.
 pub(super) const CERTIFICATE_KEY: &str = "certificate.key.pem";
 
-/// File name of the key that coordinators on one database share.
+/// File name of the key shared by coordinators on one database.
 pub(super) const KEY: &str = "shared.key";
 
 /// Serves the studies of a folder, or of a database with the key in the folder, over TLS.
 ///
-/// Runs until standard input ends. The first line of standard output contains the addresses of the
-/// service and its metrics.
+/// Runs until standard input is closed. The first line of standard output contains the addresses of
+/// the service and its metrics.
 pub(crate) fn serve(folder: &Path, store: Option<&str>) -> Result<()> {
     let home = match store {
         Some(url) => Home::shared(&url.parse()?, &folder.join(KEY), Mode::Existing)?,
@@ -43,7 +43,7 @@ pub(crate) fn serve(folder: &Path, store: Option<&str>) -> Result<()> {
     let service = runtime.block_on(Service::start(settings))?;
     let metrics = service.metrics().context("metrics have an address")?;
     println!("{} {metrics}", service.address());
-    // The parent process stops this one by closing standard input, also by exiting.
+    // The parent process stops this one by closing its standard input, explicitly or by exiting.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     runtime.block_on(service.stop());
     Ok(())
@@ -67,7 +67,7 @@ impl Server {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let stdout = child.stdout.take().context("its standard output is ours")?;
+        let stdout = child.stdout.take().context("its standard output is not piped")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         let addresses = line.trim().split_once(' ');
@@ -103,7 +103,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It exits when its standard input ends.
+        // The process exits when its standard input is closed.
         let _ = self.child.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! A study with many enrolled agents, and their requests, signed ahead of time.
+//! A study with many enrolled agents, and their requests, signed in advance.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) const NAME: &str = "load";
 /// A coordinator's folder with one paused study, and the keys of its agents.
 pub(super) struct Prepared {
     folder: TempDir,
-    /// Database server of the shards, and the address of their database.
+    /// Database server of the shards, and the URL of their database.
     database: Option<(Postgres, String)>,
     pub(super) study: Study,
     pub(super) coordinator: PublicKey,
@@ -50,7 +50,7 @@ impl Prepared {
 
     /// Creates the study in memory and then copies it to disk.
     ///
-    /// Every enrolment is made durable, which would be slow on disk.
+    /// Every enrolment is flushed to storage, which would be slow on disk.
     fn in_folder(load: &Load) -> Result<Self> {
         let memory = Path::new("/dev/shm");
         let aside = match memory.is_dir() {
@@ -87,7 +87,7 @@ impl Prepared {
 
     /// Creates the study in a database of a newly started server.
     ///
-    /// Agents are inserted directly, because enrolment is not measured here.
+    /// Inserts agents directly, because enrolment is not measured here.
     fn in_database(load: &Load) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let server = Postgres::start();
@@ -122,7 +122,7 @@ impl Prepared {
         })
     }
 
-    /// Returns the address of the shards' database; `None` without shards.
+    /// Returns the URL of the shards' database, or `None` without shards.
     pub(super) fn store(&self) -> Option<&str> {
         self.database.as_ref().map(|(_, url)| &**url)
     }
@@ -131,7 +131,7 @@ impl Prepared {
         self.folder.path().to_owned()
     }
 
-    /// Starts or stops the study.
+    /// Sets the state of the study.
     pub(super) fn set_state(&self, state: StudyState) -> Result<()> {
         let set = || {
             let home = match self.store() {
@@ -147,7 +147,7 @@ impl Prepared {
         ended.map_err(|_| anyhow::anyhow!("the study's state could not be set"))?
     }
 
-    /// Creates and signs a request without a body from the waiting agent.
+    /// Creates and signs a request without a body, from the waiting agent.
     pub(super) fn get(&self, target: &str) -> Result<Vec<u8>> {
         let key = self.keys.last().context("no agent waits")?;
         let counter = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
@@ -179,7 +179,7 @@ fn create(home: &Home, folder: &Path, load: &Load) -> Result<StudyRecord> {
     Ok(home.create_study(&federation, &config)?)
 }
 
-/// Creates a certificate for the service, on an elliptic curve so that a signature takes
+/// Creates a certificate for the service, with an elliptic-curve key so that signing takes
 /// microseconds.
 fn certify(folder: &Path) -> Result<CertificateDer<'static>> {
     let pair = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
@@ -194,7 +194,7 @@ pub(super) struct Uploads {
     n_features: usize,
     config: Digest,
     map: Digest,
-    /// Common time of signing, in milliseconds.
+    /// Signing time of all uploads, in milliseconds.
     time_ms: u64,
     keys: Vec<String>,
     /// Signatures, ordered by round, then by slot.
@@ -235,7 +235,8 @@ impl Uploads {
         Ok(uploads)
     }
 
-    /// Returns the vector of a slot in a round: numbers between −1 and 1, unique to both.
+    /// Returns the vector of a slot in a round: numbers between −1 and 1, unique to the slot and
+    /// round.
     pub(super) fn weights(&self, slot: u32, round: u64) -> impl Iterator<Item = f64> {
         let mut state = (round << 32 | u64::from(slot)).wrapping_mul(0x2545_f491_4f6c_dd1d);
         std::iter::repeat_with(move || {
@@ -260,7 +261,7 @@ impl Uploads {
         upload.to_bytes()
     }
 
-    /// Returns the whole HTTP request of an upload.
+    /// Returns the complete HTTP request of an upload.
     pub(super) fn request(&self, slot: u32, round: u64) -> Vec<u8> {
         let round_idx = usize::try_from(round).unwrap_or(usize::MAX); // a study lasts hours
         let n_before = round_idx.saturating_mul(self.n_agents as usize);
@@ -290,7 +291,7 @@ pub(super) fn now_ms() -> Result<u64> {
     Ok(u64::try_from(now.as_millis())?)
 }
 
-/// Returns the federation file. Every round collects vectors and releases a sum for each region.
+/// Returns the federation file. Every round collects vectors and releases one sum per region.
 fn text(load: &Load) -> String {
     let privacy = match load.simulate {
         true => "simulate = true\nnoise_multiplier = 1.0",

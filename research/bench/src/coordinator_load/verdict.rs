@@ -1,4 +1,4 @@
-//! Check that each accepted upload is in its round's release exactly once.
+//! Checks that each accepted upload is in its round's release exactly once.
 
 use anyhow::{Context, Result, ensure};
 use fedbo_federation::{Collaboration, ReleaseMechanism};
@@ -8,15 +8,16 @@ use fedbo_wire::LedgerHead;
 use super::rounds::{Seen, UploadOutcome};
 use super::study::{Prepared, Uploads};
 
-/// Compares releases with the sums of the accepted uploads; returns the number of equal ones.
+/// Compares releases with the sums of the accepted uploads. Returns the number of equal ones.
 ///
-/// There must be one release per round, chained to the head in the last handout. If noise comes
-/// from the seed and all agents take part (q = 1), the same mechanism with the same seed reproduces
-/// each release from the accepted vectors alone, each added once. The bytes must then be equal.
+/// There must be one release per round, chained to the ledger head in the last handout. If the
+/// noise is drawn from the seed and all agents take part (q = 1), the same mechanism with the same
+/// seed reproduces each release from the accepted vectors, each added once. The bytes must then be
+/// equal.
 ///
-/// Vectors are dense, unique to slot and round, and summed exactly in integers. The probability
-/// that a lost or duplicated vector, or one of another round, leaves all sums of its region
-/// unchanged is below 2^-1000.
+/// Vectors are dense, unique to slot and round, and summed exactly in integers. A vector that is
+/// lost, duplicated or from another round leaves all sums of its region unchanged with a
+/// probability below 2^-1000.
 pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Result<usize> {
     let federation = &prepared.study.federation;
     let Collaboration::Released(made) = &federation.collaboration else {
@@ -27,7 +28,7 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
         None => fedbo_ledger::Head::uncharged(prepared.study.config.as_bytes()),
     };
     for (round, entry) in (0..).zip(&seen.entries) {
-        ensure!(entry.round == round, "a release of round {} in the place of {round}", entry.round);
+        ensure!(entry.round == round, "a release of round {} instead of {round}", entry.round);
         head = head.follow(entry.round, &entry.event, &entry.release);
     }
     let head = LedgerHead { seq: head.seq, hash: head.hash };
@@ -41,7 +42,7 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
     let mut accepted = vec![Vec::new(); seen.entries.len()];
     for sent in seen.uploads.iter().filter(|sent| sent.fate == UploadOutcome::Accepted) {
         let of_round = accepted.get_mut(usize::try_from(sent.round)?);
-        of_round.context("an upload of no round")?.push(sent.slot);
+        of_round.context("an upload without a round")?.push(sent.slot);
     }
     let n_coordinates = mechanism.settings().n_features as usize;
     let mut source = SimNoise::new(federation.noise_seed());

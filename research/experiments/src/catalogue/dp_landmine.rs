@@ -49,7 +49,8 @@ impl Setup {
     }
 }
 
-/// The share of signal in the agents' final beliefs about the others, run by run, by [`Arm::key`].
+/// The share of signal in the agents' final beliefs about the others, for each run, by
+/// [`Arm::key`].
 type SharesOfSignal = BTreeMap<String, Vec<f64>>;
 
 pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
@@ -66,7 +67,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
             let (setup, shares) = (&setup, &shares);
             let unit = RowLabels::new(arm.panels[0], arm.name.clone(), "mean over fields", run);
             jobs.push(Job::new(unit, move |unit, stop| {
-                let seed = seed.child(Purpose::Run, u64::from(run));
+                let seed = seed.child(Purpose::RUN, u64::from(run));
                 session(setup, arm, unit, &seed, shares, stop)
             }));
         }
@@ -94,7 +95,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// Runs one session; returns its rows once per panel that shows the arm.
+/// Runs one session. Returns its rows once for each panel that shows the arm.
 fn session(
     setup: &Setup,
     arm: &Arm,
@@ -112,7 +113,7 @@ fn session(
         sampling: approach.sampling,
     };
     let n_features = approach.n_features as u64;
-    let mut stream = seed.stream(Purpose::SharedFeatures, n_features, 0);
+    let mut stream = seed.stream(Purpose::SHARED_FEATURES, n_features, 0);
     let map = Arc::new(FeatureMap::draw(&description, &mut stream)?);
     let own = arm.setting.own()?;
     let mut members = Vec::with_capacity(setup.svms.len());
@@ -133,8 +134,8 @@ fn session(
     Ok((arm.panels.iter().flat_map(of_panel).collect(), ended))
 }
 
-/// A field as an agent. Its initial points are the same in every arm, relative to the region where
-/// it starts.
+/// Creates an agent for a field. Its initial points are the same in every arm, relative to the
+/// region in which it starts.
 fn member(
     setup: &Setup,
     arm: &Arm,
@@ -150,11 +151,11 @@ fn member(
         own,
         Arc::clone(map),
         setup.svms.len(),
-        seed.child(Purpose::Agent, u64::from(id)),
+        seed.child(Purpose::AGENT, u64::from(id)),
     )?;
     let start = arm.approach.start_partition(DIM)?;
     let region = id as usize % start.n_regions();
-    let mut stream = seed.stream(Purpose::InitialDesign, u64::from(id), 0);
+    let mut stream = seed.stream(Purpose::INITIAL_DESIGN, u64::from(id), 0);
     let initial = (0..N_INITIAL).map(|_| {
         let within: Vec<f64> = (0..DIM).map(|_| stream.uniform()).collect();
         space.snap(&start.place(region, &within))
@@ -165,7 +166,7 @@ fn member(
 }
 
 /// Fig. 3a with our results, and the same for our setting. Costs are those of the schedules with
-/// secure noise; the runs themselves are simulations.
+/// secure noise. The runs themselves are simulations.
 fn tradeoff(arms: &[Arm]) -> anyhow::Result<TradeoffSpec> {
     let series = |panel: &'static str, name: &str, cost: &dyn Fn(&Arm) -> Cost| {
         let mut points = Vec::new();

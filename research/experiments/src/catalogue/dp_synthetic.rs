@@ -1,5 +1,5 @@
 //! DP-FTS-DE section 5.1 and appendix B.1: agents with functions from a GP on a grid, which differ
-//! a little or a lot.
+//! slightly or substantially.
 
 mod arms;
 
@@ -37,13 +37,13 @@ const N_SIMILAR: usize = 200;
 const N_DIFFERENT: usize = 50;
 const N_INITIAL: usize = 10;
 const N_ROUNDS: u64 = 40;
-/// The offset that an agent adds to the common function at a point, or subtracts from it.
+/// Magnitude of the offset between an agent's function and the common function at each point.
 const GAP: f64 = 0.02;
 /// The budget of the panel beyond the paper.
 const EPSILON: f64 = 2.0;
 const DELTA: f64 = 1e-5;
 
-/// By arm, the share of the last belief's energy that is not noise, one value per run.
+/// The share of the last belief's energy that is not noise, by arm, with one value per run.
 type Shares = BTreeMap<String, Vec<f64>>;
 
 pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
@@ -63,7 +63,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
             let unit =
                 RowLabels::new(arm.panels.join(", "), arm.name.clone(), "mean over agents", run);
             jobs.push(Job::new(unit, move |unit, stop| {
-                let seed = seed.child(Purpose::Run, u64::from(run));
+                let seed = seed.child(Purpose::RUN, u64::from(run));
                 session(prior, sampler, arm, unit, &seed, (shares, stop))
             }));
         }
@@ -90,7 +90,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// Runs one session; returns its rows once per panel that shows the arm.
+/// Runs one session. Returns its rows once for each panel that shows the arm.
 fn session(
     prior: &GridPrior,
     sampler: &Arc<JointSampler>,
@@ -126,7 +126,7 @@ fn session(
     Ok((arm.panels.iter().flat_map(of_panel).collect(), ended))
 }
 
-/// The agents of an arm with the functions of a family, and their shared features.
+/// Creates the agents of an arm with the functions of a family, and their shared features.
 fn members(
     arm: &Arm,
     family: &GridFamily,
@@ -142,19 +142,19 @@ fn members(
         lengthscale: LengthscaleLaw::Fixed(LENGTHSCALE),
         sampling: approach.sampling,
     };
-    let mut stream = seed.stream(Purpose::SharedFeatures, n_features, 0);
+    let mut stream = seed.stream(Purpose::SHARED_FEATURES, n_features, 0);
     let map = Arc::new(FeatureMap::draw(&description, &mut stream)?);
     let start = approach.start_partition(1)?;
     let mut members = Vec::with_capacity(family.agents.len());
     for (id, values) in (0_u32..).zip(&family.agents) {
-        let own_seed = seed.child(Purpose::Agent, u64::from(id));
+        let own_seed = seed.child(Purpose::AGENT, u64::from(id));
         let domain = Domain::Factored(Arc::clone(sampler));
         let n_agents = family.agents.len();
         let strategy = approach.strategy(domain, own()?, Arc::clone(&map), n_agents, own_seed)?;
         let region = id as usize % start.n_regions();
         let inside: Vec<f64> =
             family.grid.iter().copied().filter(|x| start.region_of(&[*x]) == region).collect();
-        let mut stream = seed.stream(Purpose::InitialDesign, u64::from(id), 0);
+        let mut stream = seed.stream(Purpose::INITIAL_DESIGN, u64::from(id), 0);
         let initial = (0..N_INITIAL).map(|_| vec![inside[stream.below(inside.len())]]);
         let plan =
             AgentPlan { id, history: Vec::new(), initial: initial.collect(), n_rounds: N_ROUNDS };
@@ -175,7 +175,8 @@ fn kernel() -> anyhow::Result<Kernel> {
     Ok(Kernel::isotropic(family, 1, LENGTHSCALE, 1.0)?)
 }
 
-/// The agents' own model: SE with the true length scale, signal variance 1, true noise variance, raw outputs, β_t = 1.
+/// Settings of the agents' own model: SE with the true length scale, signal variance 1, true noise
+/// variance, raw outputs, β_t = 1.
 fn own() -> anyhow::Result<ThompsonSettings> {
     Ok(ThompsonSettings {
         surrogate: SurrogateSettings {
@@ -194,7 +195,8 @@ fn own() -> anyhow::Result<ThompsonSettings> {
     })
 }
 
-/// Returns the cost of an arm's schedule with secure noise: (ε by moments at N^-1.1, ε by PLD at 1e-5).
+/// Returns the cost of an arm's schedule with secure noise: ε by moments at N^-1.1, and ε by PLD at
+/// 1e-5.
 fn cost(approach: &CollaborationMode) -> anyhow::Result<Option<(f64, f64)>> {
     let Some(event) = approach.event(N_SIMILAR)? else {
         return Ok(None);
@@ -214,10 +216,10 @@ fn cost(approach: &CollaborationMode) -> anyhow::Result<Option<(f64, f64)>> {
 /// Returns the notes on the tables.
 fn notes(arms: &[Arm], shares: &Shares) -> anyhow::Result<Vec<String>> {
     let mut notes = vec![
-        "These are simulations: noise comes from the seed, so nothing here is private. What a schedule would cost with secure \
-         noise (zero-out adjacency; moments at delta = N^-1.1 as in the paper, PLD at delta = 1e-5; all of its releases), the \
-         norm of its noise over the largest norm of its signal at the first release, and the share of the last belief that \
-         was signal, 1 - E|noise|^2/|belief|^2, mean over runs:"
+        "These are simulations: noise comes from the seed, so nothing here is private. Each line shows the cost of a schedule \
+         with secure noise (zero-out adjacency; moments at delta = N^-1.1 as in the paper, PLD at delta = 1e-5; all of its \
+         releases), the ratio of the norm of its noise to the largest norm of its signal at the first release, and the share of \
+         the last belief that was signal, 1 - E|noise|^2/|belief|^2, as a mean over runs:"
             .to_owned(),
     ];
     for arm in arms {
@@ -234,9 +236,9 @@ fn notes(arms: &[Arm], shares: &Shares) -> anyhow::Result<Vec<String>> {
         ));
     }
     notes.push(
-        "What the paper reports: FTS-DE beats FTS, more so with P = 3 (Fig. 2a), both components of DE are needed (Fig. 5), S \
-         has an optimum (2b), larger q and smaller z help (2c, 2d), DP-FTS-DE beats DP-FTS (Fig. 4), P has an optimum (Fig. 6), \
-         and where agents differ a faster p_t keeps up with TS (Fig. 7)."
+        "Results reported in the paper: FTS-DE beats FTS, more so with P = 3 (Fig. 2a), both components of DE are needed (Fig. \
+         5), S has an optimum (2b), larger q and smaller z help (2c, 2d), DP-FTS-DE beats DP-FTS (Fig. 4), P has an optimum \
+         (Fig. 6), and a faster p_t keeps up with TS where agents differ (Fig. 7)."
             .to_owned(),
     );
     Ok(notes)
@@ -251,9 +253,11 @@ mod tests {
     use super::*;
     use crate::catalogue::population::Release;
 
-    /// The share of vectors longer than S/√P in one session of an arm. The sent vectors are not
-    /// stored. The vectors here are redrawn from the posterior of each agent's first observations,
-    /// from its initial points to those of the last release, and have the same law.
+    /// Returns the share of vectors longer than S/√P in one session of an arm.
+    ///
+    /// The sent vectors are not stored. This function redraws vectors from the posterior of each
+    /// agent's first observations, from its initial points to those of the last release. They have
+    /// the same distribution.
     fn clipped(name: &str, seed: u64) -> f64 {
         let (prior, seed) = (GridPrior::paper(), Seed::new(seed));
         let grid = Points::from_flat(1, prior.grid().to_vec());
@@ -270,7 +274,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         arm.approach.run(&mut members, &map, &seed, &mut mean, &stop).unwrap();
         let square_max = max_norm * max_norm / f64::from(arm.approach.n_regions);
-        let mut stream = seed.stream(Purpose::WeightSample, 0, 0);
+        let mut stream = seed.stream(fedbo_protocol::WEIGHT_SAMPLE, 0, 0);
         let (mut n, mut n_clipped) = (0.0, 0.0);
         for member in &members {
             let own = member.agent.strategy().own();
@@ -287,10 +291,10 @@ mod tests {
         n_clipped / n
     }
 
-    /// The published shares of clipped vectors (caption of Fig. 4): 0.31 % with S = 8, P = 1 and
-    /// 0.80 % with S = 11, P = 2. Draws of the prior would be clipped in 8.8 and 14.7 % of cases.
-    /// Five sessions of 200 agents and 40 releases each give 0.61 ± 0.07 and 1.36 ± 0.17 %, 2.0 and
-    /// 1.7 times the published shares and a tenth of the prior's.
+    /// The published shares of clipped vectors (caption of Fig. 4) are 0.31 % with S = 8, P = 1 and
+    /// 0.80 % with S = 11, P = 2. Draws from the prior would be clipped in 8.8 and 14.7 % of cases.
+    /// Five sessions of 200 agents and 40 releases each give 0.61 ± 0.07 and 1.36 ± 0.17 %, which
+    /// is 2.0 and 1.7 times the published shares and a tenth of the prior's.
     #[test]
     fn the_published_shares_of_clipped_vectors() {
         for (arm, max_norm, n_regions, published) in

@@ -31,7 +31,7 @@ use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, Reference, Summary, Su
 use fedbo_runner::RowLabels;
 use fedbo_runner::{Ended, Evaluation, Member, Observer, TrialRecord, run_relayed};
 
-/// Number of queries: t_n of the other agents, and T.
+/// Number of queries: the other agents' t_n, and T.
 pub(super) const N_ROUNDS: u64 = 50;
 const N_INITIAL: usize = 3;
 /// M_target of the authors' code.
@@ -42,15 +42,15 @@ const HELPFUL: &str = "helpful setting";
 const PAPER_GROWING: &str = "paper's setting, t_n grows (field 0)";
 const HELPFUL_GROWING: &str = "helpful setting, t_n grows (field 0)";
 
-/// The messages to a target.
+/// The messages sent to a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Messages {
     /// No messages: Thompson sampling alone.
     None,
     /// One message from each other agent, before the first query.
     Once,
-    /// One message from each other agent before every query, while these continue Thompson sampling
-    /// (Fig. 4, appendix D.2.1).
+    /// One message from each other agent before every query, while these agents continue with
+    /// Thompson sampling (Fig. 4, appendix D.2.1).
     EveryRound,
 }
 
@@ -65,12 +65,12 @@ struct Arm {
 }
 
 impl Arm {
-    /// True in the paper's setting, false in the helpful one.
+    /// Returns true in the paper's setting, and false in the helpful one.
     fn is_paper(self) -> bool {
         [PAPER, PAPER_GROWING].contains(&self.configuration)
     }
 
-    /// True if the arm is for the first target only, as in Fig. 4.
+    /// Returns true if the arm is only for the first target, as in Fig. 4.
     fn is_growing(self) -> bool {
         [PAPER_GROWING, HELPFUL_GROWING].contains(&self.configuration)
     }
@@ -112,7 +112,7 @@ const FTS_GROWING: &str = "fts, every round";
 /// Data shared by all sessions.
 struct Setup {
     fields: Fields,
-    /// Histories of the helpful setting by (target, run, other field).
+    /// Histories in the helpful setting, by (target, run, other field).
     histories: BTreeMap<(usize, u32, usize), Vec<Observation>>,
 }
 
@@ -192,8 +192,8 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// Compares our results in the paper's setting with the authors' own runs, and gives the reasons
-/// for differences.
+/// Compares our results in the paper's setting with the authors' own runs, and explains the
+/// differences.
 fn compare_with_authors(folder: &Path, summary: &Summary) -> anyhow::Result<Vec<String>> {
     let Some(path) = figures(folder, FTS_SUMMARY) else {
         return Ok(vec![without_figures(FTS_SUMMARY)]);
@@ -225,11 +225,11 @@ fn compare_with_authors(folder: &Path, summary: &Summary) -> anyhow::Result<Vec<
     }
     notes.extend(
         [
-            "Why they differ: our objective is the AUC of the decision value; theirs ranks by Platt-scaled probabilities, \
-             whose sign flips in about 13 % of evaluations, so their search sees some fields upside down.",
-            "Their messages were made from mis-paired observations; ours pair each query with its own recorded value.",
-            "In both, p_t = 1 - 1/t^2 uses less than one message in 50 queries, and with length scale 0.01 a message says \
-             nothing about points further than 0.02 from the sender's queries: no gain can show, and none does.",
+            "Reasons for the differences: our objective is the AUC of the decision value; the authors rank by Platt-scaled \
+             probabilities, whose sign flips in about 13 % of evaluations, so their search sees some fields upside down.",
+            "Their messages were built from mis-paired observations; ours pair each query with its own recorded value.",
+            "In both, p_t = 1 - 1/t^2 uses less than one message in 50 queries, and with length scale 0.01 a message contains no \
+             information about points further than 0.02 from the sender's queries: no gain is possible, and none is found.",
         ]
         .map(str::to_owned),
     );
@@ -249,11 +249,11 @@ struct AuthorsResult {
 }
 
 pub(super) fn unit_seed(seed: Seed, target: usize, run: u32) -> Seed {
-    seed.child(Purpose::Run, u64::from(run)).child(Purpose::Agent, target as u64)
+    seed.child(Purpose::RUN, u64::from(run)).child(Purpose::AGENT, target as u64)
 }
 
-/// GP-based TS of a single field, 3 random points and 50 queries, as every other agent has run it
-/// before.
+/// Runs GP-based TS on a single field, with 3 random points and 50 queries, as every other agent
+/// has done before.
 pub(super) fn history(
     fields: &Fields,
     field: usize,
@@ -267,8 +267,8 @@ pub(super) fn history(
             Ok(())
         }
     }
-    let seed = seed.child(Purpose::History, field as u64);
-    let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
+    let seed = seed.child(Purpose::HISTORY, field as u64);
+    let mut stream = seed.stream(Purpose::INITIAL_DESIGN, 0, 0);
     let initial = (0..N_INITIAL).map(|_| vec![stream.uniform(), stream.uniform()]).collect();
     let map = helpful_map(seed, 100)?;
     let alone =
@@ -361,7 +361,7 @@ fn member(
         Domain::Space(svm.space().clone()),
         settings,
         Arc::clone(map),
-        seed.child(Purpose::Agent, field as u64),
+        seed.child(Purpose::AGENT, field as u64),
     )?;
     let plan = AgentPlan { id, history, initial, n_rounds: N_ROUNDS };
     Ok(Member {
@@ -370,9 +370,10 @@ fn member(
     })
 }
 
-/// The paper's and the authors' setting: SE with one length scale, raw outputs, maximum likelihood with ten starts after
-/// 3, 9, 14, … observations, 200 fresh features for the own sample, DIRECT, repeated points replaced by random ones,
-/// p_t = 1 − 1/t², uniform P_N, σ² = 1e-6 in the messages.
+/// The setting of the paper and its authors' code: SE with one length scale, raw outputs, maximum
+/// likelihood with ten starts after 3, 9, 14, … observations, 200 fresh features for the own
+/// sample, DIRECT, repeated points replaced by random ones, p_t = 1 − 1/t², uniform P_N, and
+/// σ² = 1e-6 in the messages.
 pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
     let initial = Hyperparameters {
         kernel: Kernel::isotropic(Family::SquaredExponential, DIM, 1.0, 0.1)?,
@@ -416,7 +417,7 @@ pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
 }
 
 /// The helpful setting: standardized outputs, a mixture of length scales in the shared features, a
-/// p_t that relies more on the others, learned P_N.
+/// p_t that relies more on the others, and learned P_N.
 pub(super) fn helpful(content: MessageContent) -> FtsSettings {
     FtsSettings {
         own: ThompsonSettings::default_for(DIM),
@@ -432,5 +433,5 @@ pub(super) fn helpful_map(seed: Seed, n_features: usize) -> anyhow::Result<Arc<F
         DIM,
         LengthscaleLaw::LogNormal { median: 0.3, spread: 0.7 },
     );
-    Ok(Arc::new(FeatureMap::draw(&description, &mut seed.stream(Purpose::SharedFeatures, 0, 0))?))
+    Ok(Arc::new(FeatureMap::draw(&description, &mut seed.stream(Purpose::SHARED_FEATURES, 0, 0))?))
 }

@@ -1,4 +1,4 @@
-//! FTS section 5.1 and Fig. 1: functions drawn from a GP on a grid; agents differ by d_n and have
+//! FTS section 5.1 and Fig. 1: functions drawn from a GP on a grid. Agents differ by d_n and have
 //! t_n observations.
 
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use fedbo_report::{FigureSpec, Metric, PanelBy, SummaryRequest};
 use fedbo_runner::Member;
 use fedbo_runner::RowLabels;
 
-/// N, the number of other agents (FTS section 5.1: 50 in total; here the target is additional,
-/// as N + 1 in the problem setting).
+/// N, the number of other agents (FTS section 5.1: 50 in total; here the target is an additional
+/// agent, as N + 1 in the problem setting).
 const N_AGENTS: usize = 50;
 /// Number of the target agent's queries after its one initial input.
 const N_ROUNDS: u64 = 50;
@@ -110,7 +110,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
                 let prior = &prior;
                 let unit = RowLabels::new(panel.name, arm.name, "target", run);
                 jobs.push(Job::session(unit, move || {
-                    session(prior, panel, arm, seed.child(Purpose::Run, u64::from(run)))
+                    session(prior, panel, arm, seed.child(Purpose::RUN, u64::from(run)))
                 }));
             }
         }
@@ -149,14 +149,15 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     };
     let concluded = call.conclude(&rows, ended, request, pairs_of)?;
     let notes = vec![
-        "What the paper reports (FTS Fig. 1): with d_n = 0.02 FTS beats TS; M matters little for t_n = 40 and evidently for t_n = 100; with \
-         d_n = 1.2 FTS is comparable, and a fast p_t matches TS."
+        "Results reported in the paper (FTS Fig. 1): with d_n = 0.02 FTS beats TS; M matters little for t_n = 40 and clearly for \
+         t_n = 100; with d_n = 1.2 FTS is comparable, and a fast p_t matches TS."
             .to_owned(),
     ];
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// The target's session: the same function, initial input, agents' observations and noise for all arms of a run.
+/// Runs the target's session. All arms of a run have the same function, initial input, agents'
+/// observations and noise.
 fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::Result<Session> {
     let family = GridFamily::draw(prior, &seed, N_AGENTS, panel.gap);
     let grid = Arc::new(Points::from_flat(1, family.grid.clone()));
@@ -165,14 +166,14 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
     let n_features = arm.n_features as u64;
     let map = Arc::new(FeatureMap::draw(
         &description,
-        &mut seed.stream(Purpose::SharedFeatures, n_features, 0),
+        &mut seed.stream(Purpose::SHARED_FEATURES, n_features, 0),
     )?);
     let settings = settings(arm)?;
     let mut contributions: Vec<AgentUpdate> = Vec::new();
     if arm.name != "ts" {
         for agent in 0..N_AGENTS {
             let id = u32::try_from(agent + 1)?;
-            let mut stream = seed.stream(Purpose::History, u64::from(id), 0);
+            let mut stream = seed.stream(Purpose::HISTORY, u64::from(id), 0);
             let seen = family.observations(agent, panel.n_obs, NOISE_VARIANCE, &mut stream);
             let history = seen
                 .inputs
@@ -184,7 +185,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
             contributions.push(contribute(&map, &settings, plan, &seed)?);
         }
     }
-    let first = seed.stream(Purpose::InitialDesign, 0, 0).below(N_GRID);
+    let first = seed.stream(Purpose::INITIAL_DESIGN, 0, 0).below(N_GRID);
     let plan = AgentPlan {
         id: 0,
         history: Vec::new(),
@@ -212,7 +213,8 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
     })
 }
 
-/// The paper's model: SE with the true length scale, signal variance 1, true noise variance, raw outputs, β_t = 1.
+/// Returns the paper's model: SE with the true length scale, signal variance 1, true noise
+/// variance, raw outputs, β_t = 1.
 fn settings(arm: &Arm) -> anyhow::Result<FtsSettings> {
     let kernel = Kernel::isotropic(Family::SquaredExponential, 1, LENGTHSCALE, 1.0)?;
     Ok(FtsSettings {

@@ -1,8 +1,8 @@
 //! Eight wine sites tune their own classifiers together: the general setting of FTS, in which every
 //! agent optimizes.
 //!
-//! The federation is that of `research/examples/wine.toml`, and its arms run as in `fedbo run`: equal seeds
-//! give equal values.
+//! The federation is that of `research/examples/wine.toml`, and its arms run as in `fedbo run`:
+//! equal seeds give equal values.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use fedbo_research_problems::ResearchProblems;
 use fedbo_runner::RowLabels;
 use fedbo_runner::federation::run_arm;
 
-/// The federation's file in the repository.
+/// The federation file in the repository.
 const FILE: (&str, &str) =
     ("research/examples/wine.toml", include_str!("../../../examples/wine.toml"));
 

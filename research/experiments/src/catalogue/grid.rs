@@ -8,7 +8,7 @@ use fedbo_runner::{Decoder, Evaluation};
 use fedbo_space::{Direction, Point, Value};
 use fedbo_streams::{Purpose, Seed};
 
-/// Values on the grid with Gaussian noise that depends only on the trial's number.
+/// Values on the grid with Gaussian noise that depends only on the trial number.
 pub(super) struct GridObjective {
     pub(super) values: Vec<f64>,
     pub(super) noise_std: f64,
@@ -20,17 +20,17 @@ impl Objective for GridObjective {
         let Some(index) = grid_index(point) else {
             return Outcome::Failed(Failure::NotFinite(f64::NAN));
         };
-        let noise = self.seed.stream(Purpose::ObservationNoise, trial.agent, trial.trial).normal();
+        let noise = self.seed.stream(Purpose::OBSERVATION_NOISE, trial.agent, trial.trial).normal();
         Outcome::Value(self.values[index] + self.noise_std * noise)
     }
 }
 
-/// Decodes a coordinate to a point of one parameter `x`.
+/// Returns a decoder from a coordinate to a point with one parameter `x`.
 pub(super) fn grid_decoder() -> Decoder {
     Arc::new(|unit: &[f64]| Point::new(vec![("x".to_owned(), Value::Float(unit[0]))]))
 }
 
-/// The evaluation of a member that maximizes a function on the grid.
+/// Creates the evaluation of a member that maximizes a function on the grid.
 pub(super) fn grid_evaluation(objective: GridObjective) -> Evaluation {
     Evaluation {
         objective: Arc::new(objective),
@@ -39,7 +39,7 @@ pub(super) fn grid_evaluation(objective: GridObjective) -> Evaluation {
     }
 }
 
-/// Index of a grid point.
+/// Returns the index of a grid point.
 pub(super) fn grid_index(point: &Point) -> Option<usize> {
     let x = point.get("x").and_then(Value::as_f64)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "x lies in [0,1]")]

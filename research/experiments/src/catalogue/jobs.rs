@@ -18,10 +18,10 @@ use fedbo_report::{PrimaryComparison, ResultsWriter, Row};
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
 use fedbo_runner::{RowBuilder, RowLabels};
 
-/// Rows of one unit, with its state at the end.
+/// Rows of one unit, and its state at the end.
 pub(super) type JobResult = anyhow::Result<(Vec<Row>, Ended)>;
 
-/// The work of a job; the flag stops it.
+/// The work of a job. The flag stops it.
 type Work<'a> = dyn Fn(&RowLabels, &AtomicBool) -> JobResult + Send + Sync + 'a;
 
 /// Independent work: one configuration, arm and repetition.
@@ -33,7 +33,7 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// A job with any work.
+    /// Creates a job with any work.
     pub(super) fn new(
         unit: RowLabels,
         work: impl Fn(&RowLabels, &AtomicBool) -> JobResult + Send + Sync + 'a,
@@ -42,7 +42,7 @@ impl<'a> Job<'a> {
         Self { unit, work }
     }
 
-    /// A job that runs a session of agents, created by `build`.
+    /// Creates a job that runs a session of agents, created by `build`.
     pub(super) fn session(
         unit: RowLabels,
         build: impl Fn() -> anyhow::Result<Session> + Send + Sync + 'a,
@@ -50,8 +50,8 @@ impl<'a> Job<'a> {
         Self::new(unit, move |unit, stop| run_session_of(unit, build()?, stop))
     }
 
-    /// The same work with rows that have all `columns`. Spaces differ, and parameters outside of
-    /// the job's space are empty.
+    /// Wraps the job so that its rows have all `columns`. Spaces differ, and parameters outside the
+    /// job's space are empty.
     pub(super) fn in_columns(self, columns: &'a [String]) -> Self {
         let Self { unit, work } = self;
         Self::new(unit, move |unit, stop| {
@@ -69,7 +69,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The parameters of all spaces, without repetition.
+/// Returns the parameters of all spaces without repetition.
 pub(super) fn columns_of<'s>(spaces: impl IntoIterator<Item = &'s Space>) -> Vec<String> {
     let mut columns: Vec<String> = Vec::new();
     for parameter in spaces.into_iter().flat_map(Space::parameters) {
@@ -90,7 +90,7 @@ pub(super) type AnyAgent = Box<dyn UsesHandouts<Handout = Broadcast>>;
 pub(super) struct Session {
     /// Optimizing agents with their names.
     pub members: Vec<(String, Member<AnyAgent>)>,
-    /// Further optimizing agents, which send messages but have no rows.
+    /// Additional optimizing agents, which send messages but have no rows.
     pub others: Vec<Member<AnyAgent>>,
     /// Messages of contributors.
     pub contributions: Vec<AgentUpdate>,
@@ -104,11 +104,11 @@ pub(super) struct Session {
     pub optimum: Option<f64>,
     /// The noise-free objective, if known.
     pub truth: Option<TrueObjective>,
-    /// Name of a message's sender.
+    /// Returns the name of a message's sender.
     pub name_of: fn(u32) -> String,
 }
 
-/// The message of a contributor, drawn from its history by the agent's own state machine.
+/// Returns the message of a contributor, drawn from its history by the agent's own state machine.
 ///
 /// # Errors
 /// If the history cannot be modelled.
@@ -118,16 +118,16 @@ pub(super) fn contribute(
     plan: AgentPlan,
     seed: &Seed,
 ) -> anyhow::Result<AgentUpdate> {
-    // The agent proposes nothing, so any domain of the right dimension is suitable.
+    // The agent proposes nothing, so any domain of the right dimension works.
     let unit = ParameterSpec::float(0.0, 1.0);
     let names: Vec<String> = (0..map.dim()).map(|i| format!("x{i}")).collect();
     let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &unit)))?;
-    let own_seed = seed.child(Purpose::Agent, u64::from(plan.id));
+    let own_seed = seed.child(Purpose::AGENT, u64::from(plan.id));
     let fts = Fts::new(Domain::Space(space), settings.clone(), Arc::clone(map), own_seed)?;
     message_of(Box::new(fts), plan, seed)
 }
 
-/// The same for an agent with any strategy.
+/// Does the same for an agent with any strategy.
 ///
 /// # Errors
 /// If the history cannot be modelled.
@@ -143,15 +143,15 @@ pub(super) fn message_of(
         _ => None,
     });
     upload.with_context(|| {
-        format!("agent {id} has initial points or rounds and is no mere contributor")
+        format!("agent {id} has initial points or rounds, so it is not only a contributor")
     })
 }
 
-/// Runs all jobs. The rows of a job are written once all jobs before it are done, so the file has
-/// the order of jobs.
+/// Runs all jobs. The rows of a job are written once all preceding jobs are done, so the file has
+/// the order of the jobs.
 ///
 /// # Errors
-/// If a job fails or the file cannot be written; rows that were written before are kept.
+/// If a job fails or the file cannot be written. Rows that have already been written are kept.
 pub(super) fn run_jobs(
     jobs: &[Job<'_>],
     writer: ResultsWriter,
@@ -189,7 +189,7 @@ pub(super) fn run_jobs(
     Ok((queue.written, ended))
 }
 
-/// Checks, before a long run, that the arms and checkpoints of its primary comparisons exist.
+/// Checks, before a long run, that the arms and checkpoints of the primary comparisons exist.
 ///
 /// # Errors
 /// If an arm or a checkpoint is missing.
@@ -209,7 +209,7 @@ pub(super) fn check_primary(
         }
         anyhow::ensure!(
             checkpoints.contains(iteration),
-            "a primary comparison of {experiment} is at iteration {iteration}, which is no checkpoint"
+            "a primary comparison of {experiment} is at iteration {iteration}, which is not a checkpoint"
         );
     }
     Ok(())
@@ -233,7 +233,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Writes the remaining rows after an interruption: those that wait for unfinished jobs.
+    /// Writes the remaining rows after an interruption: those that were waiting for unfinished
+    /// jobs.
     fn flush_rest(&mut self) -> anyhow::Result<()> {
         for rows in std::mem::take(&mut self.waiting).into_values() {
             self.write(rows)?;
@@ -310,7 +311,8 @@ mod tests {
 
     use super::*;
 
-    /// An agent on Branin's function that always uses the others' messages (p_t = 0), or never (1).
+    /// Creates an agent on Branin's function that always uses the others' messages (p_t = 0), or
+    /// never (1).
     fn strategy(id: u32, local_prob: f64, map: &Arc<FeatureMap>) -> AnyAgent {
         let own = ThompsonSettings {
             ucb_multiplier: UcbMultiplier::Constant(1.0),
@@ -323,7 +325,7 @@ mod tests {
             message: MessageSettings::default(),
         };
         let domain = Domain::Space(branin().space().clone());
-        let seed = Seed::new(5).child(Purpose::Agent, u64::from(id));
+        let seed = Seed::new(5).child(Purpose::AGENT, u64::from(id));
         Box::new(Fts::new(domain, settings, Arc::clone(map), seed).unwrap())
     }
 
@@ -333,13 +335,13 @@ mod tests {
 
     const SEEN: [[f64; 2]; 3] = [[0.1, 0.7], [0.6, 0.2], [0.9, 0.9]];
 
-    /// The plan of the target, with three initial points.
+    /// Returns the plan of the target, with three initial points.
     fn of_target(n_rounds: u64) -> AgentPlan {
         let initial = SEEN.map(|x| x.to_vec()).into();
         AgentPlan { id: 0, history: Vec::new(), initial, n_rounds }
     }
 
-    /// The plan of another agent, with three observations.
+    /// Returns the plan of another agent, with three observations.
     fn of_other(n_rounds: u64) -> AgentPlan {
         let observed = |(unit, value): ([f64; 2], f64)| {
             Observation::new(unit.to_vec(), Some(value), Source::Initial)
@@ -355,14 +357,14 @@ mod tests {
         }
     }
 
-    /// An agent that runs with the target sends a message before each of the target's queries. So
-    /// it serves all queries of a target that uses each message once, and has no rows. A
-    /// contributor serves the first query; the target makes the rest on its own.
+    /// An agent that runs with the target sends a message before each of the target's queries. It
+    /// therefore serves all queries of a target that uses each message once, and has no rows. A
+    /// contributor serves only the first query; the target makes the others on its own.
     #[test]
     fn others_send_before_every_query_and_leave_no_rows() {
         const N_ROUNDS: u64 = 4;
         let description = FeatureDescription::random(20, 2, LengthscaleLaw::Fixed(0.3));
-        let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+        let mut stream = Seed::new(1).stream(Purpose::SHARED_FEATURES, 0, 0);
         let map = Arc::new(FeatureMap::draw(&description, &mut stream).unwrap());
         let sources = |others, contributions| -> Vec<String> {
             let target = member(strategy(0, 0.0, &map), of_target(N_ROUNDS));

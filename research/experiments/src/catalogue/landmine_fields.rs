@@ -1,4 +1,4 @@
-//! The landmine fields as agents, and the inputs of the authors' own runs of FTS.
+//! The landmine fields as agents, and the inputs of the authors' own FTS runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,8 @@ use fedbo_research_problems::landmine_archive::{
 use fedbo_research_problems::{LandmineSvm, N_FIELDS, read_fields};
 use fedbo_strategies::{Observation, Source};
 
-/// Number of target fields with published initial points, and number of sets of three points for
-/// each. Run r starts from set r mod 5, with its own draws and its own histories of the other
+/// Number of target fields with published initial points, and number of sets of three points per
+/// field. Run r starts from set r mod 5, with its own draws and its own histories of the other
 /// agents.
 pub(super) const N_TARGETS: usize = 6;
 pub(super) const N_DESIGNS: u32 = 5;
@@ -26,12 +26,12 @@ pub(super) struct Fields {
     pub(super) svms: Vec<Arc<LandmineSvm>>,
     initial: Vec<ArchivedPoint>,
     recorded: Vec<ArchivedPoint>,
-    /// The authors' features, by their number.
+    /// The authors' features, by feature count.
     pub(super) paper_maps: BTreeMap<usize, Arc<FeatureMap>>,
 }
 
 impl Fields {
-    /// Reads them from the data folder.
+    /// Reads the fields and inputs from the data folder.
     ///
     /// # Errors
     /// If a file is missing or malformed.
@@ -55,7 +55,7 @@ impl Fields {
         })
     }
 
-    /// The initial points of a target's run.
+    /// Returns the initial points of a target's run.
     pub(super) fn initial(&self, target: usize, run: u32) -> Vec<Vec<f64>> {
         self.initial
             .iter()
@@ -64,7 +64,7 @@ impl Fields {
             .collect()
     }
 
-    /// The 50 recorded queries of the authors for a field, each with its own value.
+    /// Returns the authors' 50 recorded queries for a field, each with its own value.
     pub(super) fn recorded(&self, field: usize) -> Vec<Observation> {
         let of_it =
             self.recorded.iter().filter(|point| point.field == field && point.position >= 1);

@@ -1,12 +1,12 @@
-//! Tables in Markdown for notes of experiments.
+//! Markdown tables for notes of experiments.
 
 use std::fmt::Display;
 
-/// A table in Markdown after its title and an empty line. An empty cell is a single space.
+/// A Markdown table after its title and an empty line. An empty cell is a single space.
 pub(super) struct MarkdownTable(String);
 
 impl MarkdownTable {
-    /// Creates a table without rows, given the head of its first column and those of the others.
+    /// Creates a table without rows, with the given headings of the first and the other columns.
     pub(super) fn new<T: Display>(
         title: impl Display,
         first: &str,
@@ -33,7 +33,7 @@ impl MarkdownTable {
         }
     }
 
-    /// The whole text, without a trailing line break.
+    /// Returns the whole text, without a trailing line break.
     pub(super) fn into_text(self) -> String {
         self.0
     }

@@ -1,8 +1,8 @@
-"""Samplers of other packages, asked and told by lines of JSON on standard input.
+"""Samplers of other packages, driven by JSON lines on standard input.
 
-`python3 -c ... --list` prints the names of those whose packages can be imported, one a line. `python3 -c ... NAME` reads a line with the
-study (`seed`, `noisy`, `space`), then lines of two kinds: an observation, `{"point": {..}, "value": ..}`, to be minimized, and
-`{"ask": true}`, which is answered by a line with the next point.
+`python3 -c ... --list` prints the names of the samplers whose packages can be imported, one per line. `python3 -c ... NAME` reads a line
+with the study (`seed`, `noisy`, `space`), followed by two kinds of lines: `{"point": {..}, "value": ..}` is an observation, to be
+minimized, and `{"ask": true}` requests a line with the next point.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 
-warnings.simplefilter("ignore")  # a line for each process would bury the errors
+warnings.simplefilter("ignore")  # one line per process would bury the errors
 for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[threads] = "1"
 
@@ -26,7 +26,7 @@ PACKAGES = {
 
 
 class OptunaPeer:
-    """A sampler of Optuna with its defaults, which takes the initial design as trials of its own."""
+    """An Optuna sampler with its defaults. The initial design is added to its study as completed trials."""
 
     def __init__(self, name, setting):
         import optuna
@@ -58,7 +58,7 @@ class OptunaPeer:
         return samplers.CmaEsSampler(x0=x0, seed=seed, n_startup_trials=1, warn_independent_sampling=False)
 
     def is_asked(self, point):
-        """True if this is the point of the last answer: floats lost their last digits on the way through the unit cube."""
+        """Return true if this is the last proposed point. Floats lose their last digits in the conversion through the unit cube."""
         if self.asked is None:
             return False
         near = lambda a, b: a == b if isinstance(b, str) else math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)  # noqa: E731
@@ -68,7 +68,7 @@ class OptunaPeer:
         if self.is_asked(point):
             self.study.tell(self.asked, value)
         elif self.study is not None:
-            # The point was a trial already, so that a random one took its place.
+            # The proposed point was already a trial, so a random point replaced it.
             if self.asked is not None:
                 self.study.tell(self.asked, state=self.optuna.trial.TrialState.FAIL)
             self.study.add_trial(self.trial(point, value))
@@ -87,7 +87,7 @@ class OptunaPeer:
 
 
 class BoTorchPeer:
-    """BoTorch's `SingleTaskGP` with its defaults, and the log expected improvement; the noisy one where values have noise."""
+    """BoTorch's `SingleTaskGP` with its defaults, and log expected improvement (the noisy variant if values have noise)."""
 
     def __init__(self, setting):
         import torch
@@ -99,7 +99,7 @@ class BoTorchPeer:
         self.inputs, self.values = [], []
 
     def encoded(self, point):
-        """A point in the unit cube: numbers by their scale, choices one coordinate each."""
+        """Return a point in the unit cube: numbers on their scale, and one coordinate per choice."""
         unit = []
         for spec in self.setting["space"]:
             value = point[spec["name"]]
@@ -112,7 +112,7 @@ class BoTorchPeer:
         return unit
 
     def decoded(self, unit):
-        """The point nearest to coordinates of the unit cube."""
+        """Return the point nearest to the given coordinates of the unit cube."""
         point, rest = {}, list(unit)
         for spec in self.setting["space"]:
             if spec["type"] == "categorical":
@@ -152,10 +152,12 @@ class BoTorchPeer:
 
 
 class TurboPeer(BoTorchPeer):
-    """TuRBO-1 (Eriksson et al. 2019, "Scalable global optimization via local Bayesian optimization"), one point at a time: joint Thompson
-    samples within one trust region, which doubles after three successes and halves after max(4, d) failures in a row, as in the authors'
-    program; below its smallest length it begins anew with 2d points. Its centre is the best value, with noise the best posterior mean.
-    Length scales are bounded as in BoTorch's tutorial, the other hyperparameters as in the authors' program, without noise tighter.
+    """TuRBO-1 (Eriksson et al. 2019, "Scalable global optimization via local Bayesian optimization"), one point at a time.
+
+    It draws joint Thompson samples within one trust region. The region doubles after three successes and halves after max(4, d)
+    consecutive failures, as in the authors' program. Below its minimum length it restarts with 2d points. Its centre is the point with the
+    best value, or with the best posterior mean if there is noise. Length scales are bounded as in BoTorch's tutorial, and the other
+    hyperparameters as in the authors' program, but more tightly without noise.
     """
 
     FIRST, SHORTEST, LONGEST, SUCCESSES = 0.8, 0.5**7, 1.6, 3
@@ -166,14 +168,15 @@ class TurboPeer(BoTorchPeer):
         self.n_asked, self.design, self.answer = 0, [], None
 
     def tell(self, point, value):
-        """Counts what follows an answer of the trust region; a random point that took the place of one says nothing about it."""
+        """Count successes and failures of the trust region's proposals. A random point that replaced one carries no information about it."""
         best = max((each[0] for each in self.values[self.begun :]), default=None)
         super().tell(point, value)
         answer, self.answer = self.answer, None
         near = lambda a, b: math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-6)  # noqa: E731
         if answer is None or best is None or not all(map(near, answer, self.inputs[-1])):
             return
-        # A success is a gain of a thousandth of the best value's size, as in the authors' program.
+        # A success is an improvement by a thousandth of the best value's magnitude, as in the
+        # authors' program.
         better = -value > best + 1e-3 * abs(best)
         self.n_better, self.n_worse = (self.n_better + 1, 0) if better else (0, self.n_worse + 1)
         if self.n_better == self.SUCCESSES:

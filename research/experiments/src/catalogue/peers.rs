@@ -1,5 +1,5 @@
-//! Samplers of other packages as strategies of a study: a Python process proposes, everything else
-//! is the same as for our own.
+//! Samplers of other packages as strategies of a study. A Python process proposes points;
+//! everything else is the same as for our own strategies.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -15,11 +15,11 @@ use fedbo_strategies::{Observation, Proposal, Source, Strategy, StrategyError};
 use fedbo_streams::Stream;
 use serde_json::{Map, json};
 
-/// Environment variable with the Python interpreter that has the peers' packages.
+/// Environment variable with the path of a Python interpreter that has the peers' packages.
 pub(super) const PYTHON: &str = "FEDBO_PEERS_PYTHON";
-/// Environment variable with the names of participating samplers, separated by commas.
+/// Environment variable with the names of the participating samplers, separated by commas.
 pub(super) const CHOICE: &str = "FEDBO_PEERS_ARMS";
-/// The program for the interpreter.
+/// The program that the interpreter runs.
 const PROGRAM: &str = include_str!("peers.py");
 
 /// The environment variables do not allow peers to run.
@@ -33,8 +33,8 @@ impl Classified for PeersUnusable {
     }
 }
 
-/// The interpreter with the peers' packages, and the participating samplers; `None` if the
-/// environment names no interpreter.
+/// Returns the interpreter with the peers' packages and the participating samplers, or `None` if
+/// the environment specifies no interpreter.
 ///
 /// # Errors
 /// If the environment lists samplers without an interpreter, or listed samplers cannot be run.
@@ -47,15 +47,15 @@ pub(super) fn from_environment() -> Result<Option<(String, Vec<String>)>, PeersU
         }
         (Err(_), Some(_)) => {
             let message =
-                format!("{CHOICE} lists samplers, and {PYTHON} names no Python interpreter");
+                format!("{CHOICE} lists samplers, and {PYTHON} specifies no Python interpreter");
             Err(PeersUnusable(message))
         }
         (Err(_), None) => Ok(None),
     }
 }
 
-/// The samplers listed in `wanted`, separated by commas; without a list, all that the interpreter
-/// can run.
+/// Returns the samplers listed in `wanted`, separated by commas, or all that the interpreter can
+/// run without a list.
 ///
 /// # Errors
 /// If a listed sampler cannot be run.
@@ -76,10 +76,10 @@ fn chosen(available: Vec<String>, wanted: Option<&str>) -> Result<Vec<String>, P
     Ok(names)
 }
 
-/// The names of the samplers that this interpreter can run.
+/// Returns the names of the samplers that this interpreter can run.
 ///
 /// # Errors
-/// If it cannot be started or fails.
+/// If the interpreter cannot be started or fails.
 fn available(python: &str) -> Result<Vec<String>, PeersUnusable> {
     let unusable = |what: String| PeersUnusable(format!("{PYTHON} = {python:?}: {what}"));
     let output = command(python, "--list").stderr(Stdio::inherit()).output();
@@ -91,20 +91,20 @@ fn available(python: &str) -> Result<Vec<String>, PeersUnusable> {
     Ok(names.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
-/// The command of a sampler.
+/// Returns the command that runs a sampler.
 pub(super) fn command(python: &str, name: &str) -> Command {
     let mut command = Command::new(python);
     command.args(["-c", PROGRAM, name]);
     for (variable, _) in std::env::vars_os().filter(|(variable, _)| is_secret(variable)) {
         command.env_remove(variable); // INV-26
     }
-    // Its own process group keeps Ctrl-C from the child; the experiment handles it and ends the
-    // child.
+    // A separate process group shields the child from Ctrl-C. The experiment handles it and ends
+    // the child.
     command.process_group(0);
     command
 }
 
-/// A sampler in its own process. It proposes in a study with sequential trials.
+/// A sampler in a separate process. It proposes in a study with sequential trials.
 #[derive(Clone)]
 pub(super) struct Peer {
     space: Space,
@@ -116,12 +116,12 @@ struct Process {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Number of told observations.
+    /// Number of observations that the process has been told.
     n_told: usize,
 }
 
 impl Peer {
-    /// Starts the process and describes the study to it.
+    /// Starts the process and sends it the description of the study.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -154,13 +154,13 @@ impl Peer {
         Ok(Self { space: space.clone(), observed: Vec::new(), process })
     }
 
-    /// Tells the process the new observations, and asks it for a point.
+    /// Sends the new observations to the process, and asks it for a point.
     fn next(&self) -> anyhow::Result<Vec<f64>> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = self.observed.get(process.n_told..).context("it knows more than the study")?;
+        let new = self.observed.get(process.n_told..).context("it is ahead of the study")?;
         for observation in new {
             process.n_told += 1;
-            // A failed trial carries no information for it.
+            // A failed trial carries no information for the sampler.
             let Some(value) = observation.value else { continue };
             let point = self.space.decode(&observation.unit);
             let point: Map<String, serde_json::Value> = point
@@ -183,20 +183,20 @@ impl Peer {
 
 impl Process {
     fn send(&mut self, message: &serde_json::Value) -> anyhow::Result<()> {
-        writeln!(self.input, "{message}").context("it has ended, see its messages above")
+        writeln!(self.input, "{message}").context("it has exited, see its messages above")
     }
 
     fn receive(&mut self) -> anyhow::Result<Map<String, serde_json::Value>> {
         let mut line = String::new();
         let n_read = self.output.read_line(&mut line)?;
-        anyhow::ensure!(n_read > 0, "it has ended, see its messages above");
+        anyhow::ensure!(n_read > 0, "it has exited, see its messages above");
         Ok(serde_json::from_str(&line)?)
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The process may have exited already; in any case nothing is left running.
+        // The process may already have exited. In any case nothing is left running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -206,7 +206,7 @@ impl Strategy for Peer {
     fn ask(&self, _: &Points, _: &mut Stream) -> Result<Proposal, StrategyError> {
         let unit = self.next().map_err(|error| {
             StrategyError::setting(
-                "the answer of a peer's process",
+                "the response of a peer's process",
                 format!("{error:#}"),
                 "a point of the space",
             )
@@ -231,7 +231,7 @@ mod tests {
     use super::super::study_run::{definition_of, run_study};
     use super::*;
 
-    /// A process that answers the n-th request with (n, −1), and counts the told values.
+    /// A process that responds to the n-th request with (n, −1), and counts the values it is told.
     const SCRIPT: &str = r#"
         read -r study; n=0; told=0
         while read -r line; do
@@ -274,9 +274,10 @@ mod tests {
                 "{found:?}"
             );
         }
-        // It exits when it is told more than the five initial values and the first two of its own.
+        // The process exits when it is told more than the five initial values and the first two of
+        // its own.
         let error = format!("{:#}", run(SCRIPT, 12).unwrap_err());
-        assert!(error.contains("the answer of a peer's process"), "{error}");
+        assert!(error.contains("the response of a peer's process"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Sessions of many DP-FTS-DE agents in one process, with simulated noise: none of their results
+//! Sessions of many DP-FTS-DE agents in one process, with simulated noise. None of their results
 //! are private.
 //!
-//! [`CollaborationMode`] holds the differences between the arms of an experiment. The experiment
+//! [`CollaborationMode`] contains the differences between the arms of an experiment. The experiment
 //! defines the agents' objectives.
 
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ use fedbo_privacy::mechanism::{
 };
 use fedbo_protocol::{Aggregator, LatticeRounds, PaperRounds, ReleaseSchedule, RoundMechanism};
 use fedbo_report::Row;
-use fedbo_space::{Partition, Point};
+use fedbo_space::Point;
 use fedbo_strategies::{
-    Domain, LocalProb, MessageContent, MessageSettings, Source, ThompsonSettings,
+    Domain, LocalProb, MessageContent, MessageSettings, Partition, Source, ThompsonSettings,
 };
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use fedbo_runner::NullReleaseStore;
 use fedbo_runner::RowLabels;
@@ -32,7 +32,8 @@ use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_session};
 /// The mechanism of the releases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Release {
-    /// The paper's mechanism (Algorithm 1 lines 5-11), in floats. z = 0 with q = 1 is FTS-DE, and FTS with one region.
+    /// The paper's mechanism (Algorithm 1 lines 5-11), in floating point. z = 0 with q = 1 is
+    /// FTS-DE, or FTS with one region.
     Paper {
         /// q, and the sampling scheme of agents.
         sampling: PaperSampling,
@@ -62,12 +63,12 @@ impl Release {
     }
 }
 
-/// A way of collaboration between agents, which defines an arm.
+/// A mode of collaboration between agents, which defines an arm.
 #[derive(Clone, Debug)]
 pub(super) struct CollaborationMode {
     /// P.
     pub n_regions: u32,
-    /// True if initial points are in the agent's region, false if they are anywhere.
+    /// True if initial points are in the agent's region, false if they can be anywhere.
     pub regional_start: bool,
     /// M.
     pub n_features: usize,
@@ -92,29 +93,30 @@ pub(super) struct CollaborationMode {
 }
 
 impl CollaborationMode {
-    /// The same without received data: Thompson sampling alone, with the same initial points.
+    /// Returns the same mode without received data: Thompson sampling alone, with the same initial
+    /// points.
     pub(super) fn alone(self) -> Self {
         let n_releases = 1; // unused
         Self { local_prob: LocalProb::Constant(1.0), n_releases, ..self }
     }
 
-    /// The same with other messages.
+    /// Returns the same mode with other messages.
     pub(super) fn with_content(&self, content: MessageContent) -> Self {
         Self { message: MessageSettings { content, ..self.message }, ..self.clone() }
     }
 
-    /// The same with messages of zeros: a release is then pure noise.
+    /// Returns the same mode with messages of zeros. A release is then pure noise.
     pub(super) fn silent(&self) -> Self {
         self.with_content(MessageContent::Zero)
     }
 
-    /// Sizes of the regions for slots 0 to N − 1: slot n belongs to region n mod P.
+    /// Returns the sizes of the regions for slots 0 to N − 1. Slot n belongs to region n mod P.
     pub(super) fn region_sizes(&self, n_agents: usize) -> Vec<usize> {
         region_sizes(n_agents, self.n_regions as usize)
     }
 
-    /// Returns the privacy event of one release as if its noise were not simulated; `None` without
-    /// noise.
+    /// Returns the privacy event of one release as if its noise were not simulated, or `None`
+    /// without noise.
     pub(super) fn event(&self, n_agents: usize) -> anyhow::Result<Option<PrivacyEvent>> {
         let (sampling, multiplier) = match self.release {
             Release::Paper { sampling, noise_multiplier, .. } => (sampling, noise_multiplier),
@@ -143,8 +145,9 @@ impl CollaborationMode {
         Ok(Some(PrivacyEvent { sampling, noise }))
     }
 
-    /// Ratio of the norm of the noise in one region of a release to the largest norm of its signal:
-    /// √M z C over q N_i C for sums, √M z φ_max S over C for weighted averages (C = S/√P).
+    /// Returns the ratio of the norm of the noise in one region of a release to the largest norm of
+    /// its signal: √M z C over q N_i C for sums, and √M z φ_max S over C for weighted averages
+    /// (C = S/√P).
     pub(super) fn noise_to_signal(&self, n_agents: usize) -> f64 {
         let root = (self.n_features as f64).sqrt();
         let sizes = self.region_sizes(n_agents);
@@ -162,7 +165,7 @@ impl CollaborationMode {
         }
     }
 
-    /// The partition of the cube into the regions that agents explore at the start.
+    /// Returns the partition of the cube into the regions that agents explore at the start.
     pub(super) fn start_partition(&self, dim: usize) -> anyhow::Result<Partition> {
         let n_regions = if self.regional_start { self.n_regions } else { 1 };
         Ok(Partition::of_cube(dim, n_regions)?)
@@ -191,7 +194,7 @@ impl CollaborationMode {
         Ok(DpFtsDe::new(domain, settings, map, seed)?)
     }
 
-    /// Drives members to the end of their plans. `seed` determines noise and sampling.
+    /// Runs members to the end of their plans. `seed` determines noise and sampling.
     pub(super) fn run(
         &self,
         members: &mut [Member<DpFtsDe>],
@@ -203,7 +206,7 @@ impl CollaborationMode {
         let n_slots = u32::try_from(members.len())?;
         let n_features = u32::try_from(self.n_features)?;
         let mut bytes = [0; 32];
-        let mut stream = seed.stream(Purpose::SimulatedNoise, 0, 0);
+        let mut stream = seed.stream(fedbo_protocol::SIMULATED_NOISE, 0, 0);
         for chunk in bytes.chunks_exact_mut(4) {
             chunk.copy_from_slice(&stream.bits().to_le_bytes());
         }
@@ -256,10 +259,10 @@ fn drive<M: RoundMechanism>(
     Ok(run_session(members, Vec::new(), &mut coordinator, store, observer, stop)?)
 }
 
-/// True value of an agent at a point.
+/// Returns the true value of an agent at a point.
 pub(super) type TrueObjective<'a> = Box<dyn Fn(u32, &Point) -> f64 + Sync + 'a>;
 
-/// Means over agents, wave by wave, which replace the agents' single trials in the results.
+/// Means over agents for each wave, which replace the agents' single trials in the results.
 pub(super) struct PopulationMean<'a> {
     unit: RowLabels,
     /// Best value of each agent so far.
@@ -273,8 +276,9 @@ pub(super) struct PopulationMean<'a> {
 }
 
 impl<'a> PopulationMean<'a> {
-    /// Creates a mean over agents with `n_initial` initial points; `unit.agent` is the label of the
-    /// mean. With `truth` (optima by agent, value of an agent at a point) regret is recorded.
+    /// Creates a mean over agents with `n_initial` initial points. `unit.agent` is the label of the
+    /// mean. With `truth` (optima by agent, and the value of an agent at a point), regret is
+    /// recorded.
     pub(super) fn new(
         unit: RowLabels,
         n_initial: usize,
@@ -290,7 +294,7 @@ impl<'a> PopulationMean<'a> {
         }
     }
 
-    /// One row per wave.
+    /// Returns one row per wave.
     pub(super) fn into_rows(self) -> Vec<Row> {
         self.rows
     }

@@ -1,5 +1,5 @@
-//! One party alone: the strategies of a study on functions with known optima, against random and
-//! Sobol search.
+//! One party alone: the strategies of a study on functions with known optima, compared with random
+//! and Sobol search.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use super::{Call, ExperimentResult};
 use fedbo_report::{FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, quantile};
 use fedbo_runner::{RowBuilder, RowLabels};
 
-/// Number of evaluations of a run, and size of the initial design (as in the peers' measurements).
+/// Number of evaluations per run, and size of the initial design (as in the peers' measurements).
 const N_TRIALS: u64 = 50;
 const N_INITIAL: usize = 10;
 
-/// B and δ of the arm with β_t from the regret bound.
+/// B and δ for the arm with β_t from the regret bound.
 const NORM_BOUND: f64 = 2.0;
 const FAILURE_PROB: f64 = 0.1;
 
@@ -106,8 +106,8 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes: vec![median_table(&rows)], ..concluded })
 }
 
-/// Medians and quartiles over runs: regrets differ by orders of magnitude, so the worst run
-/// dominates a mean.
+/// Formats medians and quartiles over runs. Regrets differ by orders of magnitude, so the worst run
+/// would dominate a mean.
 fn median_table(rows: &[Row]) -> String {
     let mut last: BTreeMap<(&str, &str, u32), &Row> = BTreeMap::new();
     for row in rows {

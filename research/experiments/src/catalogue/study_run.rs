@@ -1,4 +1,4 @@
-//! A study of one party on a problem with a known answer, run completely by the same code as users'
+//! A single-party study on a problem with a known optimum, run entirely by the same code as users'
 //! studies.
 
 use std::sync::atomic::AtomicBool;
@@ -14,12 +14,12 @@ use fedbo_study::{Definition, NullObserver, RunOptions, StrategySpec, Study};
 
 use super::jobs::JobResult;
 
-/// The seed of the study in this run, drawn from the experiment's seed.
+/// Returns the study's seed in this run, drawn from the experiment's seed.
 pub(super) fn run_number(seed: Seed, run: u32) -> u64 {
-    u64::from(seed.stream(Purpose::Run, u64::from(run), 0).bits())
+    u64::from(seed.stream(Purpose::RUN, u64::from(run), 0).bits())
 }
 
-/// The study of a problem, with the default initial design of studies.
+/// Returns the study of a problem, with the default initial design of studies.
 pub(super) fn definition_of(
     problem: &dyn Problem,
     strategy: StrategySpec,
@@ -36,8 +36,8 @@ pub(super) fn definition_of(
     }
 }
 
-/// Runs `n_trials` sequential trials of a study and returns their rows. If given, `own` proposes in
-/// place of one of our strategies.
+/// Runs `n_trials` sequential trials of a study and returns their rows. If given, `own` proposes
+/// instead of one of fedbo's strategies.
 ///
 /// # Errors
 /// If the study cannot continue.
@@ -57,9 +57,9 @@ pub(super) fn run_study(
     Ok((rows, Ended::Complete))
 }
 
-/// Returns the rows of [`run_study`], and a second copy in the configuration `by_mean`. Its regret
-/// after each trial is that of the trial with the best posterior mean: over all values so far, by a
-/// newly fitted model.
+/// Returns the rows of [`run_study`], and a second copy in the configuration `by_mean`. The regret
+/// in the copy after each trial is that of the trial with the best posterior mean, over all values
+/// so far, under a newly fitted model.
 ///
 /// # Errors
 /// If the study cannot continue.

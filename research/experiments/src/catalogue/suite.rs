@@ -27,7 +27,7 @@ use super::{Call, ExperimentResult};
 const BY_VALUE: &str = "by value";
 /// The configuration that reports the trial with the best posterior mean.
 const BY_MEAN: &str = "by mean";
-/// The arm that the others are compared with.
+/// The arm with which the others are compared.
 const CONTROL: &str = "log-ei";
 
 /// The functions of a comparison, and its trials.
@@ -39,8 +39,8 @@ struct Comparison {
     n_trials: u64,
     /// Numbers of trials after which arms are compared, in addition to the end.
     checkpoints: [i64; 2],
-    /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with further arms
-    /// against noise.
+    /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with additional
+    /// arms against noise.
     by_mean: bool,
 }
 
@@ -50,7 +50,7 @@ impl Comparison {
     }
 }
 
-/// An arm: one of our strategies, or a peer that the interpreter can run.
+/// An arm: one of fedbo's strategies, or a peer that the interpreter can run.
 #[derive(Clone)]
 struct Arm {
     name: String,
@@ -58,10 +58,10 @@ struct Arm {
     proposes: Proposes,
 }
 
-/// The proposer of the trials after the initial design.
+/// The source of the trials after the initial design.
 #[derive(Clone)]
 enum Proposes {
-    /// The strategy named by the study.
+    /// A strategy, by its name in a study.
     Named,
     /// [`Replicating`].
     Replicating,
@@ -69,7 +69,7 @@ enum Proposes {
     Peer { name: String, python: String },
 }
 
-/// Our strategies, then the peers if the environment names an interpreter.
+/// Returns fedbo's strategies, followed by the peers if the environment specifies an interpreter.
 ///
 /// # Errors
 /// If the interpreter cannot be started.
@@ -99,7 +99,7 @@ fn arms(by_mean: bool) -> anyhow::Result<Vec<Arm>> {
 }
 
 impl Arm {
-    /// Runs this arm on the function instance of `number`, and returns its rows.
+    /// Runs this arm on the function instance `number`, and returns its rows.
     fn work(
         &self,
         entry: &SuiteEntry,
@@ -133,7 +133,7 @@ impl Arm {
     }
 }
 
-/// The rows of a study, and, if it is judged by values, also those by posterior means.
+/// Returns the rows of a study and, if it is judged by values, also those by posterior means.
 fn judged(
     function: &dyn Problem,
     definition: &Definition,
@@ -204,14 +204,14 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_of(&Comparison::of("suite", suite()), call)
 }
 
-/// Runs only the half for choosing.
+/// Runs only the half for choosing settings.
 pub(super) fn run_choosing(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let half: Vec<SuiteEntry> =
         suite().into_iter().filter(|entry| entry.half() == SuiteHalf::Choosing).collect();
     run_of(&Comparison::of("suite-choosing", half), call)
 }
 
-/// Functions of 20 and 50 parameters, 500 trials each.
+/// Runs functions of 20 and 50 parameters, with 500 trials each.
 pub(super) fn run_high(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let comparison = Comparison {
         n_trials: 500,
@@ -221,8 +221,8 @@ pub(super) fn run_high(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_of(&comparison, call)
 }
 
-/// Functions with noisy values, judged by the trial with the best value and by that with the best
-/// posterior mean.
+/// Runs functions with noisy values, judged by the trial with the best value and by that with the
+/// best posterior mean.
 pub(super) fn run_noisy(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let noisy: Vec<SuiteEntry> = suite().into_iter().filter(SuiteEntry::is_noisy).collect();
     let comparison = Comparison { by_mean: true, ..Comparison::of("suite-noisy", noisy) };
@@ -306,13 +306,13 @@ fn run_of(comparison: &Comparison, call: Call<'_>) -> anyhow::Result<ExperimentR
     failures.sort_unstable();
     if !failures.is_empty() {
         let failures = failures.join("\n  ");
-        notes.push(format!("Runs of samplers that failed; they are in no table:\n  {failures}\n"));
+        notes.push(format!("Failed runs of samplers, which are in no table:\n  {failures}\n"));
     }
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// The groups of a function: its dimension and its family. Dimensions have two digits, so that they
-/// sort correctly.
+/// Returns the groups of a function: its dimension and its family. Dimensions have two digits, so
+/// that they sort correctly.
 fn groups_of(entry: &SuiteEntry) -> Vec<TaskGroup> {
     let group = |by: &str, name: String| TaskGroup { by: by.to_owned(), name };
     vec![
@@ -354,7 +354,7 @@ mod tests {
         rows.into_iter().map(|row| Row { ask_seconds: 0.0, ..row }).collect()
     }
 
-    /// Functions of both halves, of one half and of a mixed space: arms share their initial
+    /// For functions of both halves, of one half and of a mixed space: arms share their initial
     /// designs, models beat random search on smooth functions, and the number of threads has no
     /// effect.
     #[test]
@@ -401,8 +401,8 @@ mod tests {
         assert!(finding.notes[0].contains("family: smooth"), "{}", finding.notes[0]);
     }
 
-    /// Both judgements have the same trials. By mean the trial is the study's own choice.
-    /// Replicates start with the fourth trial after the design; until then the arm equals `log-ei`.
+    /// Both judgements have the same trials. By mean, the chosen trial is the study's own choice.
+    /// Replicates start with the fourth trial after the design. Until then the arm equals `log-ei`.
     #[test]
     fn noisy_functions_are_judged_by_value_and_by_mean() {
         const N_TRIALS: usize = 16;
@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(of(BY_VALUE, arm).len(), N_TRIALS);
             assert_eq!(points(&of(BY_VALUE, arm)), points(&of(BY_MEAN, arm)));
         }
-        // The same study, without the experiment.
+        // The same study, run outside the experiment.
         let number = run_number(Seed::new(3), 0);
         let definition = definition_of(&function, StrategySpec::random(), number).noisy();
         let study = fedbo_study::Study::in_memory(&definition).unwrap();

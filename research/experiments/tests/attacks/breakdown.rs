@@ -1,4 +1,4 @@
-//! The share of hostile agents at which a sum, or an agent that reads messages in clear, is misled.
+//! The share of hostile agents that misleads a sum, or an agent that reads messages in the clear.
 
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{Lattice, Mechanism, MechanismSettings, SimNoise};
 use fedbo_protocol::{AgentUpdate, Aggregate, LatticeRounds, ReleaseSchedule, RoundMechanism};
 use fedbo_secure_sum::{Proof, SecureSumRounds, Sharing};
-use fedbo_space::Partition;
 use fedbo_strategies::{
     Collaborator as _, Domain, LocalProb, MessageContent, MessageSettings, Observation, OwnSampler,
-    Points, Repeats, Source, Strategy as _, ThompsonSettings,
+    Partition, Points, Repeats, Source, Strategy as _, ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed, Stream};
 
@@ -27,8 +26,8 @@ const LENGTHSCALE: f64 = 0.2;
 const N_FEATURES: u32 = 100;
 /// Number of features of the functions themselves, which differ from the shared features.
 const N_TRUE_FEATURES: u32 = 200;
-/// Factor of an agent's individual function, which has the same law, in its difference from the
-/// common one.
+/// Factor of the individual part that is added to the common function. Both parts have the same
+/// distribution.
 const ALIKE: f64 = 0.3;
 const UNLIKE: f64 = 1.0;
 
@@ -42,10 +41,10 @@ struct Family {
 }
 
 impl Family {
-    /// Builds the functions from the shared features, or from others, which the shared ones express
-    /// only in part.
+    /// Builds the functions from the shared features, or from others, which the shared features
+    /// represent only in part.
     fn new(seed: u64, n_points: usize, is_expressed: bool) -> Self {
-        let mut stream = Seed::new(seed).stream(Purpose::Test, 2, 0);
+        let mut stream = Seed::new(seed).stream(Purpose::TEST, 2, 0);
         let coordinates = (0..n_points * DIM).map(|_| stream.uniform());
         let points = Arc::new(Points::from_flat(DIM, coordinates.collect()));
         let shared = map(DIM, LENGTHSCALE, N_FEATURES, 2000 + seed);
@@ -60,14 +59,14 @@ impl Family {
         WeightSpaceSample::new(&self.truth, weights).unwrap().values(&self.points)
     }
 
-    /// The values of an agent's function at all points.
+    /// Returns the values of an agent's function at all points.
     fn member(&mut self, difference: f64) -> Vec<f64> {
         let own = self.stream.normals(self.common.len());
         let weights = self.common.iter().zip(own).map(|(common, own)| common + difference * own);
         self.values(&weights.collect::<Vec<f64>>())
     }
 
-    /// Trials of an agent at random points.
+    /// Returns an agent's trials at random points.
     fn trials(&mut self, values: &[f64], n: usize, noise_std: f64) -> Vec<Observation> {
         let mut trial = || {
             let index = self.stream.below(values.len());
@@ -88,7 +87,7 @@ fn index_of_largest(values: &[f64]) -> usize {
     (0..values.len()).max_by(order).unwrap()
 }
 
-/// The mean of vectors, and the standard deviation of each of their coordinates.
+/// Returns the mean of the vectors, and the standard deviation of each coordinate.
 fn moments(vectors: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
     let n = vectors.len() as f64;
     let mean_of = |j: usize| vectors.iter().map(|v| v[j]).sum::<f64>() / n;
@@ -99,7 +98,8 @@ fn moments(vectors: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
     (means, spreads)
 }
 
-/// Mean and standard error of the paired differences of values and `times` the others.
+/// Returns the mean and standard error of the paired differences between values and `times` the
+/// others.
 fn beyond(values: &[f64], others: &[f64], times: f64) -> (f64, f64) {
     let differences: Vec<f64> = values.iter().zip(others).map(|(a, b)| a - times * b).collect();
     mean(&differences)
@@ -196,8 +196,8 @@ mod private {
             Self { seed, vectors, common, points: family.points, shared: family.shared }
         }
 
-        /// The vector of hostile agents, given the honest ones: longer than any bound, except for
-        /// ALIE, which hides.
+        /// Returns the vector of hostile agents, given the honest ones. It is longer than any
+        /// bound, except for ALIE, which hides.
         fn attack(&self, attack: Attack, honest: &[Vec<f64>]) -> Vec<f64> {
             let (mean, spread) = moments(honest);
             match attack {
@@ -213,8 +213,8 @@ mod private {
             }
         }
 
-        /// The loss at the maximizer of the function with these weights: 0 at the best point, 1 for
-        /// the mean of all points.
+        /// Returns the loss at the maximizer of the function with these weights: 0 at the best
+        /// point, and 1 for the mean of all points.
         fn loss(&self, weights: &[f64]) -> f64 {
             let function = WeightSpaceSample::new(&self.shared, weights).unwrap();
             let found = self.common[index_of_largest(&function.values(&self.points))];
@@ -230,8 +230,8 @@ mod private {
             agent
         }
 
-        /// The loss of a release, clipped at `max_norm`, with attack vectors in place of the last
-        /// `n_hostile`.
+        /// Returns the loss of a release, clipped at `max_norm`, with the vectors of the last
+        /// `n_hostile` agents replaced by the attack's.
         fn loss_of(&self, sum: Sum, max_norm: f64, attack: Attack, n_hostile: usize) -> f64 {
             let vectors = with_hostile(self, attack, n_hostile);
             let reader = self.reader(&release(sum, max_norm, &vectors, self.seed));
@@ -276,7 +276,7 @@ mod private {
         mechanism.restore(0, &pending.bytes).unwrap()
     }
 
-    /// The honest vectors, with the last `n_hostile` replaced by hostile ones.
+    /// Returns the honest vectors, with the last `n_hostile` replaced by hostile ones.
     fn with_hostile(crowd: &Crowd, attack: Attack, n_hostile: usize) -> Vec<Vec<f64>> {
         let honest = &crowd.vectors[..crowd.vectors.len() - n_hostile];
         let hostile = crowd.attack(attack, &directions(honest));
@@ -289,19 +289,20 @@ mod private {
         vectors.iter().map(direction).collect()
     }
 
-    /// ρ: the norm of the mean of the vectors' directions.
+    /// Returns ρ, the norm of the mean of the vectors' directions.
     fn likeness(vectors: &[Vec<f64>]) -> f64 {
         norm(&moments(&directions(vectors)).0)
     }
 
-    /// The losses of a sum with `n_hostile` hostile agents, repetition by repetition.
+    /// Returns the losses of a sum with `n_hostile` hostile agents, one per repetition.
     fn losses(crowds: &[Crowd], sum: Sum, attack: Attack, n_hostile: usize) -> Vec<f64> {
         crowds.iter().map(|crowd| crowd.loss_of(sum, 1.0, attack, n_hostile)).collect()
     }
 
     /// The sum tolerates a fifth of hostile agents if vectors are clipped at the honest vectors'
-    /// median norm or below, and the estimated breakdown is above a fifth. Clipped at ten times
-    /// that norm, a hostile vector weighs as much as ten honest ones, and the estimate shows it.
+    /// median norm or below, and the estimated breakdown point is above a fifth. Clipped at ten
+    /// times that norm, a hostile vector weighs as much as ten honest ones, and the estimate
+    /// reflects this.
     #[test]
     fn the_bound_on_vectors_is_what_withstands() {
         const N_HOSTILE: usize = 12;
@@ -324,9 +325,10 @@ mod private {
         }
     }
 
-    /// Below 0.8 b, b = ρ/(1 + ρ), the loss is less than twice that without an attack; beyond b it
-    /// is not, except for ALIE. A share s of hostile agents leaves 1 − s/b of the signal. An attack
-    /// on a noisy sum costs no more than a noise multiplier of z/(1 − s/b) without an attack.
+    /// Below 0.8 b, with b = ρ/(1 + ρ), the loss is less than twice that without an attack. Beyond
+    /// b it is not, except for ALIE. A share s of hostile agents leaves 1 − s/b of the signal. An
+    /// attack on a noisy sum costs no more than a noise multiplier of z/(1 − s/b) without an
+    /// attack.
     #[test]
     #[ignore = "long: run by cargo xtask test --long"]
     fn breakdown_of_private_sums() {
@@ -375,7 +377,7 @@ mod private {
 }
 
 mod clear {
-    //! FTS, where all agents read all messages: one agent is attacked, and uses others' messages
+    //! FTS, where all agents read all messages. One agent is attacked, and uses others' messages
     //! with probability 1/√t.
 
     use super::*;
@@ -396,11 +398,11 @@ mod clear {
         /// The attacked agent's last message, which all agents received, with a peak at the worst
         /// point.
         Mimic,
-        /// The same with the message of the current round, which only the relay knows.
+        /// The same with the message of the current round, which only the relay has.
         MimicByRelay,
     }
 
-    /// An attacked agent, the others, and the worst point.
+    /// An attacked agent, the other agents, and the worst point.
     struct Scene {
         objective: Objective,
         shared: Arc<FeatureMap>,
@@ -443,7 +445,7 @@ mod clear {
             Self { objective, honest, worst, shared: family.shared, stream: family.stream }
         }
 
-        /// Plays the attacked agent; with `None` it works alone.
+        /// Plays the attacked agent. With `None` it works alone.
         fn play(mut self, how: Option<&(AgentSampling, Attack, u32)>) -> Cost {
             let alone = (AgentSampling::Uniform, Attack::Flip, 0);
             let (sampling, attack, n_hostile) = how.unwrap_or(&alone).clone();
@@ -486,14 +488,14 @@ mod clear {
 
     /// Cost of an agent's queries.
     struct Cost {
-        /// Regret per query, in standard deviations of its function.
+        /// Regret per query, in standard deviations of the agent's function.
         regret: f64,
-        /// Number of queries at points of hostile agents.
+        /// Number of queries at points chosen by hostile agents.
         n_misled: f64,
     }
 
-    /// The function of these weights, raised around the worst point to three times its largest
-    /// value.
+    /// Returns the function with these weights, raised around the worst point to three times its
+    /// largest value.
     fn spiked(map: &FeatureMap, points: &Points, weights: &[f64], worst: &[f64]) -> Vec<f64> {
         let values = WeightSpaceSample::new(map, weights).unwrap().values(points);
         let largest = values.iter().map(|v| v.abs()).fold(0.0, f64::max);
@@ -502,13 +504,13 @@ mod clear {
         weights.iter().zip(worst).map(|(w, x)| w + size * x).collect()
     }
 
-    /// Regrets per query of repetitions, and the mean number of queries at points of hostile
-    /// agents.
+    /// Returns the regret per query in each repetition, and the mean number of queries at points
+    /// chosen by hostile agents.
     fn regrets(n: u64, how: Option<&(AgentSampling, Attack, u32)>) -> (Vec<f64>, f64) {
         regrets_where(false, n, how)
     }
 
-    /// The same if the shared features express the functions exactly, or in part.
+    /// Does the same with shared features that represent the functions exactly or in part.
     fn regrets_where(
         is_expressed: bool,
         n: u64,
@@ -522,9 +524,8 @@ mod clear {
 
     const LEARNED: AgentSampling = AgentSampling::Learned { sharpness: 2.0 };
 
-    /// With learned P_N, let four fifths of all senders copy the attacked agent's message and add a
-    /// peak. The regret is then less than twice that without an attack; with uniform P_N it is
-    /// larger.
+    /// Four fifths of all senders copy the attacked agent's message and add a peak. With learned
+    /// P_N, the regret is less than twice that without an attack. With uniform P_N, it is larger.
     #[test]
     fn a_mimic_is_withstood_by_learned_sampling() {
         const N_SHORT: u64 = 20;
@@ -542,9 +543,10 @@ mod clear {
     }
 
     /// With a fifth of hostile senders, the regret per query is less than twice that without an
-    /// attack. With learned P_N this holds for four fifths too, for all attacks: negated messages
-    /// leave the agent no worse than alone, and copies of its own message with a peak mislead it in
-    /// fewer than two of 30 queries. With uniform P_N four fifths leave it worse than alone.
+    /// attack. With learned P_N this also holds for four fifths, for all attacks: negated messages
+    /// leave the agent no worse off than alone, and copies of its own message with a peak mislead
+    /// it in fewer than two of 30 queries. With uniform P_N, four fifths leave it worse off than
+    /// alone.
     #[test]
     #[ignore = "long: run by cargo xtask test --long"]
     fn breakdown_of_messages_in_clear() {
@@ -593,8 +595,8 @@ mod clear {
             }
         }
         assert!(failed.is_empty(), "{failed:#?}");
-        // If features express all functions, a mimic removes the benefit of the others and nothing
-        // more.
+        // If features represent all functions, a mimic removes the benefit of the others and
+        // nothing more.
         let (alone, _) = regrets_where(true, N_REPEATS, None);
         let of = |n_hostile| {
             let how = (LEARNED, Attack::Mimic, n_hostile);

@@ -2,9 +2,9 @@
 //! their messages.
 //!
 //! With probability 1 − p_t it queries a point chosen by the others, and learns about that point
-//! regardless of their intent. So after T queries it is no worse than plain Thompson sampling after
-//! T − Σ(1 − p_t). Both run on the same functions, with the same initial points, seeds and
-//! observation noise.
+//! regardless of their intent. After T queries it is therefore no worse off than plain Thompson
+//! sampling after T − Σ(1 − p_t). Both run on the same functions, with the same initial points,
+//! seeds and observation noise.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
@@ -28,10 +28,10 @@ use fedbo_protocol::{
     Agent, AgentEffect, AgentEvent, AgentPlan, AgentUpdate, Aggregator, Coordinator, Effect,
     LatticeRounds, Relay, ReleaseSchedule, UsesHandouts,
 };
-use fedbo_space::Partition;
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnQuery, OwnSampler,
-    Points, Repeats, SampleSearch, Source, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Partition, Points, Repeats, SampleSearch, Source, SurrogateSettings, ThompsonSettings,
+    UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -55,7 +55,7 @@ enum Attack {
     WorstPoint,
     /// The same with the largest possible numbers.
     Huge,
-    /// The honest agent's own negated function, which all of them know.
+    /// The honest agent's own negated function, which all of the attackers know.
     TurnedAround,
     Zeros,
     NotANumber,
@@ -72,7 +72,7 @@ fn grid() -> Points {
 fn map(dim: usize, lengthscale: f64, n_features: u32, seed: u64) -> Arc<FeatureMap> {
     let description =
         FeatureDescription::random(n_features as usize, dim, LengthscaleLaw::Fixed(lengthscale));
-    let mut stream = Seed::new(seed).stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = Seed::new(seed).stream(Purpose::SHARED_FEATURES, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
 
@@ -84,7 +84,7 @@ struct Objective {
 }
 
 impl Objective {
-    /// The noise-free value at one of the points.
+    /// Returns the noise-free value at one of the points.
     fn at(&self, unit: &[f64]) -> f64 {
         let place = self.points.rows().position(|point| point == unit);
         self.values[place.unwrap()]
@@ -95,7 +95,7 @@ impl Objective {
     }
 
     fn plan(&self, n_initial: usize, n_rounds: u64) -> AgentPlan {
-        let mut stream = Seed::new(self.seed).stream(Purpose::InitialDesign, 0, 0);
+        let mut stream = Seed::new(self.seed).stream(Purpose::INITIAL_DESIGN, 0, 0);
         let mut point = || self.points.row(stream.below(self.points.len())).to_vec();
         let initial = (0..n_initial).map(|_| point()).collect();
         AgentPlan { id: 0, history: Vec::new(), initial, n_rounds }
@@ -114,7 +114,7 @@ struct Problem {
 impl Problem {
     fn new(seed: u64) -> Self {
         let truth = map(1, LENGTHSCALE, 200, 100 + seed);
-        let mut stream = Seed::new(seed).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(seed).stream(Purpose::TEST, 0, 0);
         let weights = stream.normals(200);
         let function = WeightSpaceSample::new(&truth, &weights).unwrap();
         let values = function.values(&grid());
@@ -179,7 +179,7 @@ fn own(dim: usize, lengthscale: f64, sampler: OwnSampler) -> ThompsonSettings {
     }
 }
 
-/// The attacked agent, at slot 0.
+/// Creates the attacked agent, in slot 0.
 fn victim(
     objective: &Objective,
     shared: &Arc<FeatureMap>,
@@ -225,7 +225,7 @@ fn dp_fts_de(problem: &Problem, local_prob: LocalProb) -> Agent<DpFtsDe> {
     Agent::new(strategy, problem.objective.plan(N_INITIAL, N_ROUNDS), seed).unwrap()
 }
 
-/// All agents are sampled and the noise is small, so that the others' vectors are not blurred.
+/// Samples all agents and uses little noise, so that the others' vectors are not blurred.
 fn aggregator(problem: &Problem) -> Aggregator<LatticeRounds<SimNoise>> {
     let mechanism = Mechanism::new(MechanismSettings {
         n_slots: N_AGENTS,
@@ -242,27 +242,27 @@ fn aggregator(problem: &Problem) -> Aggregator<LatticeRounds<SimNoise>> {
 
 /// Result of an honest agent.
 struct Reached {
-    /// The difference between the maximum and the value of its best query.
+    /// Difference between the maximum and the value of the agent's best query.
     regret: f64,
-    /// The mean regret of its queries, without initial points.
+    /// Mean regret of the agent's queries, without initial points.
     regret_a_query: f64,
     /// Number of queries at points chosen by others.
     n_followed: usize,
     /// Senders of used messages, query by query.
     senders: Vec<u32>,
-    /// Number of refused messages of others.
+    /// Number of other agents' messages that were rejected.
     n_refused: usize,
 }
 
-/// Plays an honest agent to the end of its plan. `others` returns the uploads of all other agents
-/// in the round of its upload, which may depend on that upload.
+/// Plays an honest agent to the end of its plan. In the round of its upload, `others` returns the
+/// uploads of all other agents, which may depend on that upload.
 fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     objective: &Objective,
     mut agent: Agent<S>,
     mut coordinator: C,
     mut others: impl FnMut(&AgentUpdate) -> Vec<AgentUpdate>,
 ) -> Reached {
-    let mut noise = Seed::new(objective.seed).stream(Purpose::Test, 1, 0);
+    let mut noise = Seed::new(objective.seed).stream(Purpose::TEST, 1, 0);
     let (mut best, mut sum, mut n_queries) = (f64::MIN, 0.0, 0_u32);
     let (mut n_followed, mut n_refused, mut now) = (0, 0, 0);
     let mut senders = Vec::new();
@@ -279,7 +279,7 @@ fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
                     Vec::new()
                 }
                 Effect::Fail(error) => panic!("{error}"),
-                // Refusals of others' messages do not end the round.
+                // Rejected messages of other agents do not end the round.
                 Effect::Refuse(_) => {
                     n_refused += 1;
                     Vec::new()
@@ -312,7 +312,7 @@ fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
                 for update in others {
                     asked.extend(coordinator.receive(update, now));
                 }
-                // Agents without a valid message are not waited for.
+                // The round does not wait for agents without a valid message.
                 if let Some(deadline) =
                     coordinator.deadline().filter(|_| coordinator.round() == round)
                 {
@@ -331,7 +331,7 @@ fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     }
 }
 
-/// Plays an honest agent in a federation with attackers only.
+/// Plays an honest agent in a federation whose other members are all attackers.
 fn play_against<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     problem: &Problem,
     attack: Attack,
@@ -346,7 +346,7 @@ fn play_against<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     reached
 }
 
-/// Mean and standard error.
+/// Returns mean and standard error.
 fn mean(of: &[f64]) -> (f64, f64) {
     let n = of.len() as f64;
     let mean = of.iter().sum::<f64>() / n;
@@ -354,8 +354,8 @@ fn mean(of: &[f64]) -> (f64, f64) {
     (mean, (variance / n).sqrt())
 }
 
-/// Regret under attack minus that of plain Thompson sampling with Σ(1 − p_t) fewer queries, in
-/// paired runs; and the share of queries that followed others.
+/// Returns the regret under attack minus that of plain Thompson sampling with Σ(1 − p_t) fewer
+/// queries, in paired runs, and the share of queries that followed others.
 fn worse_by(run: impl Fn(&Problem) -> Reached) -> ((f64, f64), f64) {
     let steps = 1..=u32::try_from(N_ROUNDS).unwrap();
     let fewer = steps.map(|t| 1.0 / f64::from(t).sqrt()).sum::<f64>();
@@ -394,7 +394,7 @@ fn attacks() {
     }
 }
 
-/// The test can fail: an agent that always follows the others is misled.
+/// This test shows that the others can fail: an agent that always follows the others is misled.
 #[test]
 fn who_always_follows_is_led_astray() {
     let credulous = || LocalProb::Constant(0.0);

@@ -1,4 +1,4 @@
-//! The state of cart and pole, and its change under a push.
+//! The state of cart and pole, and its response to a push.
 
 use fedbo_streams::Stream;
 
@@ -10,45 +10,47 @@ const CART_MASS: f64 = 1.0;
 const POLE_MASS: f64 = 0.1;
 /// Half the pole's length in m.
 const HALF_LENGTH: f64 = 0.5;
-/// Size of the push in N, to the left or to the right.
+/// Magnitude of the push in N, to the left or to the right.
 pub(super) const FORCE: f64 = 10.0;
-/// Length of a step in s.
+/// Duration of a step in s.
 const STEP: f64 = 0.02;
-/// Maximum distance of the cart from the middle of the track, in m.
+/// Maximum distance of the cart from the centre of the track, in m.
 pub(super) const POSITION_LIMIT: f64 = 2.4;
 /// Maximum angle of the pole: 12 degrees, in rad.
 pub(super) const ANGLE_LIMIT: f64 = 12.0 * std::f64::consts::PI / 180.0;
 /// The state of a cart with a pole on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CartState {
-    /// Distance of the cart to the right of the middle, in m.
+    /// Distance of the cart to the right of the centre, in m.
     pub position: f64,
     /// Velocity of the cart to the right, in m/s.
     pub velocity: f64,
-    /// Angle of the pole to the right of upright, in rad.
+    /// Angle of the pole to the right of the vertical, in rad.
     pub angle: f64,
     /// Angular velocity of the pole to the right, in rad/s.
     pub angular_velocity: f64,
 }
 
 impl CartState {
-    /// Creates a state from its coordinates in the order of the fields.
+    /// Creates a state from its coordinates, in the order of the fields.
     pub fn new([position, velocity, angle, angular_velocity]: [f64; 4]) -> Self {
         Self { position, velocity, angle, angular_velocity }
     }
 
-    /// The coordinates in the order of the fields.
+    /// Returns the coordinates in the order of the fields.
     pub fn coordinates(self) -> [f64; 4] {
         [self.position, self.velocity, self.angle, self.angular_velocity]
     }
 
-    /// The state one step later under a push of `force` N to the right (Barto, Sutton & Anderson 1983, without friction).
+    /// Returns the state one step later under a push of `force` N to the right (Barto, Sutton &
+    /// Anderson 1983, without friction).
     ///
-    /// With the masses M of cart and m of pole, half-length l, angle θ, angular velocity ω and force F:
+    /// With the mass M of the cart and m of the pole, half-length l, angle θ, angular velocity ω
+    /// and force F:
     ///
     /// u = (F + m l ω² sin θ)/(M + m),   ω̇ = (g sin θ − u cos θ)/(l (4/3 − m cos²θ/(M + m))),   v̇ = u − m l ω̇ cos θ/(M + m)
     ///
-    /// Uses Euler's method: every coordinate moves by its slope in the old state.
+    /// Uses Euler's method: every coordinate changes by its derivative in the old state.
     #[must_use]
     pub fn after_push(self, force: f64) -> Self {
         let total_mass = CART_MASS + POLE_MASS;
@@ -80,7 +82,7 @@ impl CartState {
         Self::new(at)
     }
 
-    /// At rest in the middle, the pole upright.
+    /// At rest at the centre, with the pole upright.
     pub(super) const ZERO: Self =
         Self { position: 0.0, velocity: 0.0, angle: 0.0, angular_velocity: 0.0 };
 }
@@ -91,8 +93,9 @@ mod tests {
 
     use super::*;
 
-    /// From rest at 0 with 10 N, u = 10/1.1 and the pole's inertia term is 0.5 (4/3 − 0.1/1.1) =
-    /// 41/66, so that ω̇ = −u·66/41 = −600/41 and v̇ = u + 0.05·600/(41·1.1) = 400/41.
+    /// From rest at 0 with 10 N, u = 10/1.1 and the pole's inertia term is 0.5
+    /// (4/3 − 0.1/1.1) = 41/66. Hence ω̇ = −u·66/41 = −600/41 and
+    /// v̇ = u + 0.05·600/(41·1.1) = 400/41.
     #[test]
     fn the_first_step_from_rest_is_what_the_equations_give_by_hand() {
         let state = CartState::ZERO.after_push(FORCE);
@@ -123,9 +126,9 @@ mod tests {
         }
     }
 
-    /// A step changes the energy by the work of the push to first order in its length h. The
+    /// A step changes the energy by the work of the push, to first order in its length h. The
     /// second-order remainder is about h² (M + m) v̇²/2 + h² (m l v̇ ω̇ + …), with v̇ up to 10 and
-    /// ω̇ up to 20: below 0.06. The work is up to 0.4.
+    /// ω̇ up to 20, which is below 0.06. The work is up to 0.4.
     #[test]
     fn energy_changes_by_the_work_of_the_push() {
         let energy = |s: CartState| {
@@ -136,7 +139,7 @@ mod tests {
                 + inertia * s.angular_velocity * s.angular_velocity / 2.0
                 + moment * GRAVITY * s.angle.cos()
         };
-        let mut stream = Seed::new(3).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(3).stream(Purpose::TEST, 0, 0);
         for _ in 0..200 {
             let state = CartState::ZERO.moved([2.0, 2.0, 0.2, 2.0], &mut stream);
             let force = FORCE * (2.0 * stream.uniform() - 1.0);

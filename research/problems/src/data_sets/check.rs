@@ -1,4 +1,4 @@
-//! The check of a data folder.
+//! Checks of a data folder.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,8 @@ use crate::{
     read_patients,
 };
 
-/// Fields and runs with initial points for experiments (FTS section 5.2), three points each.
+/// Number of fields that serve as targets in experiments (FTS section 5.2). They have three initial
+/// points per run.
 const TARGETS: usize = 6;
 const RUNS: usize = 5;
 const INITIAL: i64 = 3;
@@ -25,16 +26,16 @@ const QUERIES: i64 = 50;
 pub enum FileState {
     /// The file is complete.
     Complete {
-        /// Number of lines without the header.
+        /// Number of lines, excluding the header.
         rows: usize,
     },
     /// The file is missing.
     Missing,
-    /// The file exists, but is unusable.
+    /// The file exists but is unusable.
     Malformed {
-        /// Line number from 1, if a line is at fault.
+        /// Line number, from 1, if the fault is in a line.
         line: Option<u64>,
-        /// The fault, and the expectation.
+        /// The fault, and the expected content.
         message: String,
     },
 }
@@ -57,12 +58,12 @@ pub enum SetState {
 pub struct SetReport {
     /// The data set.
     pub set: DataSet,
-    /// Every file's state, in the order of its files.
+    /// The state of every file, in the order of the data set's files.
     pub files: Vec<FileState>,
 }
 
 impl SetReport {
-    /// The state of the data set.
+    /// Returns the state of the data set.
     pub fn state(&self) -> SetState {
         let is = |state: &FileState| matches!(state, FileState::Malformed { .. });
         if self.files.iter().any(is) {
@@ -79,7 +80,7 @@ impl SetReport {
 /// Checks every data set of the layout in a data folder.
 ///
 /// # Errors
-/// If the folder is missing.
+/// If the folder does not exist.
 pub fn check(folder: &Path) -> Result<Vec<SetReport>, DataError> {
     if !folder.is_dir() {
         let file = crate::landmine::FILE.to_owned();
@@ -183,7 +184,7 @@ fn whole(
             return Err(format!("{}: x1 and x2 are expected to be from 0 to 1", name(key)));
         }
         if !found.insert(key) {
-            return Err(format!("{} stands in the table twice", name(key)));
+            return Err(format!("{} is in the table twice", name(key)));
         }
     }
     for key in expected {

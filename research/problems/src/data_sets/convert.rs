@@ -1,4 +1,4 @@
-//! The conversion of the published originals into the layout for experiments.
+//! Conversion of the published originals to the layout that experiments read.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -23,9 +23,9 @@ use crate::{
     CNN_DATA_SETS, DataError, LandmineSvm, N_CNN_RUNS, N_FIELDS, landmine_grid, read_fields,
 };
 
-/// Maximum number of bytes read from an original; the largest has 1.8 MB.
+/// Maximum number of bytes read from an original. The largest original has 1.8 MB.
 const MAX_BYTES: u64 = 8 << 20;
-/// Maximum number of locations of a field; the largest field has 690.
+/// Maximum number of locations in a field. The largest field has 690.
 const MAX_LOCATIONS: usize = 10_000;
 /// Coordinates of the published grid of hyperparameters.
 const GRID_C: [f64; 8] = [0.0, 0.015625, 0.0625, 0.125, 0.25, 0.5, 0.75, 1.0];
@@ -65,14 +65,14 @@ impl Classified for OriginalError {
     }
 }
 
-/// A file of the layout, made from an original.
+/// A file of the layout, converted from an original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvertedFile {
     /// Path within the data folder.
     pub path: String,
-    /// Its content.
+    /// Contents of the file.
     pub text: String,
-    /// Number of lines without the header.
+    /// Number of lines, excluding the header.
     pub rows: usize,
 }
 
@@ -81,13 +81,14 @@ pub struct ConvertedFile {
 pub struct Conversion {
     /// The name of the data set.
     pub data_set: &'static str,
-    /// The expected original.
+    /// The original that is expected.
     pub expects: &'static str,
     run: fn(&Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError>,
 }
 
 impl Conversion {
-    /// Makes the files of the data set from the original at `source`; writes nothing.
+    /// Creates the files of the data set from the original at `source`, without writing them to
+    /// disk.
     ///
     /// # Errors
     /// If the original is unreadable or malformed.
@@ -96,7 +97,7 @@ impl Conversion {
     }
 }
 
-/// All conversions.
+/// Returns all conversions.
 pub fn conversions() -> &'static [Conversion] {
     &[
         Conversion {
@@ -128,14 +129,14 @@ pub fn conversions() -> &'static [Conversion] {
         },
         Conversion {
             data_set: "pima",
-            expects: "SOURCE is PimaIndiansDiabetes.rda of the R package mlbench, written out by xz -dc, or a folder that has it",
+            expects: "SOURCE is PimaIndiansDiabetes.rda of the R package mlbench, decompressed with xz -dc, or a folder that contains it",
             run: |original| {
                 labelled(original, "PimaIndiansDiabetes", ("diabetes", ["neg", "pos"]), &PATIENTS)
             },
         },
         Conversion {
             data_set: "spam",
-            expects: "SOURCE is spam.rda of the R package kernlab, written out by bzip2 -dc, or a folder that has it",
+            expects: "SOURCE is spam.rda of the R package kernlab, decompressed with bzip2 -dc, or a folder that contains it",
             run: |original| labelled(original, "spam", ("type", ["nonspam", "spam"]), &EMAILS),
         },
     ]
@@ -148,7 +149,7 @@ struct Original<'a> {
 }
 
 impl Original<'_> {
-    /// Reads a file in the folder.
+    /// Reads a file of the original.
     fn bytes(&self, path: &Path) -> Result<Vec<u8>, OriginalError> {
         let refused = |message: String| OriginalError::Unreadable {
             path: path.to_owned(),
@@ -169,7 +170,7 @@ impl Original<'_> {
         Ok(bytes)
     }
 
-    /// Reads a pickle in the folder, and extracts a part of it.
+    /// Reads a pickle of the original, and extracts a part of it.
     fn pickle<T>(
         &self,
         file: &str,
@@ -211,8 +212,9 @@ impl Table {
     }
 }
 
-/// Landmine fields from `LandmineData.mat`: the variables `feature` and `label`, each a 1 × 29 cell array; feature n is a matrix of
-/// N_n × 9 numbers, label n one of N_n × 1 zeros and ones.
+/// Reads the landmine fields from `LandmineData.mat`. The variables `feature` and `label` are
+/// 1 × 29 cell arrays. Feature n is an N_n × 9 matrix of numbers, and label n an N_n × 1 matrix of
+/// zeros and ones.
 fn landmine(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let path = if original.path.is_dir() {
         original.path.join("LandmineData.mat")
@@ -230,13 +232,16 @@ fn landmine_table(bytes: &[u8]) -> Result<Table, String> {
         Some(Value::Cells(cells)) => {
             Err(format!("{name} has {} cells, expected {N_FIELDS}", cells.len()))
         }
-        Some(_) => Err(format!("{name} is no cell array")),
+        Some(_) => Err(format!("{name} is not a cell array")),
         None => Err(format!("there is no variable {name}")),
     });
     let mut table = Table::new("field,split,label,f1,f2,f3,f4,f5,f6,f7,f8,f9,mat_row");
     for (field, pair) in features?.iter().zip(&labels?).enumerate() {
         let (Value::Matrix(features), Value::Matrix(labels)) = pair else {
-            return Err(format!("cell {} of feature or label is no matrix of numbers", field + 1));
+            return Err(format!(
+                "cell {} of feature or label is not a matrix of numbers",
+                field + 1
+            ));
         };
         let labels = field_labels(features, labels)
             .map_err(|message| format!("cell {}: {message}", field + 1))?;
@@ -254,7 +259,7 @@ fn landmine_table(bytes: &[u8]) -> Result<Table, String> {
     Ok(table)
 }
 
-/// The labels of a field, after a check of both matrices.
+/// Checks both matrices of a field, and returns its labels.
 fn field_labels(features: &Matrix, labels: &Matrix) -> Result<Vec<bool>, String> {
     let n = features.n_rows;
     if features.n_columns != N_FEATURES || n > MAX_LOCATIONS {
@@ -284,12 +289,13 @@ fn field_labels(features: &Matrix, labels: &Matrix) -> Result<Vec<bool>, String>
     let labels = (0..n).map(label).collect::<Result<Vec<bool>, String>>()?;
     let n_mines = labels.iter().filter(|label| **label).count();
     if n_mines < 2 || n - n_mines < 2 {
-        return Err(format!("{n_mines} of {n} labels are 1, expected two of each at least"));
+        return Err(format!("{n_mines} of {n} labels are 1, expected at least two of each"));
     }
     Ok(labels)
 }
 
-/// A table from the data frame called `name` of `name.rda`. Its column `label.0` is a factor with the levels `label.1`, no and yes.
+/// Creates a table from the data frame called `name` in `name.rda`. Its column `label.0` is a
+/// factor with the levels `label.1`, no and yes.
 fn labelled(
     original: &Original<'_>,
     name: &str,
@@ -315,14 +321,14 @@ fn labelled_text(
 ) -> Result<Table, String> {
     let frame = rdata::frame(bytes, name)?;
     let Column::Factor { levels, codes } = frame.column(label)? else {
-        return Err(format!("{label} is no factor"));
+        return Err(format!("{label} is not a factor"));
     };
     if *levels != expected {
         return Err(format!("{label} has the levels {levels:?}, expected {expected:?}"));
     }
     let columns = table.measurements.iter().map(|(name, ..)| match frame.column(name)? {
         Column::Numbers(values) => Ok(values),
-        _ => Err(format!("{name} is no column of numbers")),
+        _ => Err(format!("{name} is not a column of numbers")),
     });
     let columns = columns.collect::<Result<Vec<&Vec<f64>>, String>>()?;
     let mut rows = Labelled::default();
@@ -342,7 +348,7 @@ fn labelled_text(
     Ok(text)
 }
 
-/// The AUC of every field at 88 settings, computed by [`LandmineSvm`].
+/// Computes the AUC of every field at 88 settings with [`LandmineSvm`].
 fn grid(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let fields = read_fields(original.path)?;
     let fault = |message: String| malformed(&original.path.join(landmine::FILE), message);
@@ -363,7 +369,7 @@ fn grid(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     Ok(vec![table.into_file(landmine_grid::FILE)])
 }
 
-/// Rows of an array with this many columns.
+/// Returns the rows of an array with the given number of columns.
 fn rows(array: &Array, n_columns: usize) -> Result<Vec<&[f64]>, String> {
     match array.shape[..] {
         [_, n] if n == n_columns => Ok(array.values.chunks(n_columns).collect()),
@@ -371,8 +377,8 @@ fn rows(array: &Array, n_columns: usize) -> Result<Vec<&[f64]>, String> {
     }
 }
 
-/// The features, initial points and observations of the authors' runs of TS. In a record, the list
-/// of queries has each query twice, one after the other, but each value once (docs/data.md).
+/// Reads the features, initial points and observations of the authors' TS runs. In a record, the
+/// list of queries contains each query twice in a row, but each value once (docs/data.md).
 fn fts(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let mut files = Vec::new();
     for n_features in FEATURE_COUNTS {
@@ -419,7 +425,7 @@ fn fts(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
 /// A point of the unit square with its AUC.
 type Scored = ([f64; 2], f64);
 
-/// The three initial points of a run, and its fifty queries.
+/// Returns a run's three initial points and its fifty queries.
 fn run_of_ts(pickle: &Pickle) -> Result<(Vec<Scored>, Vec<Scored>), String> {
     let all = pickle.root().get("all")?;
     let start = all.get("init")?;
@@ -442,7 +448,7 @@ fn run_of_ts(pickle: &Pickle) -> Result<(Vec<Scored>, Vec<Scored>), String> {
     for (number, (pair, value)) in queries.chunks(2).zip(values).enumerate() {
         let [first, second] = [pair[0].array()?, pair[1].array()?];
         if first != second {
-            return Err(format!("query {number} does not stand twice"));
+            return Err(format!("query {number} is not repeated"));
         }
         let [x1, x2] = first.values[..] else {
             return Err(format!("query {number} has {} coordinates", first.values.len()));
@@ -452,7 +458,8 @@ fn run_of_ts(pickle: &Pickle) -> Result<(Vec<Scored>, Vec<Scored>), String> {
     Ok((initial, scored))
 }
 
-/// The records of the CNN: observations from `meta_obs_images.pkl`, initial points from the results of the runs.
+/// Reads the CNN records: observations from `meta_obs_images.pkl`, and initial points from the
+/// results of the runs.
 fn cnn(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let observed = original.pickle("meta_obs_images.pkl", |pickle| {
         let inputs = pickle.root().get("params_meta")?.items()?;
@@ -498,8 +505,8 @@ fn cnn(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     Ok(vec![observed, initial.into_file(INITIALIZATIONS)])
 }
 
-/// The payoff functions of the synthetic games. `domain` has the joint actions in the order of the
-/// values; the grid has steps of 1/99.
+/// Reads the payoff functions of the synthetic games. `domain` contains the joint actions in the
+/// order of the values, on a grid with steps of 1/99.
 fn games(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let name = "r2_b2_synthetic_games/all_funcs_info_new_K_100_ls_0.1.pkl";
     original.pickle(name, |pickle| {
@@ -541,12 +548,12 @@ fn games(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
         }
         match files.len() {
             n if n == 2 * N_GAMES => Ok(files),
-            n => Err(format!("{n} functions, expected two a game")),
+            n => Err(format!("{n} functions, expected two per game")),
         }
     })
 }
 
-/// The index of an action on the grid.
+/// Returns the index of an action on the grid.
 fn action(x: f64) -> Option<usize> {
     (0..N_GRID_ACTIONS).find(|i| (*i as f64 / (N_GRID_ACTIONS - 1) as f64 - x).abs() < 1e-9)
 }

@@ -1,11 +1,12 @@
-//! Cell arrays and matrices of numbers in a MAT-file of level 5 ("MAT-File Format", The MathWorks, chapter 1).
+//! Cell arrays and matrices of numbers in a level 5 MAT-file ("MAT-File Format", The MathWorks,
+//! chapter 1).
 //!
-//! Structures, texts and sparse matrices are skipped. The crates `matfile` and `mat5` read no cell
+//! Skips structures, strings and sparse matrices. The crates `matfile` and `mat5` do not read cell
 //! arrays, and `matrw` panics on truncated files.
 
 use std::io::Read as _;
 
-/// Maximum size of all compressed variables together after inflation, in bytes.
+/// Maximum total size of all compressed variables after inflation, in bytes.
 const MAX_INFLATED: usize = 16 << 20;
 
 /// A variable's value.
@@ -13,7 +14,7 @@ const MAX_INFLATED: usize = 16 << 20;
 pub(super) enum Value {
     /// A matrix of real numbers.
     Matrix(Matrix),
-    /// A cell array, column after column.
+    /// A cell array in column-major order.
     Cells(Vec<Value>),
     /// A value of another class, skipped.
     Other,
@@ -24,24 +25,24 @@ pub(super) enum Value {
 pub(super) struct Matrix {
     pub(super) n_rows: usize,
     pub(super) n_columns: usize,
-    /// Column after column.
+    /// Entries in column-major order.
     values: Vec<f64>,
 }
 
 impl Matrix {
-    /// The entry of a row and a column.
+    /// Returns the entry of a row and a column.
     pub(super) fn at(&self, row: usize, column: usize) -> f64 {
         self.values[column * self.n_rows + row]
     }
 }
 
-/// The variable called `name`, if the file has it.
+/// Returns the variable called `name`, or `None` if the file does not contain it.
 ///
 /// # Errors
-/// If the bytes are not a MAT-file of level 5, are truncated, or are inconsistent.
+/// If the bytes are not a level 5 MAT-file, are truncated, or are inconsistent.
 pub(super) fn variable(bytes: &[u8], name: &str) -> Result<Option<Value>, String> {
     let Some((header, body)) = bytes.split_at_checked(128) else {
-        return Err("no MAT-file: it has less than the 128 bytes of a header".to_owned());
+        return Err("not a MAT-file: it is shorter than a header of 128 bytes".to_owned());
     };
     match header[124..] {
         [0, 1, b'I', b'M'] => {}
@@ -52,12 +53,12 @@ pub(super) fn variable(bytes: &[u8], name: &str) -> Result<Option<Value>, String
         }
         [_, _, b'M', b'I'] => {
             return Err(
-                "a MAT-file with big-endian numbers; save it anew on a machine of today".to_owned()
+                "a MAT-file with big-endian numbers; save it again on a current machine".to_owned()
             );
         }
         _ => {
             return Err(
-                "no MAT-file of level 5: bytes 125 to 128 are none of its header".to_owned()
+                "not a level 5 MAT-file: bytes 125 to 128 do not match its header".to_owned()
             );
         }
     }
@@ -80,7 +81,7 @@ pub(super) fn variable(bytes: &[u8], name: &str) -> Result<Option<Value>, String
                 inflated = all;
                 match (Elements { bytes: &inflated }).next()? {
                     Some((kind::MATRIX, data)) => data,
-                    _ => return Err("a compressed element holds no variable".to_owned()),
+                    _ => return Err("a compressed element contains no variable".to_owned()),
                 }
             }
             kind::MATRIX => data,
@@ -114,19 +115,20 @@ const NUMERIC: std::ops::RangeInclusive<u8> = 6..=15;
 /// Flag of complex numbers.
 const COMPLEX: u8 = 0x08;
 
-/// Consecutive elements: a tag of 8 bytes (type and size) and data, padded to a multiple of 8; or
-/// type and size in 4 bytes and at most 4 bytes of data.
+/// Consecutive elements. An element is a tag of 8 bytes (type and size) followed by its data,
+/// padded to a multiple of 8. A small element has type and size in 4 bytes and at most 4 bytes of
+/// data.
 struct Elements<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Elements<'a> {
-    /// The next element's type and data; `None` at the end.
+    /// Returns the next element's type and data, or `None` at the end.
     fn next(&mut self) -> Result<Option<(u32, &'a [u8])>, String> {
         if self.bytes.is_empty() {
             return Ok(None);
         }
-        let early = || "it ends in the middle of an element".to_owned();
+        let early = || "the file ends in the middle of an element".to_owned();
         let (tag, rest) = self.bytes.split_at_checked(8).ok_or_else(early)?;
         let [first, second] = [&tag[..4], &tag[4..]].map(word);
         if first >> 16 != 0 {
@@ -144,7 +146,7 @@ impl<'a> Elements<'a> {
         Ok(Some((first, data)))
     }
 
-    /// The next element; an error at the end.
+    /// Returns the next element, or an error at the end.
     fn expect(&mut self, what: &str) -> Result<(u32, &'a [u8]), String> {
         self.next()?.ok_or_else(|| format!("an array without its {what}"))
     }
@@ -154,7 +156,7 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
 }
 
-/// An array's name and value from its element's data; an empty element is an empty matrix.
+/// Parses an array's name and value from its element's data. An empty element is an empty matrix.
 fn array(data: &[u8], depth: usize) -> Result<(&[u8], Value), String> {
     if data.is_empty() {
         let empty = Matrix { n_rows: 0, n_columns: 0, values: Vec::new() };
@@ -200,13 +202,13 @@ fn array(data: &[u8], depth: usize) -> Result<(&[u8], Value), String> {
     Ok((name, Value::Matrix(Matrix { n_rows, n_columns, values })))
 }
 
-/// Numbers of a type; MATLAB stores integers in the smallest type that holds them.
+/// Parses numbers of a type. MATLAB stores integers in the smallest type that fits.
 fn numbers(kind: u32, data: &[u8]) -> Result<Vec<f64>, String> {
     fn all<const N: usize>(data: &[u8], one: fn([u8; N]) -> f64) -> Result<Vec<f64>, String> {
         let (numbers, rest) = data.as_chunks::<N>();
         match rest {
             [] => Ok(numbers.iter().map(|bytes| one(*bytes)).collect()),
-            _ => Err(format!("{} bytes of numbers that have {N} each", data.len())),
+            _ => Err(format!("{} bytes of numbers with {N} bytes each", data.len())),
         }
     }
     match kind {

@@ -1,4 +1,4 @@
-//! The published data sets of problems and experiments: a table of their files, a check of a data
+//! The published data sets of problems and experiments: a table of their files, checks of a data
 //! folder, and the conversion from the originals.
 //!
 //! docs/data.md describes sources, licences and columns.
@@ -19,17 +19,17 @@ use std::path::Path;
 use crate::table::DataError;
 use crate::{cnn_records, emails, landmine, landmine_grid, patients, payoff_functions};
 
-/// Numbers of shared features with stored draws of the authors.
+/// Numbers of shared features for which the authors' draws are stored.
 const FEATURE_COUNTS: [usize; 4] = [50, 100, 150, 200];
 
 /// A data set of the layout.
 #[derive(Clone, Debug)]
 pub struct DataSet {
-    /// The name in commands and experiments.
+    /// Name used in commands and experiments.
     pub name: &'static str,
-    /// The contents in one line.
+    /// One-line summary of the contents.
     pub about: &'static str,
-    /// The files in reading order.
+    /// The files, in the order in which they are read.
     pub files: Vec<DataFile>,
 }
 
@@ -41,7 +41,7 @@ pub struct DataFile {
     content: Content,
 }
 
-/// The content of a file, which determines its check.
+/// The content of a file, which determines how it is checked.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     Landmine,
@@ -68,7 +68,7 @@ enum Kind {
     Optional,
 }
 
-/// All data sets of the layout.
+/// Returns all data sets of the layout.
 pub fn data_sets() -> Vec<DataSet> {
     let file = |path: &str, content| DataFile { path: path.to_owned(), content };
     let mut archive: Vec<DataFile> = FEATURE_COUNTS
@@ -179,20 +179,21 @@ pub fn data_sets() -> Vec<DataSet> {
 pub const FTS_SUMMARY: &str = "official-results/fts_landmine_summary.csv";
 /// Curves of the same runs (FTS Fig. 3a).
 pub const FTS_CURVES: &str = "official-results/fts_landmine_fig3a_field0_M100.csv";
-/// Final values of the authors' runs of FTS, RGPE and TAF by target (FTS Fig. 5).
+/// Final values of the authors' runs of FTS, RGPE and TAF per target (FTS Fig. 5).
 pub const FTS_TARGETS: &str = "official-results/fts_landmine_summary_by_field.csv";
 /// Final values of the authors' runs of DP-FTS-DE (DP-FTS-DE Fig. 3a).
 pub const DP_ENDS: &str = "official-results/dpftsde_privacy_utility_from_figure.csv";
 /// Curves of distributed Thompson sampling.
 pub const DTS_CURVES: &str = "official-results/distributed_ts_from_figures.csv";
 
-/// The path of a file with the authors' figures, if the data folder has it. Experiments run without
-/// it.
+/// Returns the path of a file with the authors' figures if the data folder contains it. Experiments
+/// run without it.
 pub fn figures(folder: &Path, file: &str) -> Option<std::path::PathBuf> {
     Some(folder.join(file)).filter(|path| path.exists())
 }
 
-/// The remark of an experiment without the authors' figures, for a data folder without the file.
+/// Returns the note that an experiment prints when the data folder lacks this file with the
+/// authors' figures.
 pub fn without_figures(file: &str) -> String {
     format!("The authors' figures are left out: the data folder has no {file} (docs/data.md).")
 }

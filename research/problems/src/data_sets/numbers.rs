@@ -1,18 +1,18 @@
-//! Numbers as text, in the notation of the programs that wrote the published tables.
+//! Formatting of numbers as in the programs that wrote the published tables.
 
-/// The shortest digits that parse as the same number, as in Python's `repr`: `0.5`, `12.0`,
+/// Formats with the fewest digits that parse as the same number, as Python's `repr`: `0.5`, `12.0`,
 /// `8.5e-05`.
 pub(super) fn shortest(value: f64) -> String {
     written(&format!("{value:e}"), 16, true)
 }
 
-/// Ten significant digits, as in C's `%.10g`: `0.04401227175`, `12`, `8.5e-05`.
+/// Formats with ten significant digits, as C's `%.10g`: `0.04401227175`, `12`, `8.5e-05`.
 pub(super) fn ten_digits(value: f64) -> String {
     written(&format!("{value:.9e}"), 10, false)
 }
 
-/// Rewrites `d.ddde±x`: with an exponent of at least two digits if x is below −4 or at least
-/// `first_large`, without an exponent otherwise; `keeps_point` writes whole numbers with `.0`.
+/// Rewrites `d.ddde±x`. The result has an exponent of at least two digits if x is below −4 or at
+/// least `first_large`, and no exponent otherwise. With `keeps_point`, whole numbers end in `.0`.
 fn written(scientific: &str, first_large: i32, keeps_point: bool) -> String {
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -48,7 +48,7 @@ fn written(scientific: &str, first_large: i32, keeps_point: bool) -> String {
 mod tests {
     use super::*;
 
-    /// The expected texts are those of Python 3: `repr(x)` and `"%.10g" % x`.
+    /// The expected strings are those of Python 3: `repr(x)` and `"%.10g" % x`.
     #[test]
     fn numbers_are_written_as_python_writes_them() {
         for (value, repr, general) in [

@@ -1,12 +1,13 @@
-//! Dictionaries, lists and numpy arrays in a Python pickle of protocol 2 or 3 (CPython's `pickletools` defines the operations).
+//! Dictionaries, lists and numpy arrays in a Python pickle of protocol 2 or 3 (CPython's
+//! `pickletools` defines the operations).
 //!
-//! A pickle is a program that Python runs. This reader does not run it: it supports the operations
-//! that build plain values and the three constructors of numpy, and refuses everything else. No
-//! maintained crate reads numpy's arrays.
+//! A pickle is a program that Python runs. This reader supports only the operations that build
+//! plain values, and three constructors of numpy. It rejects everything else. No maintained crate
+//! reads numpy arrays.
 
 use std::collections::HashMap;
 
-/// Index in the arena of values.
+/// Index of a value in the arena.
 type Id = usize;
 
 /// A parsed pickle.
@@ -19,7 +20,7 @@ pub(super) struct Pickle {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Array {
     pub(super) shape: Vec<usize>,
-    /// Values, with the last axis running fastest.
+    /// Values in row-major order.
     pub(super) values: Vec<f64>,
 }
 
@@ -36,12 +37,12 @@ enum Value {
     List(Vec<Id>),
     Dictionary(Vec<(Id, Id)>),
     Function(Function),
-    /// A numpy type of doubles; true once its byte order is known to be little-endian.
+    /// The numpy type of doubles. True once its byte order is known to be little-endian.
     Doubles(bool),
     Array(Option<Array>),
 }
 
-/// The constructors of numpy.
+/// The supported constructors of numpy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Function {
     Reconstruct,
@@ -77,7 +78,7 @@ impl Pickle {
         Ok(Self { values: reader.values, root })
     }
 
-    /// The root value.
+    /// Returns the root value.
     pub(super) fn root(&self) -> View<'_> {
         View { pickle: self, id: self.root }
     }
@@ -108,7 +109,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// An entry of a dictionary.
+    /// Returns an entry of a dictionary.
     pub(super) fn get(self, key: &str) -> Result<View<'a>, String> {
         let Value::Dictionary(entries) = self.value() else {
             return Err(format!("{}, expected a dictionary with {key:?}", self.kind()));
@@ -119,7 +120,7 @@ impl<'a> View<'a> {
         Ok(View { id: *id, ..self })
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(super) fn items(self) -> Result<Vec<View<'a>>, String> {
         match self.value() {
             Value::List(items) | Value::Tuple(items) => {
@@ -129,7 +130,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// An array.
+    /// Returns an array.
     pub(super) fn array(self) -> Result<&'a Array, String> {
         match self.value() {
             Value::Array(Some(array)) => Ok(array),
@@ -137,7 +138,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A finite number.
+    /// Returns a finite number.
     pub(super) fn number(self) -> Result<f64, String> {
         match self.value() {
             Value::Float(value) if value.is_finite() => Ok(*value),
@@ -155,12 +156,12 @@ struct Reader<'a> {
     stack: Vec<Id>,
     marks: Vec<usize>,
     memo: HashMap<u32, Id>,
-    /// Count of numbers decoded so far; a limit prevents repeated decoding of the same bytes.
+    /// Number of values decoded so far. A limit prevents repeated decoding of the same bytes.
     n_decoded: usize,
 }
 
 impl Reader<'_> {
-    /// Executes one operation; returns the root value at the end.
+    /// Executes one operation. Returns the root value at the end.
     fn step(&mut self) -> Result<Option<Id>, String> {
         let operation = self.take(1)?[0];
         match operation {
@@ -258,14 +259,14 @@ impl Reader<'_> {
                     }
                     ("numpy", "ndarray") => Function::ArrayClass,
                     ("numpy", "dtype") => Function::Type,
-                    _ => return Err(format!("it calls {module}.{name}, which is not run here")),
+                    _ => return Err(format!("it calls {module}.{name}, which is not allowed")),
                 };
                 self.push(Value::Function(function));
             }
             b'R' => self.call()?,
             b'b' => self.build()?,
             b'.' => return Ok(Some(self.pop()?)),
-            other => return Err(format!("operation 0x{other:02x} is not known here")),
+            other => return Err(format!("operation 0x{other:02x} is not supported")),
         }
         Ok(None)
     }
@@ -306,7 +307,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The top of the stack above the last mark.
+    /// Returns the top of the stack above the last mark.
     fn top(&self) -> Result<Id, String> {
         let floor = self.marks.last().copied().unwrap_or(0);
         let top = self.stack.last().copied().filter(|_| self.stack.len() > floor);
@@ -325,7 +326,7 @@ impl Reader<'_> {
     }
 
     fn recall(&mut self, slot: u32) -> Result<(), String> {
-        let id = self.memo.get(&slot).ok_or_else(|| format!("nothing is kept as {slot}"))?;
+        let id = self.memo.get(&slot).ok_or_else(|| format!("no value is stored as {slot}"))?;
         self.stack.push(*id);
         Ok(())
     }
@@ -334,7 +335,7 @@ impl Reader<'_> {
         let list = self.top()?;
         match &mut self.values[list] {
             Value::List(list) => list.extend(items),
-            _ => return Err("items are added to something that is no list".to_owned()),
+            _ => return Err("items are added to a value that is not a list".to_owned()),
         }
         Ok(())
     }
@@ -348,7 +349,7 @@ impl Reader<'_> {
             Value::Dictionary(dictionary) => {
                 dictionary.extend(pairs.iter().map(|[key, value]| (*key, *value)));
             }
-            _ => return Err("entries are added to something that is no dictionary".to_owned()),
+            _ => return Err("entries are added to a value that is not a dictionary".to_owned()),
         }
         Ok(())
     }
@@ -357,7 +358,7 @@ impl Reader<'_> {
     fn call(&mut self) -> Result<(), String> {
         let (arguments, function) = (self.pop()?, self.pop()?);
         let Value::Function(function) = self.values[function] else {
-            return Err("something that is no function is called".to_owned());
+            return Err("a value that is not a function is called".to_owned());
         };
         let arguments = self.tuple(arguments)?;
         let value = match (function, &arguments[..]) {
@@ -377,7 +378,7 @@ impl Reader<'_> {
                 [value] => Value::Float(value),
                 ref other => return Err(format!("{} numbers, expected one", other.len())),
             },
-            _ => return Err("a constructor of numpy has arguments that are not its own".to_owned()),
+            _ => return Err("a numpy constructor has unexpected arguments".to_owned()),
         };
         self.push(value);
         Ok(())
@@ -394,7 +395,7 @@ impl Reader<'_> {
             },
             (Value::Array(None), [_, shape, kind, columns_first, bytes]) => {
                 if !matches!(self.values[*columns_first], Value::Bool(false)) {
-                    return Err("an array in the order of Fortran".to_owned());
+                    return Err("an array in Fortran order".to_owned());
                 }
                 let shape = self.shape(*shape)?;
                 let values = self.decode(*kind, *bytes)?;
@@ -404,7 +405,7 @@ impl Reader<'_> {
                 }
                 Value::Array(Some(Array { shape, values }))
             }
-            _ => return Err("a state is set of something that has none".to_owned()),
+            _ => return Err("a state is set on a value that has none".to_owned()),
         };
         self.values[id] = built;
         Ok(())
@@ -413,7 +414,7 @@ impl Reader<'_> {
     fn tuple(&self, id: Id) -> Result<Vec<Id>, String> {
         match &self.values[id] {
             Value::Tuple(items) if items.len() <= MAX_ARGUMENTS => Ok(items.clone()),
-            _ => Err("a constructor of numpy has arguments that are not its own".to_owned()),
+            _ => Err("a numpy constructor has unexpected arguments".to_owned()),
         }
     }
 
@@ -433,11 +434,11 @@ impl Reader<'_> {
             return Err("an array without its type or bytes".to_owned());
         };
         let (numbers, []) = self.bytes[range.clone()].as_chunks::<8>() else {
-            return Err(format!("{} bytes of numbers that have 8 each", range.len()));
+            return Err(format!("{} bytes of numbers with 8 bytes each", range.len()));
         };
         self.n_decoded += numbers.len();
         if self.n_decoded > self.bytes.len() {
-            return Err("the same bytes are decoded over and over".to_owned());
+            return Err("the same bytes are decoded repeatedly".to_owned());
         }
         let numbers: Vec<f64> = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         match numbers.iter().find(|number| !number.is_finite()) {
@@ -447,7 +448,7 @@ impl Reader<'_> {
     }
 }
 
-const EMPTY: &str = "a value is needed where there is none";
+const EMPTY: &str = "a value is missing";
 /// Maximum number of arguments of a numpy constructor, and of axes of an array.
 const MAX_ARGUMENTS: usize = 16;
 
@@ -455,7 +456,7 @@ const MAX_ARGUMENTS: usize = 16;
 mod tests {
     use super::*;
 
-    /// Made by `tests/originals/make.py` with Python's own `pickle` and numpy.
+    /// Written by `tests/originals/make.py` with Python's own `pickle` and numpy.
     const SMALL: &[u8] = include_bytes!("../../tests/originals/small.pkl");
 
     #[test]
@@ -490,7 +491,7 @@ mod tests {
     fn nothing_is_run() {
         let calls = b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.";
         let fault = Pickle::read(calls).err().unwrap();
-        assert_eq!(fault, "byte 2 of the pickle: it calls os.system, which is not run here");
+        assert_eq!(fault, "byte 2 of the pickle: it calls os.system, which is not allowed");
     }
 
     #[test]
@@ -510,15 +511,15 @@ mod tests {
         for (bytes, expected) in [
             (&b"\x80\x02)."[..], ""),
             (b"\x80\x05N.", "protocol 5"),
-            (b"\x80\x02.", "a value is needed"),
+            (b"\x80\x02.", "a value is missing"),
             (b"\x80\x02t.", "no mark"),
-            (b"\x80\x02Na.", "a value is needed"),
-            (b"\x80\x02NNa.", "no list"),
+            (b"\x80\x02Na.", "a value is missing"),
+            (b"\x80\x02NNa.", "not a list"),
             (b"\x80\x02}(Nu.", "a key without a value"),
-            (b"\x80\x02h\x07.", "nothing is kept as 7"),
+            (b"\x80\x02h\x07.", "no value is stored as 7"),
             (b"\x80\x02X\xff\xff\xff\xff", "ends early"),
-            (b"\x80\x02(NtNR.", "no function is called"),
-            (b"\x80\x02NNb.", "arguments that are not its own"),
+            (b"\x80\x02(NtNR.", "not a function is called"),
+            (b"\x80\x02NNb.", "unexpected arguments"),
         ] {
             match Pickle::read(bytes) {
                 Ok(_) => assert_eq!(expected, ""),

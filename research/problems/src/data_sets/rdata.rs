@@ -1,48 +1,49 @@
 //! Data frames in a file written by R's `save` (R Internals, section 1.8, "Serialization Formats").
 //!
-//! Reads numbers, factors and texts in the binary format of versions 2 and 3, plain or compressed by gzip, which is R's default.
+//! Reads numbers, factors and strings in versions 2 and 3 of the binary format, either plain or
+//! compressed with gzip, which is R's default.
 
 use std::io::Read as _;
 
 /// Maximum size of an inflated file, in bytes.
 const MAX_INFLATED: usize = 8 << 20;
-/// Maximum depth of nested values; a data frame of numbers and factors has a depth of four.
+/// Maximum nesting depth of values. A data frame of numbers and factors has a depth of four.
 const MAX_DEPTH: usize = 16;
 
 /// A data frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Frame {
-    /// The columns with their names, all of one length.
+    /// The columns with their names, all of the same length.
     pub(super) columns: Vec<(String, Column)>,
 }
 
 /// A column of a data frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Column {
-    /// Numbers; a missing one is NaN.
+    /// Numbers. A missing value is NaN.
     Numbers(Vec<f64>),
-    /// Levels, and the level of each row; `None` for a missing one.
+    /// Levels, and the level of each row, or `None` for a missing value.
     Factor { levels: Vec<String>, codes: Vec<Option<usize>> },
     /// Values of another kind, skipped.
     Other,
 }
 
 impl Frame {
-    /// The column called `name`.
+    /// Returns the column called `name`.
     ///
     /// # Errors
-    /// If it is missing.
+    /// If there is no such column.
     pub(super) fn column(&self, name: &str) -> Result<&Column, String> {
         let found = self.columns.iter().find(|(own, _)| own == name);
         found.map(|(_, column)| column).ok_or_else(|| format!("there is no column {name}"))
     }
 }
 
-/// The data frame called `name` of a saved workspace.
+/// Returns the data frame called `name` of a saved workspace.
 ///
 /// # Errors
-/// If the bytes are not an R workspace in binary format, are truncated or inconsistent, or have no
-/// data frame of this name.
+/// If the bytes are not an R workspace in binary format, are truncated or inconsistent, or do not
+/// contain a data frame of this name.
 pub(super) fn frame(bytes: &[u8], name: &str) -> Result<Frame, String> {
     let inflated;
     let bytes = match bytes {
@@ -54,8 +55,11 @@ pub(super) fn frame(bytes: &[u8], name: &str) -> Result<Frame, String> {
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => return Err(compressed("xz", "xz -dc")),
         _ => bytes,
     };
-    let not_r =
-        || format!("no file of R's `save`; in R, save({name}, file = \"{name}.rda\") writes one");
+    let not_r = || {
+        format!(
+            "not a file written by R's `save`; in R, save({name}, file = \"{name}.rda\") writes one"
+        )
+    };
     let (magic, rest) = bytes.split_at_checked(7).ok_or_else(not_r)?;
     let version = match magic {
         b"RDX2\nX\n" => 2,
@@ -65,7 +69,7 @@ pub(super) fn frame(bytes: &[u8], name: &str) -> Result<Frame, String> {
     let mut reader = Reader { rest, symbols: Vec::new() };
     let stated = reader.word()?;
     if stated != version {
-        return Err(format!("a file of version {version} that says it has version {stated}"));
+        return Err(format!("a version {version} file that states version {stated}"));
     }
     let _ = (reader.word()?, reader.word()?); // versions of R that wrote the file and can read it
     if version == 3 {
@@ -80,12 +84,12 @@ pub(super) fn frame(bytes: &[u8], name: &str) -> Result<Frame, String> {
     let mut variables = variables.into_iter();
     let (_, value) = variables.find(|(own, _)| own == name).ok_or_else(|| found.clone())?;
     let Item::Vector(Values::Items(columns), attributes) = value else {
-        return Err(format!("{name} is no data frame"));
+        return Err(format!("{name} is not a data frame"));
     };
     let names = texts(&attributes, "names").unwrap_or_default();
     let is_frame = texts(&attributes, "class").is_some_and(|class| class == ["data.frame"]);
     if !is_frame || names.len() != columns.len() {
-        return Err(format!("{name} is no data frame"));
+        return Err(format!("{name} is not a data frame"));
     }
     let columns: Vec<(String, Column)> =
         names.into_iter().zip(columns.into_iter().map(column)).collect();
@@ -96,7 +100,7 @@ pub(super) fn frame(bytes: &[u8], name: &str) -> Result<Frame, String> {
     });
     let first = lengths.next();
     if lengths.any(|length| Some(length) != first) {
-        return Err(format!("{name} has columns of several lengths"));
+        return Err(format!("{name} has columns of different lengths"));
     }
     Ok(Frame { columns })
 }
@@ -117,7 +121,7 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(all)
 }
 
-/// A value of R.
+/// An R value.
 enum Item {
     Null,
     /// A symbol's name, or an element of a character vector.
@@ -130,14 +134,14 @@ enum Item {
 
 /// The values of a vector.
 enum Values {
-    /// Integers or logical values; `i32::MIN` is a missing one.
+    /// Integers or logical values. `i32::MIN` represents a missing value.
     Whole(Vec<i32>),
     Real(Vec<f64>),
     Texts(Vec<String>),
     Items(Vec<Item>),
 }
 
-/// The texts of an attribute.
+/// Returns the strings of an attribute.
 fn texts(attributes: &[(String, Item)], name: &str) -> Option<Vec<String>> {
     let (_, value) = attributes.iter().find(|(own, _)| own == name)?;
     match value {
@@ -189,13 +193,13 @@ const HAS_TAG: u32 = 1 << 10;
 /// A reader of consecutive big-endian values.
 struct Reader<'a> {
     rest: &'a [u8],
-    /// Symbols are written once; later references are numbers from 1.
+    /// Symbols are written once. Later references are numbers from 1.
     symbols: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8], String> {
-        let early = || "it ends in the middle of a value".to_owned();
+        let early = || "the file ends in the middle of a value".to_owned();
         let (taken, rest) = self.rest.split_at_checked(n).ok_or_else(early)?;
         self.rest = rest;
         Ok(taken)
@@ -206,7 +210,7 @@ impl<'a> Reader<'a> {
         Ok(bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
     }
 
-    /// The length of a vector with entries of at least `size` bytes. All entries must follow.
+    /// Reads the length of a vector with entries of at least `size` bytes. All entries must follow.
     fn length(&mut self, size: usize) -> Result<usize, String> {
         let n = self.word()? as usize;
         match n.checked_mul(size) {
@@ -223,7 +227,7 @@ impl<'a> Reader<'a> {
         self.item_of(flags, depth)
     }
 
-    /// The value with the type and flags in `flags`.
+    /// Reads the value with the type and flags in `flags`.
     fn item_of(&mut self, flags: u32, depth: usize) -> Result<Item, String> {
         if depth > MAX_DEPTH {
             return Err(format!("values nested more than {MAX_DEPTH} deep"));
@@ -238,8 +242,7 @@ impl<'a> Reader<'a> {
                 };
                 let at = (number as usize).checked_sub(1);
                 let known = at.and_then(|at| self.symbols.get(at));
-                let known =
-                    known.ok_or_else(|| format!("symbol {number} was not written before"))?;
+                let known = known.ok_or_else(|| format!("there is no earlier symbol {number}"))?;
                 return Ok(Item::Text(known.clone()));
             }
             kind::SYMBOL => {
@@ -248,7 +251,7 @@ impl<'a> Reader<'a> {
                 return Ok(Item::Text(name));
             }
             kind::TEXT => {
-                // A missing text has length −1.
+                // A missing string has length −1.
                 let missing = self.rest.starts_with(&[0xff; 4]);
                 let n = if missing { self.word().map(|_| 0)? } else { self.length(1)? };
                 return Ok(Item::Text(String::from_utf8_lossy(self.take(n)?).into_owned()));
@@ -274,7 +277,7 @@ impl<'a> Reader<'a> {
             }
             other => {
                 return Err(format!(
-                    "a value of type {other}, which is none of a data frame with numbers and factors; \
+                    "a value of type {other}, which does not occur in a data frame of numbers and factors; \
                      in R, save(..., version = 2) writes the simplest form"
                 ));
             }
@@ -283,13 +286,13 @@ impl<'a> Reader<'a> {
             0 => Vec::new(),
             _ => match self.item(depth + 1)? {
                 Item::Pairs(pairs) => pairs,
-                _ => return Err("attributes that are no pairs".to_owned()),
+                _ => return Err("attributes that are not pairs".to_owned()),
             },
         };
         Ok(Item::Vector(values, attributes))
     }
 
-    /// Pairs of a tag and a value, up to a null.
+    /// Reads pairs of a tag and a value, up to a null.
     fn pairs(&mut self, mut flags: u32, depth: usize) -> Result<Item, String> {
         let mut pairs = Vec::new();
         loop {
@@ -310,11 +313,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value that must be a text or a symbol.
+    /// Reads a value that must be a string or a symbol.
     fn text(&mut self, depth: usize) -> Result<String, String> {
         match self.item(depth + 1)? {
             Item::Text(text) => Ok(text),
-            _ => Err("a value in the place of a text".to_owned()),
+            _ => Err("a value instead of a string".to_owned()),
         }
     }
 }

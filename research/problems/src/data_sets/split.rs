@@ -1,8 +1,8 @@
-//! The division into training and validation halves that the authors of FTS used.
+//! The split into training and validation halves used by the authors of FTS.
 
 use rand_mt::Mt;
 
-/// The positions of the training and of the validation half, in order.
+/// Positions in the training half and in the validation half, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Halves {
     pub(super) train: Vec<usize>,
@@ -10,7 +10,7 @@ pub(super) struct Halves {
 }
 
 /// Splits the positions of `labels` with the same draws as scikit-learn's
-/// `train_test_split(test_size=0.5, stratify=labels, random_state=0)` (`preprocess_landmine.py` of
+/// `train_test_split(test_size=0.5, stratify=labels, random_state=0)` (`preprocess_landmine.py` in
 /// the FTS repository).
 ///
 /// Each label must occur at least twice.
@@ -38,8 +38,9 @@ pub(super) fn stratified_halves(labels: &[bool]) -> Halves {
     halves
 }
 
-/// Divides `n` draws among the classes: the expectation rounded down, plus one for the largest
-/// remainders; ties are broken at random (`_approximate_mode` of scikit-learn).
+/// Divides `n` draws among the classes. Each class gets its expectation rounded down, and the
+/// largest remainders get one more. Ties are broken at random (`_approximate_mode` in
+/// scikit-learn).
 fn shares(counts: [usize; 2], n: usize, draws: &mut Mt) -> [usize; 2] {
     let total = (counts[0] + counts[1]) as f64;
     let expected = counts.map(|count| count as f64 / total * n as f64);
@@ -76,7 +77,7 @@ fn shuffle<T>(values: &mut [T], draws: &mut Mt) {
     }
 }
 
-/// Draws a number from 0 to `largest`: draws are masked, and rejected if they are too large.
+/// Draws a number from 0 to `largest`. Draws are masked, and rejected if they are too large.
 fn below_or_at(largest: usize, draws: &mut Mt) -> usize {
     let mask = u32::MAX >> u32::try_from(largest).map_or(0, u32::leading_zeros);
     loop {

@@ -1,5 +1,4 @@
-//! A variational autoencoder of digits, with a short code for each image and an image for each
-//! code.
+//! A variational autoencoder of digits: a short code for each image, and an image for each code.
 
 use fedbo_streams::{Purpose, Seed};
 
@@ -8,16 +7,16 @@ use fedbo_problems::neural::{Adam, Perceptron, Sizes};
 
 /// Number of passes over the training images.
 const N_EPOCHS: u64 = 120;
-/// Number of images in a step.
+/// Number of images per step.
 const BATCH_SIZE: usize = 32;
-/// Learning rate of the first epoch; it falls linearly to 0.
+/// Learning rate of the first epoch. It falls linearly to 0.
 const LEARNING_RATE: f64 = 5e-3;
-/// Number of hidden units in each of encoder and decoder.
+/// Number of hidden units in the encoder and in the decoder.
 const N_HIDDEN: usize = 96;
 
-/// Encoder and decoder (Kingma & Welling 2014), both perceptrons. The code z n_code of an image x
-/// is normal with means m and variances s²; the encoder's outputs are m and ln s². Pixels are σ(y)
-/// with the decoder's outputs y at z.
+/// Encoder and decoder (Kingma & Welling 2014), both perceptrons. The code z of an image x has
+/// `n_code` numbers, which are normal with means m and variances s². The encoder's outputs are m
+/// and ln s². Pixels are σ(y) with the decoder's outputs y at z.
 #[derive(Clone, Debug)]
 pub(super) struct Autoencoder {
     n_code: usize,
@@ -25,18 +24,18 @@ pub(super) struct Autoencoder {
     decoder: Perceptron,
 }
 
-/// Slopes with respect to the parameters of encoder and decoder.
+/// Gradients with respect to the parameters of encoder and decoder.
 struct Gradients {
     encoder: Vec<f64>,
     decoder: Vec<f64>,
 }
 
 impl Autoencoder {
-    /// Random networks for codes of `n_code` numbers.
+    /// Creates random networks for codes of `n_code` numbers.
     fn random(n_code: usize, seed: Seed) -> Self {
         let network = |inputs, outputs, index| {
             let sizes = Sizes { inputs, hidden: N_HIDDEN, outputs };
-            Perceptron::random(sizes, &mut seed.stream(Purpose::Problem, index, 0))
+            Perceptron::random(sizes, &mut seed.stream(Purpose::PROBLEM, index, 0))
         };
         Self {
             n_code,
@@ -45,7 +44,7 @@ impl Autoencoder {
         }
     }
 
-    /// Trains an autoencoder: minimizes the mean of the images' losses by Adam on mini-batches; see
+    /// Trains an autoencoder: minimizes the images' mean loss with Adam on mini-batches. See
     /// [`Self::add_slopes`].
     pub(super) fn trained(n_code: usize, images: &[Digit], seed: Seed) -> Self {
         let mut model = Self::random(n_code, seed);
@@ -56,8 +55,8 @@ impl Autoencoder {
         let mut order: Vec<usize> = (0..images.len()).collect();
         for epoch in 1..=N_EPOCHS {
             let rate = LEARNING_RATE * (1.0 - (epoch - 1) as f64 / N_EPOCHS as f64);
-            seed.stream(Purpose::Problem, 2, epoch).shuffle(&mut order);
-            let mut stream = seed.stream(Purpose::Problem, 3, epoch);
+            seed.stream(Purpose::PROBLEM, 2, epoch).shuffle(&mut order);
+            let mut stream = seed.stream(Purpose::PROBLEM, 3, epoch);
             for batch in order.chunks(BATCH_SIZE) {
                 gradients.encoder.fill(0.0);
                 gradients.decoder.fill(0.0);
@@ -74,24 +73,26 @@ impl Autoencoder {
         model
     }
 
-    /// The mean m of an image's code.
+    /// Returns the mean m of an image's code.
     pub(super) fn code(&self, pixels: &[f64; N_PIXELS]) -> Vec<f64> {
         let mut outputs = self.encoder.activations(pixels).outputs;
         outputs.truncate(self.n_code);
         outputs
     }
 
-    /// The image of a code, pixels in `[0, 1]`.
+    /// Returns the image of a code, with pixels in `[0, 1]`.
     pub(super) fn image(&self, code: &[f64]) -> [f64; N_PIXELS] {
         let outputs = self.decoder.activations(code).outputs;
         std::array::from_fn(|pixel| logistic(outputs[pixel]))
     }
 
-    /// Adds `share` times the slopes of an image's loss, with standard normal `noise` e n_code:
+    /// Adds `share` times the gradient of an image's loss. `noise` e contains `n_code` standard
+    /// normal numbers:
     ///
     /// L = Σ_i (ln(1 + exp(y_i)) − x_i y_i) + ½ Σ_j (m_j² + s_j² − 1 − ln s_j²),   y decoded from z = m + s e
     ///
-    /// The first sum is −Σ_i (x_i ln σ(y_i) + (1 − x_i) ln(1 − σ(y_i))), so ∂L/∂y = σ(y) − x; and with ℓ = ln s²
+    /// The first sum is −Σ_i (x_i ln σ(y_i) + (1 − x_i) ln(1 − σ(y_i))), so ∂L/∂y = σ(y) − x. With
+    /// ℓ = ln s²,
     /// ∂L/∂m = ∂L/∂z + m,   ∂L/∂ℓ = ½ s e ∂L/∂z + ½ (s² − 1).
     fn add_slopes(
         &self,
@@ -130,8 +131,8 @@ mod tests {
     use super::*;
     use fedbo_problems::digits::digits;
 
-    /// The loss, written with probabilities; its slopes against central differences with steps of
-    /// 1e-5, for every 41st parameter.
+    /// The loss, written with probabilities. Its gradient is compared with central differences with
+    /// steps of 1e-5, for every 41st parameter.
     #[test]
     fn slopes_are_those_of_the_loss() {
         let images = &digits()[..2];

@@ -9,18 +9,18 @@ static GAME: LazyLock<ImageAttack> =
 const STAY: [f64; 2] = [0.5, 0.5];
 
 fn random_actions(n: usize, index: u64) -> Vec<[f64; 2]> {
-    let mut stream = Seed::new(17).stream(Purpose::Test, index, 0);
+    let mut stream = Seed::new(17).stream(Purpose::TEST, index, 0);
     let mut action = || [stream.uniform(), stream.uniform()];
     (0..n).map(|_| action()).collect()
 }
 
-/// Share of the game's images that satisfy a condition.
+/// Returns the share of the game's images that satisfy a condition.
 fn share(holds: impl Fn(usize) -> bool) -> f64 {
     let n_images = GAME.n_images();
     (0..n_images).filter(|&image| holds(image)).count() as f64 / n_images as f64
 }
 
-/// All but 11 of 359 held-out images are recognized; no held-out image is in the training set.
+/// All but 11 of 359 held-out images are recognized. No held-out image is in the training set.
 #[test]
 fn the_classifier_knows_most_images_that_it_has_not_seen() {
     let [train, held_out] = split(Seed::new(SEED));
@@ -36,8 +36,8 @@ fn the_classifier_knows_most_images_that_it_has_not_seen() {
     }
 }
 
-/// The mean of images and their principal directions, by powers of their covariance (orthogonal
-/// iteration).
+/// Returns the mean of images and their principal directions, by repeated multiplication with their
+/// covariance (orthogonal iteration).
 fn principal_components<const N: usize>(
     images: &[Digit],
 ) -> ([f64; N_PIXELS], [[f64; N_PIXELS]; N]) {
@@ -48,7 +48,7 @@ fn principal_components<const N: usize>(
             *sum += share * x;
         }
     }
-    let mut stream = Seed::new(18).stream(Purpose::Test, 0, 0);
+    let mut stream = Seed::new(18).stream(Purpose::TEST, 0, 0);
     let mut directions = [(); N].map(|()| [(); N_PIXELS].map(|()| stream.normal()));
     for _ in 0..100 {
         let mut next = [[0.0; N_PIXELS]; N];
@@ -74,15 +74,15 @@ fn principal_components<const N: usize>(
     (mean, directions)
 }
 
-/// The coordinate of an image along a direction, relative to the mean.
+/// Returns the coordinate of an image along a direction, relative to the mean.
 fn part(image: &Digit, mean: &[f64; N_PIXELS], direction: &[f64; N_PIXELS]) -> f64 {
     let centred = image.pixels.iter().zip(mean).map(|(x, m)| x - m);
     centred.zip(direction).map(|(x, d)| x * d).sum()
 }
 
-/// Codes of two numbers keep more of a held-out image than two principal components do: the squared
-/// distance between the image and its decoding is 2.46 on average, against 3.4 for the components.
-/// Codes are about as large as their prior.
+/// Codes of two numbers preserve more of a held-out image than two principal components do: the
+/// squared distance between an image and its decoding is 2.46 on average, and 3.4 for the
+/// components. Codes are about as large as their prior.
 #[test]
 fn two_numbers_of_code_say_more_than_two_principal_components() {
     let [train, held_out] = split(Seed::new(SEED));
@@ -106,7 +106,7 @@ fn two_numbers_of_code_say_more_than_two_principal_components() {
     assert!(squares.iter().all(|square| (0.6..1.3).contains(square)), "{squares:?}");
 }
 
-/// An action is a move of the code between −2 and 2; the decoded pixel replaces the old one within
+/// An action is a move of the code between −2 and 2. The decoded pixel replaces the old one within
 /// ±ε.
 #[test]
 fn changes_are_decoded_and_clipped() {
@@ -132,7 +132,7 @@ fn changes_are_decoded_and_clipped() {
     assert!(n_clipped > 1000 && n_free > 1000, "{n_clipped} {n_free}");
 }
 
-/// The defender changes the attacker's result; both use the same networks and formula, written out
+/// The defender changes the attacker's result. Both use the same networks and formula, written out
 /// here.
 #[test]
 fn the_defender_moves_after_the_attacker() {
@@ -159,9 +159,9 @@ fn the_defender_moves_after_the_attacker() {
     }
 }
 
-/// A zero-move attack does not change the classification of most images. With 20 random attacks,
-/// about 71 % of the images are misclassified by at least one. With changes of at most 0.01 per
-/// pixel, no attack succeeds.
+/// An attack with a zero move leaves the classification of most images unchanged. With 20 random
+/// attacks per image, about 71 % of the images are misclassified under at least one of them. With
+/// changes of at most 0.01 per pixel, no attack succeeds.
 #[test]
 fn some_attack_succeeds_against_most_undefended_images() {
     let game = &*GAME;
@@ -184,8 +184,8 @@ fn some_attack_succeeds_against_most_undefended_images() {
 }
 
 /// With 20 random actions each, the attacker has one that beats all of the defender's in about a
-/// quarter of the images, and the defender one that beats all of the attacker's in about half:
-/// neither side always wins.
+/// quarter of the images, and the defender has one that beats all of the attacker's in about half.
+/// Neither side always wins.
 #[test]
 fn images_are_open_or_won_by_either_side() {
     let game = &*GAME;
@@ -226,12 +226,12 @@ fn an_outcome_is_a_function_of_image_and_actions() {
     }
 }
 
-/// Against the whole table of outcomes of 12 attacks and 12 defences: an image is contested if no
-/// row is all successes and no column all failures. All three kinds occur.
+/// Compares with the whole table of outcomes of 12 attacks and 12 defences: an image is contested
+/// if no row consists of successes only and no column of failures only. All three kinds occur.
 #[test]
 fn contested_images_are_those_where_no_action_always_wins() {
     let seed = Seed::new(5);
-    let mut stream = seed.stream(Purpose::Problem, 1, 0);
+    let mut stream = seed.stream(Purpose::PROBLEM, 1, 0);
     let mut actions = || [(); 12].map(|()| [stream.uniform(), stream.uniform()]);
     let (attacks, defences) = (actions(), actions());
     let mut n = [0; 3];

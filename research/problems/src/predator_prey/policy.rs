@@ -2,7 +2,7 @@
 
 use super::world::{N_AGENTS, PUSHES, Vector};
 
-/// Length of the observations of predator 1, predator 2 and prey.
+/// Number of observations of predator 1, predator 2 and the prey.
 const N_SEEN: [usize; N_AGENTS] = [14, 14, 12];
 /// Number of outputs of a policy: none, right, left, up, down.
 const N_MOVES: usize = 5;
@@ -21,7 +21,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// Creates the policy of an action in `[0,1]^d`; the error describes an invalid action.
+    /// Creates the policy for an action in `[0,1]^d`. The error describes an invalid action.
     pub(super) fn new(player: usize, action: &[f64]) -> Result<Self, String> {
         let name = ["predator 1", "predator 2", "the prey"][player];
         let (found, n_parameters) = (action.len(), N_PARAMETERS[player]);
@@ -39,7 +39,7 @@ impl Policy {
         })
     }
 
-    /// The player's own push, given its observation `seen`.
+    /// Returns the player's own push for the observation `seen`.
     pub(super) fn force(&self, seen: &[f64]) -> Vector {
         let strength: f64 = seen.iter().zip(&self.weights).map(|(s, u)| s * u).sum();
         self.direction.map(|part| strength * part)
@@ -50,7 +50,7 @@ impl Policy {
 mod tests {
     use super::*;
 
-    /// Against the whole matrix W = u vᵀ and the environment's rule for five numbers.
+    /// Compares with the full matrix W = u vᵀ and the environment's rule for the five numbers.
     #[test]
     fn a_policy_is_the_outer_product_of_its_two_vectors() {
         for (player, n_parameters) in N_PARAMETERS.into_iter().enumerate() {

@@ -1,19 +1,19 @@
-//! The rewards of predators and prey for a step.
+//! The rewards of predators and prey for one step.
 
 use super::world::{N_AGENTS, PREY, World};
 
-/// The prey is outside beyond this distance from the middle, in x or in y.
+/// The prey is outside if its distance from the centre in x or y exceeds this value.
 const BOUNDARY: f64 = 1.0;
-/// The prey's penalty starts at this coordinate.
+/// Coordinate at which the prey's penalty starts.
 const PENALTY_START: f64 = 0.9;
-/// The highest penalty for one of the two axes.
+/// Maximum penalty for one axis.
 const HIGHEST_PENALTY: f64 = 10.0;
-/// The reward of the predators, and the loss of the prey, for a predator's touch.
+/// The predators' reward, and the prey's loss, for each predator that touches the prey.
 const TOUCH: f64 = 10.0;
-/// The reward for a unit of distance between a predator and the prey in a step.
+/// Reward per unit of distance between a predator and the prey in a step.
 const DISTANCE_WEIGHT: f64 = 0.1;
-/// A predator at this distance from the prey or beyond earns nothing: the diagonal of the square
-/// inside the boundary.
+/// A predator at this distance from the prey or beyond earns nothing. It is the diagonal of the
+/// square inside the boundary.
 const FAR: f64 = 2.0 * std::f64::consts::SQRT_2 * BOUNDARY;
 
 /// Returns true if the prey is beyond the boundary.
@@ -22,11 +22,11 @@ pub(super) fn prey_is_outside(world: &World) -> bool {
     position.iter().any(|part| part.abs() > BOUNDARY)
 }
 
-/// The rewards of predator 1, predator 2 and prey for a step that ends in `world`. With the
-/// distance d_i of predator i:
+/// Returns the rewards of predator 1, predator 2 and the prey for a step that ends in `world`. With
+/// the distance d_i of predator i:
 ///
-/// both predators: Σ_i (0.1 max(2√2 − d_i, 0) + 10 [i touches]) if the prey is inside, else 0;
-/// prey: Σ_i (0.1 d_i − 10 [i touches]) − penalty(|x|) − penalty(|y|).
+/// - both predators: Σ_i (0.1 max(2√2 − d_i, 0) + 10 [i touches]) if the prey is inside, else 0
+/// - prey: Σ_i (0.1 d_i − 10 [i touches]) − penalty(|x|) − penalty(|y|)
 pub(super) fn rewards(world: &World) -> [f64; N_AGENTS] {
     let (mut predators, mut prey) = (0.0, 0.0);
     for predator in 0..PREY {
@@ -43,8 +43,8 @@ pub(super) fn rewards(world: &World) -> [f64; N_AGENTS] {
     [predators, predators, prey]
 }
 
-/// The prey's penalty at distance `x` from the middle along an axis: 0 up to 0.9, then 10 (x − 0.9)
-/// up to 1, then min(exp(2x − 2), 10).
+/// Returns the prey's penalty at distance `x` from the centre along an axis: 0 up to 0.9, then 10
+/// (x − 0.9) up to 1, then min(exp(2x − 2), 10).
 fn penalty(x: f64) -> f64 {
     if x < PENALTY_START {
         0.0
@@ -65,8 +65,8 @@ mod tests {
         World { agents, obstacles: [[0.5, 0.5], [-0.5, 0.5]] }
     }
 
-    /// Continuous at 0.9 and at 1, where both formulas give 1; the maximum is reached at 1 +
-    /// ln(10)/2.
+    /// The penalty is continuous at 0.9 and at 1, where both formulas give 1. It reaches its
+    /// maximum at 1 + ln(10)/2.
     #[test]
     fn the_penalty_is_that_of_the_scenario_at_its_breakpoints() {
         let cap = 1.0 + 10.0_f64.ln() / 2.0;
@@ -87,7 +87,7 @@ mod tests {
         assert!(penalty(cap - 0.01) < 9.9);
     }
 
-    /// Distances 0.5 and 1.5, by hand.
+    /// Uses distances 0.5 and 1.5, with rewards computed by hand.
     #[test]
     fn distances_earn_prey_and_predators_opposite_parts() {
         let [one, two, prey] = rewards(&world([[0.3, 0.4], [0.0, -1.5], [0.0, 0.0]]));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     /// A touching predator earns both predators 10 and costs the prey 10; two touches, twice that.
-    /// Just apart, nothing.
+    /// Just out of contact, nothing.
     #[test]
     fn touches_are_counted_one_by_one() {
         let reach = SIZES[0] + SIZES[PREY];
@@ -111,8 +111,8 @@ mod tests {
         assert!((both[2] + 20.0 - 2.0 * 0.1 * reach).abs() < 1e-6, "{both:?}");
     }
 
-    /// Beyond the boundary in x or in y predators earn nothing, even if they touch; a distant
-    /// predator costs nothing.
+    /// If the prey is beyond the boundary in x or y, predators earn nothing, even if they touch it.
+    /// A distant predator costs nothing.
     #[test]
     fn predators_earn_only_while_the_prey_is_inside() {
         for place in [[1.001, 0.0], [0.2, -1.001]] {

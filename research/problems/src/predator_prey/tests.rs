@@ -5,7 +5,7 @@ use super::*;
 type Actions = Vec<Vec<f64>>;
 
 fn random_actions(n: u64) -> Vec<Actions> {
-    let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
+    let mut stream = Seed::new(8).stream(Purpose::TEST, 0, 0);
     let mut action = |d| (0..d).map(|_| stream.uniform()).collect::<Vec<f64>>();
     let triples = (0..n).map(|_| N_PARAMETERS.map(&mut action).to_vec());
     triples.collect()
@@ -40,12 +40,11 @@ fn all_actions_together_have_55_dimensions() {
     assert_eq!(dims.iter().sum::<usize>(), 55);
 }
 
-/// Against 50 steps and rewards of the particle environment's own code: `core.py` and
+/// Compares with 50 steps and rewards of the particle environment's own code: `core.py` and
 /// `simple_tag.py` of PettingZoo 1.24.3, with two adversaries, `shape = True`, and velocities
 /// updated before positions, as in Lowe et al.'s version. Policies are sin(1 + k² + 7i), with the
-/// prey's u scaled by 0.3 and its weights of its own position set to −1 and −0.8. The prey stays
-/// inside and is touched in four steps. The environment's predators earn less by 0.1·2·2√2 per
-/// step.
+/// prey's u scaled by 0.3 and its weights for its own position set to −1 and −0.8. The prey stays
+/// inside and is touched in four steps. The environment's predators earn 0.1·2·2√2 less per step.
 #[test]
 fn an_episode_is_that_of_the_particle_environment() {
     let wave = |k: usize, player: usize| (1.0 + (k * k + 7 * player) as f64).sin();
@@ -110,12 +109,11 @@ fn an_outcome_is_a_function_of_actions_and_run() {
     }
 }
 
-/// Each of the five episodes starts in its own world.
 #[test]
 fn an_outcome_is_the_mean_of_five_episodes() {
     for (run, actions) in (0..).zip(random_actions(5)) {
         let policies = std::array::from_fn(|i| Policy::new(i, &actions[i]).unwrap());
-        let starts = (0..5).map(|number| Seed::new(run).stream(Purpose::Problem, number, 0));
+        let starts = (0..5).map(|number| Seed::new(run).stream(Purpose::PROBLEM, number, 0));
         let starts: Vec<World> = starts.map(|mut stream| World::random(&mut stream)).collect();
         assert_ne!(starts[0], starts[1]);
         let episodes = starts.iter().map(|start| Episode::of(*start, &policies));
@@ -130,8 +128,8 @@ fn an_outcome_is_the_mean_of_five_episodes() {
     }
 }
 
-/// Payoffs are returns scaled by their ranges and clipped at both ends; both predators get the
-/// same. The first of a policy's five numbers has no effect; every other parameter has one.
+/// Payoffs are returns scaled by their ranges and clipped at both ends. Both predators get the
+/// same. The first of a policy's five numbers has no effect, and every other parameter has one.
 #[test]
 fn payoffs_are_scaled_returns() {
     let mut n_cut = [0; 2];
@@ -158,15 +156,15 @@ fn payoffs_are_scaled_returns() {
     }
 }
 
-/// An idle player stays at its initial position, unless it starts in contact. If all stay, every
-/// step has the same rewards.
+/// An idle player stays at its initial position unless it starts in contact. If all players stay,
+/// every step has the same rewards.
 #[test]
 fn idle_players_are_paid_for_where_they_began() {
     let actions = idle();
     let policies = std::array::from_fn(|i| Policy::new(i, &actions[i]).unwrap());
     let mut n_free = 0;
     for run in 0..40 {
-        let start = World::random(&mut Seed::new(run).stream(Purpose::Problem, 0, 0));
+        let start = World::random(&mut Seed::new(run).stream(Purpose::PROBLEM, 0, 0));
         let pushed = start.after(&[[0.0; 2]; N_AGENTS]).agents;
         let speeds = pushed.map(|body| body.velocity[0].hypot(body.velocity[1]));
         if speeds.iter().any(|speed| *speed > 1e-20) {
@@ -182,8 +180,9 @@ fn idle_players_are_paid_for_where_they_began() {
     assert!(n_free > 3, "{n_free}");
 }
 
-/// A prey that pushes itself back to the middle stays inside, one that pushes itself away does not.
-/// None of the predators' actions compensates for that, so the thesis calls such actions dominated.
+/// A prey that pushes itself back to the centre stays inside, and one that pushes itself away does
+/// not. None of the predators' actions compensates for that, which is why the thesis calls such
+/// actions dominated.
 #[test]
 fn a_prey_that_leaves_is_worse_off_against_all_predators() {
     let (mut stays, mut leaves) = (0.0, 0.0);
@@ -201,12 +200,12 @@ fn a_prey_that_leaves_is_worse_off_against_all_predators() {
     assert!(stays < 0.1 && leaves > 0.7, "{stays} {leaves}");
 }
 
-/// Predators that swap positions and policies give the same rewards to a prey with swapped weights
-/// of their two positions.
+/// If the predators swap positions and policies, a prey with swapped weights for their two
+/// positions gets the same rewards.
 #[test]
 fn predators_are_alike() {
     for (index, actions) in (0..).zip(random_actions(20)) {
-        let start = World::random(&mut Seed::new(index).stream(Purpose::Test, 0, 0));
+        let start = World::random(&mut Seed::new(index).stream(Purpose::TEST, 0, 0));
         let mut swapped_start = start;
         swapped_start.agents.swap(0, 1);
         let mut swapped = actions.clone();

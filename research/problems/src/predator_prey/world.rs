@@ -4,24 +4,24 @@
 //! # The equations
 //!
 //! Agent i has mass 1, radius s_i, position p_i and velocity v_i. Obstacles are fixed discs of
-//! radius 0.2. Two discs with centres at distance d push each other away along the line of their
+//! radius 0.2. Two discs with centres at distance d repel each other along the line between their
 //! centres with the force
 //!
 //! F(d) = c k ln(1 + exp((s_i + s_j − d)/k)),   c = 100, k = 1e-3
 //!
 //! which is c times the depth of their overlap, smoothed over the margin k. A step of h = 0.1 is
 //!
-//! v_i ← 0.75 v_i + h (own push + forces of contact),   shortened to the maximal speed,   then   p_i ← p_i + h v_i
+//! v_i ← 0.75 v_i + h (own push + contact forces),   shortened to the maximal speed,   then   p_i ← p_i + h v_i
 //!
-//! with all forces taken at the old positions.
+//! with all forces evaluated at the old positions.
 //!
 //! Reference: Lowe et al. 2017, "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive
-//! Environments", and its particle environment's scenario "simple tag"; here with two predators.
+//! Environments", and its particle environment's scenario "simple tag", here with two predators.
 //! Deviation: discs with coinciding centres exert no force, where the environment divides by zero.
 
 use fedbo_streams::Stream;
 
-/// Number of agents: predator 1, predator 2 and the prey, in this order everywhere.
+/// Number of agents: predator 1, predator 2 and the prey, always in this order.
 pub(super) const N_AGENTS: usize = 3;
 /// Index of the prey.
 pub(super) const PREY: usize = 2;
@@ -39,7 +39,7 @@ const OBSTACLE_SIZE: f64 = 0.2;
 pub(super) const STEP: f64 = 0.1;
 /// Share of its velocity that an agent loses in a step.
 const DAMPING: f64 = 0.25;
-/// Force c per depth of overlap.
+/// Contact force c per unit of overlap depth.
 const CONTACT_FORCE: f64 = 100.0;
 /// Width k of the transition of the contact force.
 const CONTACT_MARGIN: f64 = 1e-3;
@@ -51,10 +51,10 @@ const OBSTACLE_SPREAD: f64 = 0.9;
 /// A position, a velocity or a force in the plane.
 pub(super) type Vector = [f64; 2];
 
-/// The position and the velocity of an agent.
+/// Position and velocity of an agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Body {
-    /// Its centre.
+    /// Centre of the agent.
     pub(super) position: Vector,
     /// Its velocity.
     pub(super) velocity: Vector,
@@ -70,7 +70,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Agents at rest, uniform on `[−1,1]²`, and obstacles uniform on `[−0.9,0.9]²`.
+    /// Places agents at rest, uniformly on `[−1,1]²`, and obstacles uniformly on `[−0.9,0.9]²`.
     pub(super) fn random(stream: &mut Stream) -> Self {
         let mut place = |spread: f64| [(); 2].map(|()| spread * (2.0 * stream.uniform() - 1.0));
         let agents =
@@ -79,7 +79,7 @@ impl World {
         Self { agents, obstacles }
     }
 
-    /// The world one step later, if agent i pushes itself with `forces[i]`.
+    /// Returns the world one step later, if agent i pushes itself with `forces[i]`.
     pub(super) fn after(&self, forces: &[Vector; N_AGENTS]) -> Self {
         let mut next = *self;
         for (i, body) in next.agents.iter_mut().enumerate() {
@@ -100,7 +100,7 @@ impl World {
         next
     }
 
-    /// Sum of the forces of all other discs on agent i.
+    /// Returns the sum of the forces that all other discs exert on agent i.
     fn total_contact_force(&self, i: usize) -> Vector {
         let others = (0..N_AGENTS).filter(|&j| j != i);
         let others = others.map(|j| (self.agents[j].position, SIZES[j]));
@@ -111,7 +111,7 @@ impl World {
         })
     }
 
-    /// Distance of two agents' centres.
+    /// Returns the distance between two agents' centres.
     pub(super) fn distance(&self, i: usize, j: usize) -> f64 {
         length(minus(self.agents[i].position, self.agents[j].position))
     }
@@ -121,9 +121,9 @@ impl World {
         self.distance(i, j) < SIZES[i] + SIZES[j]
     }
 
-    /// Returns the observation of agent i: its velocity and its position, then the positions of the
+    /// Returns the observation of agent i: its velocity and position, then the positions of the
     /// obstacles and of the other agents relative to its own, and for a predator the prey's
-    /// velocity. It has 14 numbers for a predator, 12 for the prey.
+    /// velocity. The observation has 14 numbers for a predator, 12 for the prey.
     pub(super) fn observation_of(&self, i: usize) -> Vec<f64> {
         let Body { position, velocity } = self.agents[i];
         let others = (0..N_AGENTS).filter(|&j| j != i);
@@ -138,8 +138,8 @@ impl World {
     }
 }
 
-/// The force on a disc from another disc at −`apart`, relative to the first; `reach` is the sum of
-/// their radii.
+/// Returns the force on a disc from another disc at −`apart` relative to the first. `reach` is the
+/// sum of their radii.
 fn contact(apart: Vector, reach: f64) -> Vector {
     let distance = length(apart);
     if distance <= 0.0 {

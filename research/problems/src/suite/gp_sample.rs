@@ -1,4 +1,4 @@
-//! A function drawn from a Gaussian process over blocks of few coordinates, with its minimum.
+//! A function drawn from a Gaussian process over blocks of a few coordinates, with its minimum.
 
 use std::f64::consts::TAU;
 
@@ -8,7 +8,7 @@ use fedbo_streams::Stream;
 use super::BOX;
 use super::transform::dot;
 
-/// Number of random features of a block.
+/// Number of random features per block.
 const N_FEATURES: usize = 200;
 /// Number of points in the search for a block's minimum, and number of best points to refine.
 const N_SEARCHED: usize = 4096;
@@ -23,15 +23,15 @@ pub(super) enum Smoothness {
     Rough,
 }
 
-/// A sum of draws of a GP, each over a block of at most three coordinates (two if rough), minus its
+/// A sum of GP draws, each over a block of at most three coordinates (two if rough), minus its
 /// minimum.
 ///
 /// g(x) = Σ_b √(2/M) Σ_m w_m cos(ω_m·x_b + φ_m),   w ~ N(0, 1),   φ ~ U(0, 2π)
 ///
-/// ω follows the spectral density of the kernel: N(0, ℓ⁻² I), and for Matérn's the t distribution
+/// ω follows the spectral density of the kernel: N(0, ℓ⁻² I), or for Matérn's the t distribution
 /// with 2ν degrees of freedom (Rahimi and Recht 2007). Blocks are disjoint, so the minimum is the
-/// sum of the blocks' minima, which a dense search can find. Interactions of few coordinates are
-/// common in tuning.
+/// sum of the blocks' minima, which a dense search can find. Interactions of only a few coordinates
+/// are common in tuning.
 #[derive(Clone, Debug)]
 pub(super) struct GpSample {
     blocks: Vec<Block>,
@@ -47,7 +47,7 @@ struct Block {
 }
 
 impl GpSample {
-    /// A draw in `dim` coordinates, and its minimizer.
+    /// Draws a function in `dim` coordinates. Returns it with its minimizer.
     pub(super) fn draw(
         dim: usize,
         smoothness: Smoothness,
@@ -76,7 +76,7 @@ impl GpSample {
         (Self { blocks, minimum }, minimiser)
     }
 
-    /// The value minus the minimum.
+    /// Returns the value minus the minimum.
     pub(super) fn gap(&self, x: &[f64]) -> f64 {
         let value: f64 = self
             .blocks
@@ -118,7 +118,7 @@ impl Block {
         terms.map(|((omega, phase), weight)| weight * (dot(omega, x) + phase).cos()).sum()
     }
 
-    /// −g and its gradient.
+    /// Returns −g and computes its gradient.
     fn negated(&self, x: &[f64], gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
         let mut value = 0.0;
@@ -131,8 +131,8 @@ impl Block {
         value
     }
 
-    /// The minimum over the box and its minimizer: the best points of a dense Sobol sequence are
-    /// refined by L-BFGS.
+    /// Returns the minimum over the box and its minimizer. The best points of a dense Sobol
+    /// sequence are refined by L-BFGS.
     fn minimum(&self, seed: u32) -> (Vec<f64>, f64) {
         let dim = self.coordinates.len();
         let points = sobol(dim, N_SEARCHED, seed);
@@ -177,8 +177,9 @@ mod tests {
 
     use super::*;
 
-    /// Over draws, g has mean 0 and variance 1 for each block, and the kernel's correlation at one length scale: e^(−1/2) for the squared
-    /// exponential and (1 + √3) e^(−√3) for Matérn's. Five standard errors of 400 draws.
+    /// Over draws, g has mean 0 and variance 1 for each block, and the kernel's correlation at one
+    /// length scale: e^(−1/2) for the squared exponential and (1 + √3) e^(−√3) for Matérn's. The
+    /// tolerance is five standard errors of 400 draws.
     #[test]
     fn draws_have_the_kernels_covariance() {
         let n = 400_u32;
@@ -186,7 +187,7 @@ mod tests {
             (Smoothness::Smooth, 2.0, (-0.5_f64).exp()),
             (Smoothness::Rough, 2.5, (1.0 + 3_f64.sqrt()) * (-(3_f64.sqrt())).exp()),
         ] {
-            let mut stream = Seed::new(3).stream(Purpose::Test, 0, 0);
+            let mut stream = Seed::new(3).stream(Purpose::TEST, 0, 0);
             let (mut variance, mut covariance) = (0.0, 0.0);
             for _ in 0..n {
                 let block = Block::draw(vec![0, 1], smoothness, lengthscale, &mut stream);
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_gradient_is_that_of_the_value() {
-        let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(4).stream(Purpose::TEST, 0, 0);
         let block = Block::draw(vec![0, 1, 2], Smoothness::Smooth, 2.0, &mut stream);
         let x = [0.3, -2.0, 1.7];
         let mut gradient = [0.0; 3];

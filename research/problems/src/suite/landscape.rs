@@ -2,7 +2,8 @@
 //!
 //! Numbers f1 to f24 are those of Hansen, Finck, Ros and Auger (2009), "Real-parameter black-box
 //! optimization benchmarking 2009: noiseless functions definitions", INRIA research report RR-6829.
-//! Here optima may be anywhere in the box, and there is no penalty outside of it.
+//! In contrast to that report, optima can be anywhere in the box, and there is no penalty outside
+//! it.
 
 use std::f64::consts::{PI, TAU};
 
@@ -12,17 +13,17 @@ use super::BOX;
 use super::gp_sample::{GpSample, Smoothness};
 use super::transform::{Rotation, asymmetry, conditioning, dot, oscillation, place};
 
-/// Number of points for the typical value, which is a median.
+/// Number of points for estimating the typical value, which is a median.
 const N_TYPICAL: usize = 1001;
 /// Number of peaks of [`Form::Peaks`].
 const N_PEAKS: usize = 21;
-/// Number of terms of Weierstrass' function.
+/// Number of terms of the Weierstrass function.
 const N_WAVES: i32 = 12;
-/// The centre of the better funnel of [`Form::DoubleFunnel`] in its own coordinates.
+/// Centre of the better funnel of [`Form::DoubleFunnel`] in its own coordinates.
 const FUNNEL: f64 = 2.5;
 
-/// A formula, with the point x, the minimizer x*, random rotations R and Q, and a diagonal Λ^α from
-/// 1 to √α.
+/// A formula, with the point x, the minimizer x*, random rotations R and Q, and the diagonal matrix
+/// Λ^α with entries from 1 to √α.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Form {
     /// Σ z_i², z = x − x* (f1).
@@ -58,17 +59,18 @@ pub(super) enum Form {
     GriewankValley,
     /// 10 (d⁻¹ Σ_i Σ_k 2⁻ᵏ cos(2π 3ᵏ (z_i + ½)) − f0)³, f0 = Σ_k 2⁻ᵏ cos π3ᵏ, z = R Λ^0.01 Q T_osz(R (x − x*)) (f16).
     Weierstrass,
-    /// T_osz(10 − max_k w_k exp(−(x − y_k)ᵀ Rᵀ C_k R (x − y_k)/(2d)))², 21 peaks y_k: x* has height
-    /// w = 10 and the others 1.1 to 9.1 (f21 and f22).
+    /// T_osz(10 − max_k w_k exp(−(x − y_k)ᵀ Rᵀ C_k R (x − y_k)/(2d)))², with 21 peaks y_k: x* has
+    /// height w = 10 and the others 1.1 to 9.1 (f21 and f22).
     Peaks,
     /// min(Σ (x̂_i − µ)², d + s Σ (x̂_i − µ')²) + 10 (d − Σ cos 2πz_i), µ = 2.5, s = 1 − 1/(2√(d + 20) − 8.2), µ' = −√((µ² − 1)/s),
-    /// x̂_i = µ + 2 sign(x*_i) (x_i − x*_i), z = Q Λ^100 R (x̂ − µ): the wider funnel is not the better one (f24).
+    /// x̂_i = µ + 2 sign(x*_i) (x_i − x*_i), z = Q Λ^100 R (x̂ − µ). The wider funnel is not the
+    /// better one (f24).
     DoubleFunnel,
-    /// A draw of a GP minus its minimum, see [`GpSample`].
+    /// A draw of a GP minus its minimum. See [`GpSample`].
     GpSample(Smoothness),
 }
 
-/// A form with its random parts: minimum 0 at `optimum`, 1 at a typical point.
+/// A form with its random parts. The value is 0 at `optimum` and 1 at a typical point.
 #[derive(Clone, Debug)]
 pub(super) struct Landscape {
     form: Form,
@@ -83,7 +85,7 @@ pub(super) struct Landscape {
     typical: f64,
 }
 
-/// Random parts that are specific to a form.
+/// Random parts of particular forms.
 #[derive(Clone, Debug)]
 enum Parts {
     None,
@@ -111,8 +113,8 @@ struct Cliff {
 }
 
 impl Landscape {
-    /// Draws a landscape over the coordinates `active` with its minimum at `optimum`, which has a
-    /// number for each of them. The minimum of a GP draw is at a random point instead.
+    /// Draws a landscape over the coordinates `active` with its minimum at `optimum`, which has one
+    /// number per active coordinate. The minimum of a GP draw is at a random point instead.
     pub(super) fn draw(
         form: Form,
         active: Vec<usize>,
@@ -152,17 +154,17 @@ impl Landscape {
         drawn
     }
 
-    /// x*, in the active coordinates.
+    /// Returns x* in the active coordinates.
     pub(super) fn optimum(&self) -> &[f64] {
         &self.optimum
     }
 
-    /// The coordinates that have an effect.
+    /// Returns the coordinates that have an effect.
     pub(super) fn active(&self) -> &[usize] {
         &self.active
     }
 
-    /// The value at a point of the box.
+    /// Returns the value at a point of the box.
     pub(super) fn value(&self, x: &[f64]) -> f64 {
         let own: Vec<f64> = self.active.iter().map(|i| x[*i]).collect();
         self.raw(&own) / self.typical
@@ -243,7 +245,7 @@ impl Landscape {
             (Form::Weierstrass, _) => {
                 let z: Vec<f64> = r.times(&offset).into_iter().map(oscillation).collect();
                 let z = r.times(&stretched(q.times(&z), 0.01));
-                // cos(2π 3ᵏ (z + ½)) − cos(π 3ᵏ) = 1 − cos(2π 3ᵏ z), because 3ᵏ is odd: no digits
+                // cos(2π 3ᵏ (z + ½)) − cos(π 3ᵏ) = 1 − cos(2π 3ᵏ z), because 3ᵏ is odd. No digits
                 // are lost near the minimum.
                 let wave = |z: &f64| -> f64 {
                     let term = |k: i32| (1.0 - (TAU * 3_f64.powi(k) * z).cos()) / 2_f64.powi(k);
@@ -261,7 +263,7 @@ impl Landscape {
                 let funnels = dot(&from_best, &from_best).min(d as f64 + s * from_other);
                 funnels + waves(&q.times(&stretched(r.times(&from_best), 100.0)))
             }
-            // The sphere; other combinations of a form and parts are never drawn.
+            // The sphere. Other combinations of a form and parts are never drawn.
             _ => dot(&offset, &offset),
         }
     }
@@ -280,13 +282,13 @@ fn form_of(z: impl IntoIterator<Item = f64>, alpha: f64) -> f64 {
     dot(&z, &z)
 }
 
-/// 10 (d − Σ cos 2πz_i), as 20 Σ sin² πz_i, which keeps its digits near 0.
+/// Computes 10 (d − Σ cos 2πz_i) as 20 Σ sin² πz_i, which keeps its digits near 0.
 fn waves(z: &[f64]) -> f64 {
     20.0 * z.iter().map(|z| (PI * z).sin().powi(2)).sum::<f64>()
 }
 
-/// (z_i² − z_{i+1})² and (z_i − 1)² for z = max(1, √d/8) v + 1, computed from v so that no digits
-/// are lost near the minimum.
+/// Returns (z_i² − z_{i+1})² and (z_i − 1)² for z = max(1, √d/8) v + 1, computed from v so that no
+/// digits are lost near the minimum.
 fn valley_terms(v: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     let scale = ((v.len() as f64).sqrt() / 8.0).max(1.0);
     v.windows(2).map(move |pair| {
@@ -297,7 +299,7 @@ fn valley_terms(v: &[f64]) -> impl Iterator<Item = (f64, f64)> {
 
 fn peaks(optimum: &[f64], rotation: &Rotation, stream: &mut Stream) -> Vec<Peak> {
     let d = optimum.len();
-    // Condition numbers of all but the best peak, from 1 to 10⁶ in random order.
+    // Condition numbers of all peaks except the best, from 1 to 10⁶ in random order.
     let n_others = N_PEAKS - 1;
     let mut numbers: Vec<f64> =
         (0..n_others).map(|k| 1e3_f64.powf(2.0 * place(k, n_others))).collect();

@@ -1,7 +1,7 @@
 //! The suite: black-box functions with known minima, each generated from a name and a seed.
 //!
 //! A function is a shape in a number of dimensions, such as `ellipsoid-5d`. A seed draws an
-//! instance: position of the minimum, rotations, condition numbers, peaks, noise. Start at
+//! instance: the position of the minimum, rotations, condition numbers, peaks and noise. Start at
 //! [`suite`], then [`SuiteEntry::instance`].
 
 mod gp_sample;
@@ -21,7 +21,7 @@ use transform::widened;
 
 /// The range of each coordinate.
 const BOX: [f64; 2] = [-5.0, 5.0];
-/// Minima lie within this distance of the box's centre, in each coordinate.
+/// Maximum distance of minima from the centre of the box, in each coordinate.
 const OPTIMUM_MAX: f64 = 4.0;
 /// Dimensions of functions of floats.
 const DIMS: [usize; 4] = [2, 3, 5, 10];
@@ -39,9 +39,9 @@ const LEVELS: [i64; 4] = [16, 4, 31, 8];
 pub enum SuiteFamily {
     /// Quadratic forms with condition numbers up to 1000.
     Smooth,
-    /// Condition numbers from 10⁴, or sensitivities that differ more closer to the minimum.
+    /// Condition numbers from 10⁴, or sensitivities that diverge closer to the minimum.
     IllConditioned,
-    /// Slopes that differ by side, and a ridge that is not smooth.
+    /// Slopes that differ between the sides, and a ridge that is not smooth.
     Asymmetric,
     /// Curved valleys.
     Valley,
@@ -49,13 +49,13 @@ pub enum SuiteFamily {
     Discontinuous,
     /// Many minima over a trend that leads to the best one.
     Multimodal,
-    /// Many minima without such a trend, or with one that misleads.
+    /// Many minima without such a trend, or with a misleading one.
     WeakStructure,
     /// Draws of Gaussian processes.
     GaussianProcess,
     /// Some coordinates without effect.
     Irrelevant,
-    /// Values that span three or five decades more than their formulas.
+    /// Values that span three or five decades more than those of their formulas.
     WideOutput,
     /// Integers and categories.
     Mixed,
@@ -64,7 +64,7 @@ pub enum SuiteFamily {
 }
 
 impl SuiteFamily {
-    /// The name in tables.
+    /// Returns the name used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smooth => "smooth",
@@ -83,17 +83,17 @@ impl SuiteFamily {
     }
 }
 
-/// The half of the suite that a function belongs to.
+/// The half of the suite to which a function belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SuiteHalf {
-    /// Settings are chosen on this half; development uses this half only.
+    /// The half on which settings are chosen. Development uses only this half.
     Choosing,
-    /// Results are reported on this half.
+    /// The half on which results are reported.
     Reporting,
 }
 
 impl SuiteHalf {
-    /// The name in tables and files.
+    /// Returns the name used in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Choosing => "choosing",
@@ -107,16 +107,16 @@ impl SuiteHalf {
 enum Inputs {
     /// Floats.
     Floats,
-    /// Floats, some without effect. The effective ones, in random positions, are the first in two
-    /// dimensions, the first three in ten, and the first two otherwise.
+    /// Floats, some without effect. One coordinate has an effect in two dimensions, two have one in
+    /// three to five dimensions, and three in more. Their positions are random.
     FloatsWithoutEffect,
-    /// Integers in place of every other float.
+    /// Integers instead of every other float.
     SomeIntegers,
     /// Integers with 16 values.
     Integers,
-    /// Floats and a category of four choices, each with its own level and minimum.
+    /// Floats, and a category of four choices, each with its own level and minimum.
     Category,
-    /// The same with an additional integer and a float on a logarithmic scale.
+    /// The same, with an additional integer and a float on a logarithmic scale.
     Mixed,
 }
 
@@ -127,8 +127,9 @@ enum Noise {
     None,
     /// y = f + σ z, z ~ N(0, 1).
     Additive(f64),
-    /// y = f* + (f − f*) exp(σ z), z ~ N(0, 1), as the Gaussian noise of Hansen, Finck, Ros and Auger (2009), "Real-parameter black-box
-    /// optimization benchmarking 2009: noisy functions definitions", INRIA research report RR-6869.
+    /// y = f* + (f − f*) exp(σ z), z ~ N(0, 1), as the Gaussian noise in Hansen, Finck, Ros and
+    /// Auger (2009), "Real-parameter black-box optimization benchmarking 2009: noisy functions
+    /// definitions", INRIA research report RR-6869.
     Proportional(f64),
 }
 
@@ -139,7 +140,7 @@ struct Shape {
     family: SuiteFamily,
     form: Form,
     inputs: Inputs,
-    /// k of [`widened`]; 0 for unchanged values.
+    /// k in [`widened`]; 0 for unchanged values.
     decades: f64,
     noise: Noise,
 }
@@ -221,7 +222,7 @@ pub struct SuiteEntry {
 /// Prefix of the suite's names among problems.
 pub(crate) const PREFIX: &str = "suite/";
 
-/// The functions of the suite.
+/// Returns the functions of the suite.
 pub fn suite() -> Vec<SuiteEntry> {
     let of_shape = |(index, shape): (usize, &'static Shape)| {
         let step = |dim| DIMS.iter().position(|known| *known == dim).unwrap_or(0);
@@ -230,7 +231,7 @@ pub fn suite() -> Vec<SuiteEntry> {
     SHAPES.iter().enumerate().flat_map(of_shape).collect()
 }
 
-/// Functions in 20 and 50 dimensions: the first shape of each family of the suite.
+/// Returns functions in 20 and 50 dimensions: the first shape of each family in the suite.
 pub fn suite_high() -> Vec<SuiteEntry> {
     let mut shapes: Vec<&'static Shape> = SHAPES.iter().collect();
     shapes.dedup_by_key(|shape| shape.family);
@@ -242,43 +243,43 @@ pub fn suite_high() -> Vec<SuiteEntry> {
 }
 
 impl SuiteEntry {
-    /// Creates a function; the halves alternate with `turn`.
+    /// Creates a function. The halves alternate with `turn`.
     fn new(shape: &'static Shape, dim: usize, turn: usize) -> Self {
         let half = if turn.is_multiple_of(2) { SuiteHalf::Choosing } else { SuiteHalf::Reporting };
         Self { shape, dim, half }
     }
 
-    /// The name, `SHAPE-Dd`.
+    /// Returns the name, `SHAPE-Dd`.
     pub fn name(&self) -> String {
         format!("{}-{}d", self.shape.name, self.dim)
     }
 
-    /// The family.
+    /// Returns the family.
     pub fn family(&self) -> SuiteFamily {
         self.shape.family
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// The half that it belongs to, independent of the seed.
+    /// Returns the half to which the function belongs. It does not depend on the seed.
     pub fn half(&self) -> SuiteHalf {
         self.half
     }
 
-    /// True if values have noise.
+    /// Returns true if values have noise.
     pub fn is_noisy(&self) -> bool {
         self.shape.noise != Noise::None
     }
 
-    /// The instance of a seed. Equal seeds give equal functions, with equal noise for equal trial
-    /// numbers.
+    /// Returns the instance for a seed. Equal seeds give equal functions, with equal noise for
+    /// equal trial numbers.
     pub fn instance(&self, seed: u64) -> SuiteFunction {
         let instance = seed;
-        let seed = Seed::new(instance).child(Purpose::Problem, label(&self.name()));
-        let stream = &mut seed.stream(Purpose::Problem, 0, 0);
+        let seed = Seed::new(instance).child(Purpose::PROBLEM, label(&self.name()));
+        let stream = &mut seed.stream(Purpose::PROBLEM, 0, 0);
         // From −10 to 10 with two decimals, so that rounding does not remove significant digits of
         // a gap.
         let optimum = (2_000.0 * stream.uniform() - 1_000.0).round() / 100.0;
@@ -300,8 +301,8 @@ impl SuiteEntry {
         let mut best_choice = 0;
         if n_numbers < inputs.len() {
             for _ in 1..CHOICES.len() {
-                // Other choices are worse by a tenth to all of a typical gap, and have their minima
-                // near the best one's.
+                // The other choices are worse by a tenth to all of a typical gap. Their minima are
+                // near the best choice's.
                 let offset = 0.1 + 0.9 * stream.uniform();
                 let near = active.iter().zip(&minimum);
                 let minimum = near.map(|(i, x)| numbers[*i].near(*x + 1.5 * stream.normal()));
@@ -319,7 +320,7 @@ impl SuiteEntry {
         SuiteFunction { entry: *self, instance, inputs, space, levels, best_choice, optimum, seed }
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     fn inputs(&self, stream: &mut Stream) -> Vec<Input> {
         let number = |index: usize, kind| Input { name: format!("x{}", index + 1), kind };
         let category = || Input { name: "choice".to_owned(), kind: InputKind::Category };
@@ -363,7 +364,7 @@ impl fmt::Debug for SuiteEntry {
     }
 }
 
-/// Hash of a name for a seed: FNV-1a, so that a new row of the table leaves all other functions
+/// Hashes a name to a seed with FNV-1a, so that a new row of the table leaves all other functions
 /// unchanged.
 fn label(name: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -383,7 +384,7 @@ enum InputKind {
     Float,
     /// From 10⁻⁵ to 1; two units of the coordinate span a decade.
     LogFloat,
-    /// `n_values` numbers from `low`, spaced evenly over the coordinate.
+    /// `n_values` numbers from `low`, evenly spaced over the coordinate.
     Integer { low: i64, n_values: i64 },
     /// [`CHOICES`].
     Category,
@@ -403,12 +404,12 @@ impl Input {
         }
     }
 
-    /// The coordinate of the k-th value of an integer.
+    /// Returns the coordinate of the k-th value of an integer.
     fn coordinate(k: i64, n_values: i64) -> f64 {
         BOX[0] + (BOX[1] - BOX[0]) * k as f64 / (n_values - 1) as f64
     }
 
-    /// The coordinate nearest to `x` that a minimum may have.
+    /// Returns the coordinate nearest to `x` at which a minimum can lie.
     fn near(&self, x: f64) -> f64 {
         let x = x.clamp(-OPTIMUM_MAX, OPTIMUM_MAX);
         let InputKind::Integer { n_values, .. } = self.kind else { return x };
@@ -423,7 +424,7 @@ impl Input {
         self.near(OPTIMUM_MAX * (2.0 * stream.uniform() - 1.0))
     }
 
-    /// The coordinate of a value.
+    /// Returns the coordinate of a value.
     fn place(&self, value: f64) -> f64 {
         match self.kind {
             InputKind::LogFloat => BOX[1] + 2.0 * value.log10(),
@@ -436,7 +437,7 @@ impl Input {
         }
     }
 
-    /// The value at a coordinate.
+    /// Returns the value at a coordinate.
     fn value(&self, x: f64) -> Value {
         match self.kind {
             InputKind::LogFloat => Value::Float(10_f64.powf((x - BOX[1]) / 2.0).clamp(1e-5, 1.0)),
@@ -450,18 +451,18 @@ impl Input {
     }
 }
 
-/// The function of one choice of a category; there is only one without a category.
+/// The function of one choice of a category. Without a category, there is only one.
 #[derive(Clone, Debug)]
 struct Level {
     offset: f64,
     landscape: Landscape,
 }
 
-/// A function of the suite, to be minimized, with a known minimum.
+/// A function of the suite with a known minimum, to be minimized.
 ///
-/// f(x) = f* + G(o_c + h_c(x)): h_c ≥ 0 is a form with typical value 1 over the box (its median),
-/// o_c is the offset of choice c, 0 for the best one, and G is the identity or a map onto more
-/// decades. f* is from −10 to 10. So gaps of all functions have one unit.
+/// f(x) = f* + G(o_c + h_c(x)). h_c ≥ 0 is a form with typical value 1 over the box (its median).
+/// o_c is the offset of choice c, which is 0 for the best one. G is the identity or a map onto more
+/// decades. f* is from −10 to 10. The gaps of all functions therefore have the same unit.
 #[derive(Clone, Debug)]
 pub struct SuiteFunction {
     entry: SuiteEntry,
@@ -477,12 +478,12 @@ pub struct SuiteFunction {
 }
 
 impl SuiteFunction {
-    /// The shape and the dimension.
+    /// Returns the shape and the dimension.
     pub fn entry(&self) -> SuiteEntry {
         self.entry
     }
 
-    /// A minimizer, to the digits of a float.
+    /// Returns a minimizer, to floating-point accuracy.
     pub fn minimiser(&self) -> Point {
         let landscape = &self.levels[self.best_choice].landscape;
         let mut place = vec![0.0; self.inputs.len()];
@@ -498,7 +499,7 @@ impl SuiteFunction {
         Point::new(self.inputs.iter().map(|input| input.name.clone()).zip(values).collect())
     }
 
-    /// f(x) − f* without noise, computed without f* so that no digits are lost.
+    /// Returns f(x) − f* without noise, computed without f* so that no digits are lost.
     ///
     /// # Errors
     /// If the point is not in the space.
@@ -525,7 +526,7 @@ impl SuiteFunction {
 impl Objective for SuiteFunction {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
         let noise =
-            || self.seed.stream(Purpose::ObservationNoise, trial.agent, trial.trial).normal();
+            || self.seed.stream(Purpose::OBSERVATION_NOISE, trial.agent, trial.trial).normal();
         match self.gap(point) {
             Err(failure) => Outcome::Failed(failure),
             Ok(gap) => Outcome::Value(

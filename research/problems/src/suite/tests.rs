@@ -1,4 +1,4 @@
-//! Properties of every function of the suite, and a few of its values.
+//! Properties of every function in the suite, and a few of its values.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ fn entry(name: &str) -> SuiteEntry {
 }
 
 fn test_stream(index: u64) -> Stream {
-    Seed::new(11).stream(Purpose::Test, index, 0)
+    Seed::new(11).stream(Purpose::TEST, index, 0)
 }
 
 fn random_point(function: &SuiteFunction, stream: &mut Stream) -> Point {
@@ -36,8 +36,8 @@ fn the_minimum_is_taken_at_the_minimiser() {
     }
 }
 
-/// Neither 4,000 random points nor 4,000 shrinking steps around the best of them and around the
-/// minimizer go below the minimum. The minima of GP draws come from a search, all others from the
+/// Neither 4,000 random points, nor 4,000 shrinking steps around the best of them and around the
+/// minimizer, go below the minimum. The minima of GP draws come from a search, all others from the
 /// formula.
 #[test]
 fn no_value_lies_below_the_minimum() {
@@ -128,7 +128,7 @@ fn equal_seeds_give_equal_functions_and_others_do_not() {
 }
 
 /// The median of the gap over the box is 1, within the accuracy of 2,001 points, for all functions
-/// without an offset by a category's choice or integers.
+/// without integers or an offset from a category's choice.
 #[test]
 fn a_typical_gap_is_one() {
     for (index, entry) in (0..).zip(suite()) {
@@ -137,7 +137,8 @@ fn a_typical_gap_is_one() {
         let mut gaps: Vec<f64> =
             (0..2_001).map(|_| gap(&function, &random_point(&function, stream))).collect();
         gaps.sort_by(f64::total_cmp);
-        // Quantiles of the median's own distribution at five standard errors (5/2/√n) of both samples.
+        // Quantiles of the median's own distribution, at five standard errors (5/2/√n) of both
+        // samples.
         let (low, high) = (gaps[850], gaps[1150]);
         let expected = match entry.family() {
             SuiteFamily::Mixed => 0.5..2.5,
@@ -147,7 +148,6 @@ fn a_typical_gap_is_one() {
     }
 }
 
-/// Families and dimensions have equal numbers of functions in both halves.
 #[test]
 fn halves_are_balanced_over_families_and_dimensions() {
     let mut counts: BTreeMap<(SuiteFamily, usize), [usize; 2]> = BTreeMap::new();
@@ -195,8 +195,8 @@ fn irrelevant_inputs_have_no_effect() {
 }
 
 /// Additive noise has its stated standard deviation, and so has the logarithm of proportional
-/// noise, over 4,000 trials at one point (five standard errors, which are 1/√(2n) of a standard
-/// deviation). Other functions always return the same value.
+/// noise, over 4,000 trials at one point. The tolerance is five standard errors, each 1/√(2n) of a
+/// standard deviation. Other functions always return the same value.
 #[test]
 fn noise_has_its_size_and_follows_its_seed() {
     for entry in suite() {
@@ -241,8 +241,8 @@ fn a_point_of_another_space_is_a_failure() {
     assert_eq!(function.noiseless(&point), None);
 }
 
-/// Formulas by hand, with the minimum at 0 and no rotation: values minus those at the minimum,
-/// without the unit.
+/// Computes formulas by hand, with the minimum at 0 and no rotation: values minus those at the
+/// minimum, without the unit.
 #[test]
 fn formulas_are_the_published_ones() {
     let ratio = |name: &str, a: &[f64], b: &[f64]| {
@@ -293,8 +293,8 @@ fn condition_numbers_are_within_their_range() {
     }
 }
 
-/// Between the highest of 2,000 values and the gap at a hundredth of the box from the minimum, wide
-/// shapes span about their number of decades more than plain ones.
+/// Between the gap at a hundredth of the box from the minimum and the highest of 2,000 values, wide
+/// shapes span more decades than plain ones, by about their stated number.
 #[test]
 fn wide_outputs_span_their_decades() {
     let span = |name: &str, decades: f64| {
@@ -319,8 +319,8 @@ fn wide_outputs_span_their_decades() {
     }
 }
 
-/// Values of a few functions at the box's first corner and centre, to detect a change of a formula,
-/// a stream or a label.
+/// Values of a few functions at the first corner and the centre of the box, to detect changes of a
+/// formula, a stream or a label.
 #[test]
 fn values_stay_what_they_are() {
     for (name, expected) in GOLDEN {

@@ -1,18 +1,20 @@
-//! Transformations of inputs and outputs that make simple functions hard, and keep the position of
+//! Transformations of inputs and outputs that make simple functions hard, but keep the position of
 //! the minimum.
 //!
-//! Oscillation, asymmetry and conditioning are those of Hansen, Finck, Ros and Auger (2009), "Real-parameter black-box optimization
-//! benchmarking 2009: noiseless functions definitions", INRIA research report RR-6829, section 0.2.
+//! Oscillation, asymmetry and conditioning are those of Hansen, Finck, Ros and Auger (2009),
+//! "Real-parameter black-box optimization benchmarking 2009: noiseless functions definitions",
+//! INRIA research report RR-6829, section 0.2.
 
 use fedbo_streams::Stream;
 
-/// Relative position of coordinate i among d, from 0 for the first to 1 for the last: i/(d − 1),
-/// and 0 for d = 1.
+/// Relative position of coordinate i among d, from 0 for the first to 1 for the last: i/(d − 1), or
+/// 0 for d = 1.
 pub(super) fn place(index: usize, dim: usize) -> f64 {
     if dim > 1 { index as f64 / (dim - 1) as f64 } else { 0.0 }
 }
 
-/// Entry i of the diagonal Λ^α, α^(i/(2(d − 1))); it gives a quadratic form the condition number α.
+/// Entry i of the diagonal matrix Λ^α: α^(i/(2(d − 1))). It gives a quadratic form the condition
+/// number α.
 pub(super) fn conditioning(alpha: f64, index: usize, dim: usize) -> f64 {
     alpha.powf(0.5 * place(index, dim))
 }
@@ -38,20 +40,21 @@ pub(super) fn asymmetry(x: f64, beta: f64, index: usize, dim: usize) -> f64 {
 /// (10^(k u) − 1) / (10^k − 1),   u = 2g/(1 + g),   k = decades
 ///
 /// It maps 0 to 0, 1 to 1 and the largest gaps to at most 10^k + 1. Near the minimum it is linear,
-/// with slope 2k ln 10/(10^k − 1). So values span about k decades more.
+/// with slope 2k ln 10/(10^k − 1). Values therefore span about k decades more.
 pub(super) fn widened(gap: f64, decades: f64) -> f64 {
     let rate = decades * std::f64::consts::LN_10;
     (rate * 2.0 * gap / (1.0 + gap)).exp_m1() / rate.exp_m1()
 }
 
-/// A square matrix, row by row.
+/// A square matrix in row-major order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rotation {
     rows: Vec<Vec<f64>>,
 }
 
 impl Rotation {
-    /// A rotation or reflection from the uniform distribution over orthogonal matrices: Gram-Schmidt, twice, on standard normal rows.
+    /// Draws a rotation or reflection from the uniform distribution over orthogonal matrices, by
+    /// applying Gram-Schmidt twice to standard normal rows.
     pub(super) fn draw(dim: usize, stream: &mut Stream) -> Self {
         let mut rows: Vec<Vec<f64>> = Vec::with_capacity(dim);
         while rows.len() < dim {
@@ -63,7 +66,7 @@ impl Rotation {
                 }
             }
             let length = dot(&row, &row).sqrt();
-            // A row in the span of the earlier ones has probability 0; a row close to the span
+            // A row in the span of the earlier ones has probability 0, but a row close to the span
             // would lose digits.
             if length > 1e-6 {
                 row.iter_mut().for_each(|v| *v /= length);
@@ -73,19 +76,19 @@ impl Rotation {
         Self { rows }
     }
 
-    /// The identity matrix.
+    /// Returns the identity matrix.
     pub(super) fn identity(dim: usize) -> Self {
         let row = |i| (0..dim).map(|j| if i == j { 1.0 } else { 0.0 }).collect();
         Self { rows: (0..dim).map(row).collect() }
     }
 
-    /// Product with a vector.
+    /// Returns the product with a vector.
     pub(super) fn times(&self, vector: &[f64]) -> Vec<f64> {
         self.rows.iter().map(|row| dot(row, vector)).collect()
     }
 }
 
-/// The inner product of two vectors.
+/// Returns the inner product of two vectors.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn rotations_are_orthogonal_and_have_no_preferred_direction() {
-        let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(1).stream(Purpose::TEST, 0, 0);
         for dim in [1, 2, 3, 5, 10] {
             let rotation = Rotation::draw(dim, &mut stream);
             for i in 0..dim {
@@ -109,7 +112,8 @@ mod tests {
                 }
             }
         }
-        // An entry of a uniform rotation in d dimensions has mean 0 and variance 1/d: five standard errors of 4,000 draws.
+        // An entry of a uniform rotation in d dimensions has mean 0 and variance 1/d. The tolerance
+        // is five standard errors of 4,000 draws.
         let entries: Vec<f64> =
             (0..4_000).map(|_| Rotation::draw(3, &mut stream).rows[0][1]).collect();
         let mean = entries.iter().sum::<f64>() / 4_000.0;
@@ -145,7 +149,7 @@ mod tests {
                 before = image;
             }
         }
-        // At |x| = 1 the logarithm is 0, so both sides are unchanged; elsewhere they differ.
+        // At |x| = 1 the logarithm is 0, so both sides are unchanged. Elsewhere they differ.
         assert!((oscillation(1.0) - 1.0).abs() < 1e-12 && (oscillation(-1.0) + 1.0).abs() < 1e-12);
         assert!((oscillation(3.0) + oscillation(-3.0)).abs() > 0.01);
         assert!((asymmetry(3.0, 0.5, 0, 3) - 3.0).abs() < 1e-12, "the first coordinate stays");

@@ -8,8 +8,8 @@
 //!
 //! r_i = c + Σ_j a_ij e_j
 //!
-//! because the joints hold the ends together. The arms a_ij are l times constants (`ARMS`), and
-//! Σ_i a_ij = 0. So with v_i = ċ + Σ_j a_ij θ̇_j n_j the kinetic energy is
+//! because the joints hold the ends together. The arms a_ij are l times constants (`ARMS`), and Σ_i
+//! a_ij = 0. With v_i = ċ + Σ_j a_ij θ̇_j n_j, the kinetic energy is therefore
 //!
 //! T = 3m |ċ|²/2 + ½ Σ_jk (m Σ_i a_ij a_ik) cos(θ_j − θ_k) θ̇_j θ̇_k + ½ Σ_j I θ̇_j²
 //!
@@ -17,9 +17,9 @@
 //!
 //! 3m c̈ = Σ_i F_i,   Σ_k (B_jk cos(θ_j − θ_k) + I δ_jk) θ̈_k = Q_j − Σ_k B_jk sin(θ_j − θ_k) θ̇_k²
 //!
-//! A piece ds of rod i at the distance s from its centre moves at v_i + s θ̇_i n_i. The drag of the
-//! medium on it is −(k (v·n) n + k' (v·e) e) ds. Over s from −l/2 to l/2 this gives a force and a
-//! torque about the rod's centre,
+//! A piece ds of rod i at distance s from its centre moves at v_i + s θ̇_i n_i. The drag of the
+//! medium on it is −(k (v·n) n + k' (v·e) e) ds. Integrated over s from −l/2 to l/2, this gives a
+//! force and a torque about the rod's centre,
 //!
 //! F_i = −k l (v_i·n_i) n_i − k' l (v_i·e_i) e_i,   M_i = −k l³ θ̇_i/12
 //!
@@ -28,8 +28,8 @@
 //!
 //! Reference: Coulom 2002, "Reinforcement Learning Using Neural Networks, with Applications to
 //! Motor Control" (thesis), the swimmer, with m = 1, l = 1, k = 10 and torques up to 5. Deviations:
-//! k' = k/10 in place of 0, so that a stretched swimmer does not glide forever; joints have stops
-//! at ±100°, as in Swimmer-v2.
+//! k' is k/10 instead of 0, so that a stretched swimmer does not glide forever, and joints have
+//! stops at ±100°, as in Swimmer-v2.
 
 /// Number of rods.
 pub(super) const N_RODS: usize = 3;
@@ -47,7 +47,7 @@ pub(super) const ARMS: [[f64; N_RODS]; N_RODS] = [
 ];
 /// B_jk = m Σ_i a_ij a_ik.
 const COUPLING: [[f64; N_RODS]; N_RODS] = coupling();
-/// A joint's angle has a stop here: 100 degrees, in rad.
+/// Angle of a joint's stop: 100 degrees, in rad.
 pub(super) const JOINT_LIMIT: f64 = 100.0 * std::f64::consts::PI / 180.0;
 
 const fn coupling() -> [[f64; N_RODS]; N_RODS] {
@@ -61,7 +61,7 @@ const fn coupling() -> [[f64; N_RODS]; N_RODS] {
     sums
 }
 
-/// Position and motion of the swimmer; also used for their time derivatives.
+/// Position and motion of the swimmer. Also used for their time derivatives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Motion {
     /// Centre of mass c in m.
@@ -79,7 +79,7 @@ impl Motion {
     pub(super) const ZERO: Self =
         Self { centre: [0.0; 2], angles: [0.0; N_RODS], velocity: [0.0; 2], rates: [0.0; N_RODS] };
 
-    /// self + share · slope, componentwise.
+    /// Returns self + share · slope, componentwise.
     fn plus(mut self, share: f64, slope: &Self) -> Self {
         for axis in 0..2 {
             self.centre[axis] += share * slope.centre[axis];
@@ -93,28 +93,28 @@ impl Motion {
     }
 }
 
-/// Coefficients of the forces on the rods other than the torques at the joints.
+/// Coefficients of all forces on the rods except the torques at the joints.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Medium {
     /// Drag k on a rod moving perpendicular to its axis, in N s/m².
     pub(super) drag_across: f64,
     /// Drag k' on a rod moving along its axis, in N s/m².
     pub(super) drag_along: f64,
-    /// Stiffness of a joint's stop in N m/rad: at x rad beyond [`JOINT_LIMIT`] the torque on the
-    /// joint is x times this.
+    /// Stiffness of a joint's stop in N m/rad. At x rad beyond [`JOINT_LIMIT`] the torque on the
+    /// joint is x times this value.
     pub(super) stop_stiffness: f64,
 }
 
 impl Medium {
-    /// The medium of the problem.
+    /// The medium used by the problem.
     pub(super) const VISCOUS: Self =
         Self { drag_across: 10.0, drag_along: 1.0, stop_stiffness: 50.0 };
 
-    /// The motion `step` s later under constant torques, in N m (front joint, rear joint): one step
-    /// of the classical fourth-order Runge–Kutta method.
+    /// Returns the motion `step` s later under constant torques, in N m (front joint, rear joint):
+    /// one step of the classical fourth-order Runge–Kutta method.
     ///
     /// Drag damps no mode of motion faster than k l/m = 10/s, and a stop lets a joint oscillate at
-    /// no more than 41/s; the method is stable for steps up to 2.8/41 s.
+    /// no more than 41/s. The method is stable for steps up to 2.8/41 s.
     pub(super) fn after(&self, motion: &Motion, torques: [f64; 2], step: f64) -> Motion {
         let first = self.slopes(motion, torques);
         let second = self.slopes(&motion.plus(step / 2.0, &first), torques);
@@ -127,7 +127,7 @@ impl Medium {
             .plus(step / 6.0, &fourth)
     }
 
-    /// The time derivatives: velocities and accelerations, from the module's equations.
+    /// Returns the time derivatives: velocities and accelerations from the module's equations.
     pub(super) fn slopes(&self, motion: &Motion, torques: [f64; 2]) -> Motion {
         let Motion { angles, rates, .. } = motion;
         let along = angles.map(|angle| {
@@ -177,7 +177,7 @@ impl Medium {
         }
     }
 
-    /// Torque of a joint's stop at this angle.
+    /// Returns the torque of a joint's stop at this angle.
     pub(super) fn stop_torque(&self, angle: f64) -> f64 {
         let within = angle.clamp(-JOINT_LIMIT, JOINT_LIMIT);
         self.stop_stiffness * (within - angle)
@@ -188,8 +188,8 @@ fn dot(a: [f64; 2], b: [f64; 2]) -> f64 {
     a[0] * b[0] + a[1] * b[1]
 }
 
-/// Solves `matrix` x = `rhs` for a symmetric positive definite matrix by elimination, which then
-/// needs no pivoting.
+/// Solves `matrix` x = `rhs` for a symmetric positive definite matrix by elimination, which needs
+/// no pivoting in this case.
 fn solve(mut matrix: [[f64; N_RODS]; N_RODS], mut rhs: [f64; N_RODS]) -> [f64; N_RODS] {
     for pivot in 0..N_RODS {
         for row in pivot + 1..N_RODS {

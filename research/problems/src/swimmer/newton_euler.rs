@@ -1,6 +1,8 @@
 //! An independent computation of the swimmer's accelerations, which shares no formula with
-//! [`super::body`]. Each rod moves by Newton's and Euler's equations under the forces at its
-//! joints. These forces are unknowns, as are the accelerations. Drag is summed along the rod.
+//! [`super::body`].
+//!
+//! Each rod moves by the Newton–Euler equations under the forces at its joints. These forces are
+//! unknowns, as are the accelerations. Drag is summed along the rod.
 
 use super::body::{INERTIA, JOINT_LIMIT, LENGTH, MASS, Medium, Motion, N_RODS};
 
@@ -20,8 +22,8 @@ pub(super) struct Rod {
     across: [f64; 2],
 }
 
-/// The rods, computed along the chain from the head; the mean of their centres is then moved to the
-/// centre of mass.
+/// Returns the rods, computed along the chain from the head. The mean of their centres is then
+/// shifted to the centre of mass.
 pub(super) fn rods(motion: &Motion) -> [Rod; N_RODS] {
     let mut rods = [0, 1, 2].map(|rod| {
         let (sin, cos) = f64::sin_cos(motion.angles[rod]);
@@ -55,7 +57,7 @@ pub(super) fn rods(motion: &Motion) -> [Rod; N_RODS] {
     rods
 }
 
-/// Drag force and torque on a rod, summed over its pieces.
+/// Returns the drag force and torque on a rod, summed over its pieces.
 fn drag(rod: &Rod, medium: &Medium) -> ([f64; 2], f64) {
     let (mut force, mut torque) = ([0.0; 2], 0.0);
     for (node, weight) in NODES {
@@ -72,9 +74,10 @@ fn drag(rod: &Rod, medium: &Medium) -> ([f64; 2], f64) {
     (force, torque)
 }
 
-/// Velocities and accelerations.
+/// Returns velocities and accelerations.
 ///
-/// Unknowns: x and y acceleration and angular acceleration of each rod, then the force of rod i + 1 on rod i for each joint.
+/// Unknowns: x and y acceleration and angular acceleration of each rod, then the force of rod i + 1
+/// on rod i for each joint.
 pub(super) fn slopes(medium: &Medium, motion: &Motion, torques: [f64; 2]) -> Motion {
     let rods = rods(motion);
     let mut rows: Vec<[f64; N_UNKNOWNS + 1]> = Vec::new();
@@ -132,7 +135,7 @@ pub(super) fn slopes(medium: &Medium, motion: &Motion, torques: [f64; 2]) -> Mot
     }
 }
 
-/// Solves the rows' equations by elimination with row pivoting; a row's last entry is its
+/// Solves the rows' equations by elimination with row pivoting. A row's last entry is its
 /// right-hand side.
 fn eliminate(mut rows: Vec<[f64; N_UNKNOWNS + 1]>) -> [f64; N_UNKNOWNS] {
     assert_eq!(rows.len(), N_UNKNOWNS, "equations");

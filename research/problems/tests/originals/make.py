@@ -1,9 +1,10 @@
-"""Makes the small originals of the tests, and what scikit-learn's split makes of them.
+"""Create the small originals of the tests, and the result of splitting them with scikit-learn.
 
     pip install numpy scipy scikit-learn && python make.py
 
-The real LandmineData.mat is not kept here, since its licence is not known. `small.mat` has its structure: two 1 x 29 cell arrays, but
-fields of 6 to 13 locations with made-up features. `small.pkl` has every kind of value that the authors' pickles have.
+The real LandmineData.mat is not stored here because its licence is unknown. `small.mat` has the same structure, two 1 x 29 cell
+arrays, but with fields of 6 to 13 locations and made-up features. `small.pkl` contains every kind of value that occurs in the authors'
+pickles.
 """
 
 import pickle

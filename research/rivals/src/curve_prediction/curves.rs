@@ -1,4 +1,4 @@
-//! The eleven families of learning curves, each with its box of parameters.
+//! The eleven families of learning curves and the bounds of their parameters.
 
 /// One parameter of a family. Scale parameters are given as logarithms, so that a uniform prior is
 /// the usual scale prior.
@@ -14,12 +14,12 @@ const fn parameter(lower: f64, upper: f64, start: f64) -> Parameter {
     Parameter { bounds: (lower, upper), start }
 }
 
-/// The parameter for the limit of a curve as n → ∞, or for some other level.
+/// A parameter for the limit of a curve as n → ∞, or for another level.
 const fn level(start: f64) -> Parameter {
     parameter(-1.0, 3.0, start)
 }
 
-/// A family of curves on epochs x = 1, 2, … (Domhan et al. 2015, Table 1), for values roughly in
+/// A family of curves over epochs x = 1, 2, … (Domhan et al. 2015, Table 1), for values roughly in
 /// `[0, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
@@ -43,7 +43,8 @@ pub(super) enum Family {
     Janoschek,
     /// α − (α − β) exp(−(κ x)^δ), with ln κ.
     Weibull,
-    /// c − a / ln(x + 1); the table's c − a / ln x has a pole at the first epoch, so we follow the authors' code.
+    /// c − a / ln(x + 1). The table's c − a / ln x has a pole at the first epoch, so we follow the
+    /// authors' code.
     Ilog2,
 }
 
@@ -64,7 +65,7 @@ impl Family {
     ];
 
     /// The parameters, in the order of the formula (asymptote, other levels, scale, exponent).
-    /// Start values follow the defaults of the authors' code if these are inside the bounds.
+    /// Start values are the defaults of the authors' code where these are within the bounds.
     pub(super) fn parameters(self) -> &'static [Parameter] {
         const EXPONENT: (f64, f64) = (0.05, 3.0);
         const fn exponent(start: f64) -> Parameter {
@@ -130,7 +131,7 @@ impl Family {
         }
     }
 
-    /// Values at the epochs; not finite if the formula is undefined.
+    /// Computes the values at the epochs. They are not finite if the formula is undefined.
     pub(super) fn values(self, parameters: &[f64], epochs: &Epochs, out: &mut [f64]) {
         let p = parameters;
         let Epochs { x, ln_x, ln_x1 } = epochs;

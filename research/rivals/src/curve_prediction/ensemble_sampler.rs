@@ -1,4 +1,4 @@
-//! The affine-invariant ensemble sampler, which moves one block of coordinates at a time.
+//! The affine-invariant ensemble sampler, moving one block of coordinates at a time.
 
 use std::ops::Range;
 
@@ -26,8 +26,8 @@ pub(super) trait Target {
 ///
 /// where X_j is another walker, drawn uniformly, and only the coordinates of the block move. A move
 /// in a block is a stretch move of π conditional on the walker's other coordinates, towards a point
-/// that does not depend on the block. So it leaves π invariant as well, and in few dimensions it is
-/// accepted far more often. Walkers move sequentially. Returns the number of accepted moves.
+/// that does not depend on the block. It therefore also leaves π invariant, and in few dimensions
+/// it is accepted far more often. Walkers move sequentially. Returns the number of accepted moves.
 ///
 /// # Panics
 /// If there are fewer than two walkers.
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// N(m, C) in three dimensions, by its precision.
+    /// N(m, C) in three dimensions, represented by its precision matrix.
     struct Gaussian {
         mean: [f64; 3],
         precision: [[f64; 3]; 3],
@@ -108,9 +108,9 @@ mod tests {
         }
     }
 
-    /// Samples of a correlated Gaussian have its moments, moved whole or in blocks. They are
-    /// thinned to every 25th sweep, with a remaining correlation below one per cent; the tolerance
-    /// of 5 standard errors is doubled to allow for it.
+    /// Samples, moved as a whole or in blocks, have the moments of a correlated Gaussian. They are
+    /// thinned to every 25th sweep, which leaves a correlation below one per cent. The tolerance of
+    /// 5 standard errors is doubled to allow for it.
     #[test]
     fn moments_of_a_gaussian_are_those_of_its_samples() {
         let covariance = [[1.0, 0.6, 0.0], [0.6, 2.0, -0.3], [0.0, -0.3, 0.25]];

@@ -1,4 +1,4 @@
-//! Least-squares fits of single curves, the start of the sampler's walkers.
+//! Least-squares fits of single curves, at which the sampler's walkers start.
 
 use fedbo_streams::Stream;
 
@@ -11,7 +11,7 @@ const N_STEPS: usize = 20;
 
 type Square = [[f64; MAX]; MAX];
 
-/// A family's best fit to the first n epochs, in coordinates that run from 0 to 1 within the
+/// A family's best fit to the first n epochs, in coordinates that range from 0 to 1 within the
 /// parameters' bounds.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
@@ -24,10 +24,12 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Levenberg–Marquardt in the box of the family's parameters (Nocedal & Wright 2006, section
-    /// 10.3): steps (JᵀJ + λ diag(JᵀJ))⁻¹ Jᵀ(y − f) are clipped at the bounds; λ falls after a
-    /// success and rises after a failure. J is computed by finite differences. `None` if the family
-    /// is not finite at the start.
+    /// Runs Levenberg–Marquardt in the box of the family's parameters (Nocedal & Wright 2006,
+    /// section 10.3).
+    ///
+    /// The steps (JᵀJ + λ diag(JᵀJ))⁻¹ Jᵀ(y − f) are clipped at the bounds. λ decreases after a
+    /// success and increases after a failure. J is computed by finite differences. Returns `None`
+    /// if the family is not finite at the start.
     pub(super) fn new(family: Family, epochs: &Epochs, y: &[f64]) -> Option<Self> {
         let dim = family.parameters().len();
         let mut problem = Problem { family, epochs, y, values: vec![0.0; epochs.len()] };
@@ -69,7 +71,7 @@ impl Fit {
     }
 
     /// Draws parameters around the fit: N(fit, (JᵀJ/σ² + 12 I)⁻¹) in unit coordinates, reflected at
-    /// the bounds, where 12 is the precision of the uniform prior.
+    /// the bounds. 12 is the precision of the uniform prior.
     pub(super) fn draw(&self, noise_std: f64, stream: &mut Stream) -> Vec<f64> {
         let parameters = self.family.parameters();
         let dim = parameters.len();
@@ -122,7 +124,7 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// y − f; `None` if not finite.
+    /// Returns y − f, or `None` if it is not finite.
     fn residuals(&mut self, place: &[f64; MAX]) -> Option<Vec<f64>> {
         let mut raw = [0.0; MAX];
         let parameters = self.family.parameters();
@@ -136,7 +138,8 @@ impl Problem<'_> {
         differences.iter().all(|v| v.is_finite()).then_some(differences)
     }
 
-    /// ∂f/∂place by one-sided differences towards the middle of the box; column j at index j.
+    /// Returns ∂f/∂place by one-sided differences towards the middle of the box. Column j is at
+    /// index j.
     fn slopes(&mut self, place: &[f64; MAX], residuals: &[f64]) -> Option<Vec<Vec<f64>>> {
         let mut columns = Vec::with_capacity(MAX);
         for j in 0..self.family.parameters().len() {
@@ -151,7 +154,7 @@ impl Problem<'_> {
     }
 }
 
-/// (JᵀJ, Jᵀr).
+/// Returns (JᵀJ, Jᵀr).
 fn normal_equations(slopes: &[Vec<f64>], residuals: &[f64]) -> (Square, [f64; MAX]) {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let (mut matrix, mut vector) = ([[0.0; MAX]; MAX], [0.0; MAX]);
@@ -189,7 +192,7 @@ impl Factor {
         Some(Self { lower, dim })
     }
 
-    /// A⁻¹ b.
+    /// Returns A⁻¹ b.
     fn solve(&self, mut b: [f64; MAX]) -> [f64; MAX] {
         for i in 0..self.dim {
             let inner: f64 = (0..i).map(|k| self.lower[i][k] * b[k]).sum();
@@ -198,7 +201,7 @@ impl Factor {
         self.solve_transposed(b)
     }
 
-    /// L⁻ᵀ b.
+    /// Returns L⁻ᵀ b.
     fn solve_transposed(&self, mut b: [f64; MAX]) -> [f64; MAX] {
         for i in (0..self.dim).rev() {
             let inner: f64 = (i + 1..self.dim).map(|k| self.lower[k][i] * b[k]).sum();
@@ -212,8 +215,7 @@ impl Factor {
 mod tests {
     use super::*;
 
-    /// Each family's fit recovers a curve of its own family, with parameters well inside the box,
-    /// to 1e-3 at the observed epochs.
+    /// The parameters are well inside the box. The tolerance is 1e-3 at the observed epochs.
     #[test]
     fn a_fit_recovers_a_curve_of_its_own_family() {
         let epochs = Epochs::up_to(30, 50);

@@ -1,5 +1,5 @@
-//! Learning-curve prediction: extrapolates a curve's end from its start (Domhan, Springenberg &
-//! Hutter 2015).
+//! Learning-curve prediction: extrapolates the end of a curve from its start (Domhan, Springenberg
+//! & Hutter 2015).
 
 mod curves;
 mod ensemble_sampler;

@@ -21,7 +21,8 @@ pub(super) const END: (f64, f64) = (-0.5, 1.5);
 ///
 /// p(ξ | y) ∝ σ⁻¹ Π_{i ≤ n} N(y_i; f(i), σ²) · 1\[f(1) < f(N)\],   f(x) = Σ_k w_k f_k(x | θ_k),
 ///
-/// on the box of the θ_k, with w_k, σ and f_k(N) within the bounds above (Domhan et al. 2015, section 3).
+/// for θ_k in their box, and w_k, σ and f_k(N) within the bounds above (Domhan et al. 2015, section
+/// 3).
 #[derive(Clone, Debug)]
 pub(super) struct CurvePosterior<'a> {
     y: &'a [f64],
@@ -48,14 +49,14 @@ pub(super) struct EnsembleWalker {
 }
 
 impl EnsembleWalker {
-    /// f(N) and σ.
+    /// Returns f(N) and σ.
     pub(super) fn end(&self) -> (f64, f64) {
         (-self.residuals[self.residuals.len() - 1], self.noise_std)
     }
 }
 
 impl<'a> CurvePosterior<'a> {
-    /// Creates the posterior given the values of the first epochs (at least one), N, and the
+    /// Creates the posterior for the values of the first epochs (at least one), N, and the
     /// families.
     pub(super) fn new(y: &'a [f64], n_epochs: usize, families: &'a [Family]) -> Self {
         let epochs = Epochs::up_to(y.len(), n_epochs);
@@ -74,9 +75,10 @@ impl<'a> CurvePosterior<'a> {
         }
     }
 
-    /// Creates walkers around the least-squares fits of the single curves. Parameters are drawn
-    /// from the fits' normal approximations. Weights are in random proportions, and larger for good
-    /// fits. σ is that of the residuals times a random factor near 1.
+    /// Creates walkers around the least-squares fits of the single curves.
+    ///
+    /// Parameters are drawn from the fits' normal approximations. Weights have random proportions
+    /// that are larger for good fits. σ is that of the residuals times a random factor near 1.
     ///
     /// The paper starts all walkers at the fits, with equal weights, and has a burn-in of 500
     /// steps.
@@ -90,7 +92,7 @@ impl<'a> CurvePosterior<'a> {
     }
 
     fn walker(&self, fits: &[Option<Fit>], noise_std: f64, stream: &mut Stream) -> EnsembleWalker {
-        /// Number of draws of a family's parameters before its start values are used.
+        /// Number of draws of a family's parameters before falling back to its start values.
         const N_DRAWS: usize = 4;
         let (n, width) = (count(self.y.len()), self.epochs.len());
         let mut parameters = Vec::new();
@@ -134,7 +136,7 @@ impl<'a> CurvePosterior<'a> {
         walker
     }
 
-    /// Recomputes the residuals, which accumulate rounding errors in updates.
+    /// Recomputes the residuals, because updates accumulate rounding errors in them.
     fn refresh(&self, walker: &mut EnsembleWalker) {
         let width = self.epochs.len();
         walker.residuals[..width - 1].copy_from_slice(self.y);
@@ -168,9 +170,10 @@ impl<'a> CurvePosterior<'a> {
         }
     }
 
-    /// Gibbs step along a direction of weights: w_k + t, and w_j − t if j is given. f is linear in
-    /// t, so t has a truncated normal distribution with mean v·r/v·v and standard deviation σ/‖v‖,
-    /// v = f_k − f_j at the observed epochs, r = y − f.
+    /// Makes a Gibbs step along a direction of weights: w_k + t, and w_j − t if j is given.
+    ///
+    /// f is linear in t, so t has a truncated normal distribution with mean v·r/v·v and standard
+    /// deviation σ/‖v‖, where v = f_k − f_j at the observed epochs and r = y − f.
     fn draw_weight(
         &self,
         walker: &mut EnsembleWalker,
@@ -204,8 +207,8 @@ impl<'a> CurvePosterior<'a> {
         } else if slope < 0.0 {
             upper = upper.min(bound);
         }
-        // A walker that starts outside of the bounds stays until a move along another direction
-        // leads inside.
+        // A walker that starts outside the bounds stays in place until a move along another
+        // direction leads inside.
         if !(lower < upper && along.is_finite() && square.is_finite()) {
             return;
         }
@@ -225,8 +228,8 @@ impl<'a> CurvePosterior<'a> {
         }
     }
 
-    /// Gibbs step of σ: Σ r²/σ² is χ² with n degrees of freedom. Draws outside of the bounds are
-    /// rejected.
+    /// Makes a Gibbs step of σ: Σ r²/σ² is χ² with n degrees of freedom. Rejects draws outside the
+    /// bounds.
     fn draw_noise_std(&self, walker: &mut EnsembleWalker, stream: &mut Stream) {
         let n = self.y.len();
         let squares: f64 = walker.residuals[..n].iter().map(|r| r * r).sum();
@@ -236,7 +239,7 @@ impl<'a> CurvePosterior<'a> {
         }
     }
 
-    /// f(N) − f(1).
+    /// Returns f(N) − f(1).
     fn rise(&self, walker: &EnsembleWalker) -> f64 {
         let first = self.y[0] - walker.residuals[0];
         walker.end().0 - first

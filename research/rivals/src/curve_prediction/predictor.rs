@@ -1,4 +1,4 @@
-//! Prediction of the end of a learning curve by samples.
+//! Prediction of the end of a learning curve by sampling.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -16,41 +16,43 @@ pub struct CurveSampling {
     pub n_walkers: usize,
     /// Number of sweeps before sampling starts.
     pub n_burn_in: usize,
-    /// Number of sweeps after that, at least 2. Every second sweep is kept.
+    /// Number of sweeps after burn-in, at least 2. Every second sweep is kept.
     pub n_sweeps: usize,
 }
 
 impl Default for CurveSampling {
-    /// 24 walkers, 40 sweeps of burn-in and 80 of sampling, 960 samples. The paper used 100
-    /// walkers, 500 and 2000 steps of all coordinates at once.
+    /// Returns 24 walkers, 40 sweeps of burn-in and 80 of sampling, which give 960 samples.
+    ///
+    /// The paper uses 100 walkers, with 500 and 2000 steps of all coordinates at once.
     fn default() -> Self {
         Self { n_walkers: 24, n_burn_in: 40, n_sweeps: 80 }
     }
 }
 
-/// Extrapolates learning curves by a weighted sum of eleven parametric families (Domhan et al. 2015, section 3):
+/// Extrapolates learning curves by a weighted sum of eleven parametric families (Domhan et al.
+/// 2015, section 3):
 ///
 /// y_i = Σ_k w_k f_k(i | θ_k) + ε,   ε ~ N(0, σ²),   w_k ≥ 0,   f(1) < f(N),
 ///
 /// with the joint posterior of w, θ and σ sampled by Markov chains, given values of the first n
 /// epochs. Values are first mapped from a given range to `[0, 1]`, where the families have their
-/// usual parameters; they may be somewhat outside of it.
+/// usual parameters. They may lie slightly outside that range.
 ///
-/// Deviations from the paper, which gives the families (Table 1), the constraint and
-/// "uninformative" priors without bounds: parameters have uniform priors on boxes, scales on
-/// logarithmic ones. w_k is in `[0, 1]`, σ is between 0.001 and 0.5 of the range with a uniform
-/// logarithm, and each f_k(N) is within half a range's width of the range, so that the posterior is
-/// proper. The affine-invariant sampler moves the parameters of one family at a time, where the
-/// paper moves all 48 coordinates at once; weights and σ are drawn from their conditional
-/// distributions, which are known. Walkers start spread around the fits of single curves, the
-/// paper's at one point. The authors' code gives late epochs more weight in the likelihood and
-/// normalises weights; this does neither.
+/// The paper specifies the families (Table 1), the constraint, and "uninformative" priors without
+/// bounds. This implementation deviates as follows. Parameters have uniform priors on boxes; for
+/// scales, the prior is uniform in the logarithm. w_k is in `[0, 1]`, σ is between 0.001 and 0.5 of
+/// the range with a uniform logarithm, and each f_k(N) is within half a range's width of the range,
+/// so that the posterior is proper. The affine-invariant sampler moves the parameters of one family
+/// at a time, where the paper moves all 48 coordinates at once. Weights and σ are drawn from their
+/// conditional distributions, which are known. Walkers start spread out around the fits of single
+/// curves; in the paper they all start at one point. The authors' code gives late epochs more
+/// weight in the likelihood and normalises weights; this implementation does neither.
 ///
-/// Chains this short stay near the fits, and this is part of the method. On random sums of curves,
-/// longer chains give wider intervals and worse means (8 of 50 epochs seen: mean error 0.06 after
-/// 120 sweeps, 0.11 after 720), because the wide priors let single curves drift apart at N, where
-/// the sum up to n gives no information. There, with 4, 8, 20 and 40 epochs seen, intervals of 90 %
-/// contain the truth in 93 to 97 %.
+/// Chains this short stay near the fits, and that is part of the method. On random sums of curves,
+/// longer chains give wider intervals and worse means (with 8 of 50 epochs observed, the mean error
+/// is 0.06 after 120 sweeps and 0.11 after 720). The reason is that the wide priors let single
+/// curves drift apart at N, where the sum up to n gives no information. On these sums, with 4, 8,
+/// 20 and 40 epochs observed, 90 % intervals contain the true value in 93 to 97 % of the cases.
 ///
 /// Cost: O(n) for each of 11 families, walkers and sweeps; about 10 ms by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +92,7 @@ impl CurvePredictor {
         Ok(Self { n_epochs, range, sampling })
     }
 
-    /// Samples the posterior of the value after epoch N, given a curve; epochs after N are ignored.
+    /// Samples the posterior of the value after epoch N, given a curve. Epochs after N are ignored.
     pub fn predict(&self, curve: &LearningCurve, stream: &mut Stream) -> CurvePrediction {
         let (lower, width) = (self.range.0, self.range.1 - self.range.0);
         let seen = &curve.values()[..curve.n_epochs().min(self.n_epochs)];
@@ -112,10 +114,10 @@ impl CurvePredictor {
     }
 }
 
-/// Samples of the end of a learning curve.
+/// Posterior samples of the end of a learning curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurvePrediction {
-    /// f(N) and σ, at least one pair.
+    /// Pairs (f(N), σ), at least one.
     ends: Vec<(f64, f64)>,
 }
 
@@ -154,7 +156,8 @@ impl CurvePrediction {
         ends[rank.clamp(1, ends.len()) - 1]
     }
 
-    /// P(y_N ≥ value): the mean of Φ((f(N) − value)/σ) over the samples (Domhan et al. 2015, section 3), noise included.
+    /// P(y_N ≥ value): the mean of Φ((f(N) − value)/σ) over the samples (Domhan et al. 2015,
+    /// section 3). Noise is included.
     pub fn prob_at_least(&self, value: f64) -> f64 {
         let above = |(end, std): &(f64, f64)| 0.5 * libm::erfc((value - end) / std * FRAC_1_SQRT_2);
         self.ends.iter().map(above).sum::<f64>() / self.count()

@@ -13,22 +13,22 @@ pub struct CurvePredictionSettings {
     pub n_epochs: usize,
     /// Number of epochs between predictions, at least 1.
     pub interval: usize,
-    /// Minimum number of epochs for a prediction; with fewer, the prior and not the curve would
-    /// decide.
+    /// Minimum number of epochs for a prediction. With fewer epochs, the prior would determine the
+    /// prediction instead of the curve.
     pub epochs_min: usize,
     /// δ in (0, 1): a trial stops if the probability that it ends at or above the best one is below
     /// δ.
     pub prob_min: f64,
-    /// The lowest and the highest possible value, (0, 1) for accuracies; `None` uses the range of
-    /// all values reported by trials so far.
+    /// The lowest and highest possible value, such as (0, 1) for accuracies. `None` uses the range
+    /// of all values that trials have reported so far.
     pub range: Option<(f64, f64)>,
     /// The amount of sampling.
     pub sampling: CurveSampling,
 }
 
 impl CurvePredictionSettings {
-    /// Predicts every 2 epochs (Dai 2021, appendix A.4) from the fourth on, δ = 0.05 (Domhan et al.
-    /// 2015), values of any range.
+    /// Returns the default settings: a prediction every 2 epochs (Dai 2021, appendix A.4) from the
+    /// fourth on, δ = 0.05 (Domhan et al. 2015), and values of any range.
     pub fn for_epochs(n_epochs: usize) -> Self {
         Self {
             n_epochs,
@@ -41,14 +41,14 @@ impl CurvePredictionSettings {
     }
 }
 
-/// The predictive termination criterion (Domhan et al. 2015, section 3): a trial stops after epoch n if
+/// The predictive termination criterion (Domhan et al. 2015, section 3): a trial stops after epoch
+/// n if
 ///
 /// P(y_N ≥ ŷ | y_1, …, y_n) < δ,
 ///
-/// where ŷ is the best final value of the complete trials. No trial stops before one is complete,
+/// where ŷ is the best final value of the complete trials. No trial stops until one is complete,
 /// and a trial that has already reached ŷ does not stop. The surrogate uses E\[f(N)\] as the value
-/// of a stopped trial: [`CurvePredictionRule::expected_final_value`].
-/// Cost: see [`CurvePredictor`].
+/// of a stopped trial: [`CurvePredictionRule::expected_final_value`]. Cost: see [`CurvePredictor`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePredictionRule {
     settings: CurvePredictionSettings,
@@ -56,7 +56,7 @@ pub struct CurvePredictionRule {
 }
 
 impl CurvePredictionRule {
-    /// Creates a rule. Its draws use `seed` with [`Purpose::Proposal`], by trial and epoch, so it
+    /// Creates a rule. It draws from `seed` with [`Purpose::PROPOSAL`], by trial and epoch, so it
     /// needs its own seed.
     ///
     /// # Errors
@@ -74,8 +74,10 @@ impl CurvePredictionRule {
         Ok(Self { settings, seed })
     }
 
-    /// Predicts the end of a trial from its reports; `None` if all values so far are equal and no
-    /// range is given. Equal arguments give equal predictions.
+    /// Predicts the end of a trial from its reports.
+    ///
+    /// Returns `None` if all values so far are equal and no range is given. Equal arguments give
+    /// equal predictions.
     pub fn predict(
         &self,
         trial: &TrainedTrial,
@@ -91,12 +93,12 @@ impl CurvePredictionRule {
         let predictor =
             CurvePredictor::new(self.settings.n_epochs, range, self.settings.sampling).ok()?;
         let epoch = trial.curve.n_epochs() as u64;
-        let mut stream = self.seed.stream(Purpose::Proposal, trial.number, epoch);
+        let mut stream = self.seed.stream(Purpose::PROPOSAL, trial.number, epoch);
         Some(predictor.predict(&trial.curve, &mut stream))
     }
 
-    /// E\[f(N)\], used as the value of a stopped trial; the trial's last value if no prediction is
-    /// possible.
+    /// Returns E\[f(N)\], used as the value of a stopped trial, or the trial's last value if no
+    /// prediction is possible.
     pub fn expected_final_value(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> f64 {
         self.predict(trial, others).map_or(trial.curve.last(), |prediction| prediction.mean())
     }

@@ -1,4 +1,4 @@
-//! Predictions of curves with known ends.
+//! Predictions for curves with known ends.
 
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
@@ -15,8 +15,8 @@ fn predict(y: Vec<f64>, stream: &mut Stream) -> CurvePrediction {
     predictor.predict(&LearningCurve::new(y), stream)
 }
 
-/// A curve of one family with parameters around the start values, at epochs 1, …, N; `None` unless
-/// it rises and stays in `[0, 1]`.
+/// Draws a curve of one family with parameters around the start values, at epochs 1, …, N. Returns
+/// `None` unless it rises and stays in `[0, 1]`.
 fn random_curve(family: Family, stream: &mut Stream) -> Option<Vec<f64>> {
     let parameters: Vec<f64> = family
         .parameters()
@@ -44,9 +44,9 @@ fn noisy(curve: &[f64], std: f64, stream: &mut Stream) -> Vec<f64> {
     curve.iter().map(|v| v + std * stream.normal()).collect()
 }
 
-/// Half of a curve of each family, with little noise, determines its end within 0.03 on average
-/// over 8 curves, and the prediction has a matching uncertainty. The last value seen has a larger
-/// error.
+/// The first half of a curve with little noise determines its end within 0.03, on average over 8
+/// curves per family, and the predicted uncertainty matches the error. The last observed value has
+/// a larger error.
 #[test]
 fn curves_of_every_family_are_recovered() {
     let (mut ours, mut last) = (0.0, 0.0);
@@ -67,8 +67,8 @@ fn curves_of_every_family_are_recovered() {
     assert!(ours < 0.6 * last, "{ours} {last}");
 }
 
-/// The 90 % interval of f(N) contains the truth of 200 random sums of curves in 75 to 99 % of the
-/// cases, from few and many epochs.
+/// The 90 % interval of f(N) contains the true value of 200 random sums of curves in 75 to 99 % of
+/// the cases, for few and many epochs.
 #[test]
 fn intervals_are_calibrated() {
     for (n_seen, first) in [(8, 2000), (20, 3000)] {
@@ -100,7 +100,7 @@ fn a_prediction_is_a_function_of_curve_and_stream() {
     assert_ne!(first, predict(y, &mut test_stream(6)));
 }
 
-/// An affine map of values and range maps the prediction.
+/// An affine transformation of the values and the range transforms the prediction likewise.
 #[test]
 fn predictions_follow_the_units() {
     let y: Vec<f64> = (1..=10).map(|n| 1.0 - 1.0 / f64::from(n)).collect();
@@ -108,13 +108,12 @@ fn predictions_follow_the_units() {
     let scaled = CurvePredictor::new(N, (-40.0, 60.0), CurveSampling::default()).unwrap();
     let curve = LearningCurve::new(y.iter().map(|v| 100.0 * v - 40.0).collect());
     let scaled = scaled.predict(&curve, &mut test_stream(5));
-    // Rounding can change a draw, which then changes the rest of the chain; the distribution is the
+    // Rounding can change a draw, which then changes the rest of the chain. The distribution is the
     // same.
     assert!((scaled.mean() - (100.0 * plain.mean() - 40.0)).abs() < 2.0);
     assert!((scaled.std() / (100.0 * plain.std()) - 1.0).abs() < 0.4);
 }
 
-/// Predictions are finite for all kinds of curves.
 #[test]
 fn odd_curves_are_predicted_too() {
     let curves = [
@@ -136,7 +135,6 @@ fn odd_curves_are_predicted_too() {
     }
 }
 
-/// Quantiles and probabilities by hand, for given samples.
 #[test]
 fn summaries_are_those_of_the_samples() {
     let y = vec![0.1, 0.2, 0.3, 0.35, 0.4];
@@ -156,9 +154,9 @@ fn summaries_are_those_of_the_samples() {
     assert!(prediction.prob_at_least(-9.0) > 0.999 && prediction.prob_at_least(9.0) < 1e-6);
 }
 
-/// With two families and four epochs, moments under the posterior equal those of three million
-/// draws from the prior, weighted by their likelihood: means of f(N), its square and ln σ to five
-/// standard errors of the weighted draws, plus 0.01 for the chain's error.
+/// Uses two families and four epochs. The moments under the posterior equal those of three million
+/// draws from the prior, weighted by their likelihood: the means of f(N), its square and ln σ. The
+/// tolerance is five standard errors of the weighted draws, plus 0.01 for the chain's error.
 #[test]
 fn long_chains_have_the_moments_of_weighted_prior_draws() {
     const FAMILIES: [Family; 2] = [Family::Pow3, Family::Ilog2];
@@ -204,7 +202,7 @@ fn long_chains_have_the_moments_of_weighted_prior_draws() {
     }
 }
 
-/// A sum of curves from the prior, and a standard deviation of the noise.
+/// Draws a sum of curves and a noise standard deviation from the prior.
 fn drawn_from_prior(families: &[Family], epochs: &Epochs, stream: &mut Stream) -> (Vec<f64>, f64) {
     loop {
         let mut sum = vec![0.0; epochs.len()];

@@ -2,9 +2,9 @@
 
 use fedbo_streams::Stream;
 
-/// Draws from N(mean, std²) truncated to [lower, upper], by rejection (Robert 1995): from the
-/// uniform distribution on narrow intervals, from the normal on wide ones around the mean, from a
-/// shifted exponential in a tail.
+/// Draws from N(mean, std²) truncated to [lower, upper], by rejection (Robert 1995). The proposal
+/// is uniform on narrow intervals, normal on wide ones around the mean, and a shifted exponential
+/// in a tail.
 ///
 /// Returns `lower` unless it is below `upper`. An infinite `std` gives the uniform distribution.
 pub(super) fn truncated_normal(
@@ -21,7 +21,7 @@ pub(super) fn truncated_normal(
     if !(a.is_finite() && b.is_finite()) || (b - a) * (1.0 + a.abs().max(b.abs())) < 1e-6 {
         return lower + width * stream.uniform();
     }
-    // The lower tail is the upper one, mirrored.
+    // The lower tail mirrors the upper one.
     if b < 0.0 {
         return upper.min(mean - std * beyond(-b, -a, stream)).max(lower);
     }
@@ -44,7 +44,7 @@ pub(super) fn truncated_normal(
     }
 }
 
-/// Draws a standard normal number in [a, b], a ≥ 0.
+/// Draws from the standard normal distribution truncated to [a, b], a ≥ 0.
 fn beyond(a: f64, b: f64, stream: &mut Stream) -> f64 {
     let rate = 0.5 * (a + (a * a + 4.0).sqrt());
     if (b - a) * rate < 1.0 {

@@ -1,4 +1,4 @@
-//! Stopping by predicted learning curves.
+//! Stopping by learning-curve prediction.
 
 use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
 use fedbo_strategies::early_stopping::{StoppingRule, TrainedTrial, Training};
@@ -14,7 +14,7 @@ fn curve(end: f64, rate: f64, n: u32, stream: &mut Stream) -> Vec<f64> {
 }
 
 /// A flat curve far below the best stops at the first prediction. A curve that rises to the best
-/// does not stop, and no curve stops before a trial is complete. The value of a stopped trial is
+/// does not stop, and no curve stops until a trial is complete. The value of a stopped trial is
 /// near its true end.
 #[test]
 fn flat_curves_stop_and_rising_ones_do_not() {
@@ -41,8 +41,8 @@ fn flat_curves_stop_and_rising_ones_do_not() {
     assert!((stand_in - beaten[39]).abs() < 0.12, "{stopped} {stand_in}");
 }
 
-/// Without a given range the rule is independent of the unit: values in percent and negated losses
-/// give the same verdicts.
+/// Without a given range, the rule does not depend on the unit: percentages and negated losses give
+/// the same verdicts.
 #[test]
 fn the_range_of_values_is_learned() {
     let settings = CurvePredictionSettings::for_epochs(40);

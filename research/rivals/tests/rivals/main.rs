@@ -1,4 +1,4 @@
-//! Rivals in the way experiments use them.
+//! The rival algorithms, used as experiments use them.
 
 mod curve_prediction;
 mod mtbo;

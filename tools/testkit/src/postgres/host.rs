@@ -1,4 +1,4 @@
-//! Resources of the machine for a scratch server: PostgreSQL's programs, a folder, a user, and the
+//! Resources of the machine for a scratch server: PostgreSQL programs, a folder, a user, and the
 //! process list.
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::Pid;
 
-/// An unprivileged user, for a server that root starts.
+/// An unprivileged user for a server that root starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct User {
     pub(super) uid: u32,
@@ -19,11 +19,11 @@ pub(super) struct User {
 pub(super) struct Process {
     pub(super) id: Pid,
     pub(super) parent: Option<Pid>,
-    /// `T`: stopped; `Z`: zombie; others run.
+    /// `T` for stopped, `Z` for zombie; all others run.
     pub(super) state: char,
 }
 
-/// Lists all processes, from `/proc` or, if it does not exist, from `ps`.
+/// Lists all processes from `/proc`, or from `ps` if `/proc` does not exist.
 pub(super) fn processes() -> Vec<Process> {
     let table = match fs::read_dir("/proc/self") {
         Ok(_) => of_proc(),
@@ -46,7 +46,7 @@ pub(super) fn processes() -> Vec<Process> {
     table.lines().filter_map(process).collect()
 }
 
-/// Returns one line per process: its id, its parent's id and its state.
+/// Returns one line per process: its ID, its parent's ID and its state.
 fn of_proc() -> String {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| {
@@ -63,8 +63,8 @@ fn of_proc() -> String {
 /// Returns the parent of the server's folder: `/dev/shm` if it has enough space, otherwise the
 /// system's temporary folder.
 ///
-/// Tests kill processes, not machines, so real disk syncs would only cost time. The server still
-/// calls fsync.
+/// Tests kill processes, not machines, so syncs to a real disk would only cost time. The server
+/// still calls fsync.
 pub(super) fn place() -> PathBuf {
     const ROOM: u64 = 512 << 20;
     let memory = Path::new("/dev/shm");
@@ -76,7 +76,7 @@ pub(super) fn place() -> PathBuf {
     }
 }
 
-/// Returns the user for the server, or `None` unless the current user is root.
+/// Returns the user for the server; `None` unless the current user is root.
 pub(super) fn ordinary_user() -> Option<User> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -96,7 +96,7 @@ pub(super) fn ordinary_user() -> Option<User> {
     }))
 }
 
-/// Returns the folder of PostgreSQL's programs: one in `PATH`, or the one used by Debian, Fedora or
+/// Returns the folder of PostgreSQL's programs: one in `PATH`, or the default of Debian, Fedora or
 /// Homebrew.
 pub(super) fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -122,7 +122,7 @@ pub(super) fn programs() -> PathBuf {
              with: apt-get install postgresql"
         )
     });
-    // Resolve symlinks: PostgreSQL looks for its other files next to the real program.
+    // Resolve symlinks, since PostgreSQL looks for its other files next to the real program.
     let initdb = folder.join("initdb").canonicalize().unwrap();
     initdb.parent().map(Path::to_path_buf).unwrap()
 }

@@ -1,7 +1,7 @@
 //! Contract of a storage for trials that report intermediate values.
 #![expect(
     clippy::unwrap_used,
-    reason = "a storage that fails here breaks its contract, and the message says how"
+    reason = "a storage that fails here violates its contract, and the message describes the violation"
 )]
 
 use fedbo_storage::{
@@ -44,8 +44,8 @@ pub(super) fn reports_ascend(storage: &dyn Storage) {
     for again in [at(5, 0.0), at(2, 0.5)] {
         assert_eq!(report(again).unwrap(), ReportOutcome::Already);
     }
-    // A reported epoch with another value, even −0.0 for 0.0; and unreported epochs that are not
-    // later.
+    // A reported epoch with another value, even −0.0 instead of 0.0, and unreported epochs that are
+    // not later.
     for (refused, beside) in [
         (at(5, -0.0), at(5, 0.0)),
         (at(2, 0.25), at(2, 0.5)),
@@ -91,7 +91,7 @@ pub(super) fn who_may_report(storage: &dyn Storage) {
     ));
     assert_eq!(by(0, TellAuthority::Worker(&worker.id)).unwrap(), ReportOutcome::New);
     assert_eq!(by(1, TellAuthority::Hand).unwrap(), ReportOutcome::New);
-    // A report comes too late if the lease has expired and another worker has claimed the trial.
+    // A report is too late if the lease has expired and another worker has claimed the trial.
     add(storage, study, &held(3.0, &worker, Some(SHORT)));
     std::thread::sleep(2 * SHORT);
     assert_eq!(storage.claim(study, &other, LONG).unwrap().unwrap().number, 2);

@@ -1,17 +1,17 @@
-//! Cells to measure, and their requirements.
+//! Benchmark cells and their requirements.
 
 /// The operation that a cell measures.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One Thompson query.
+    /// A single Thompson query.
     Thompson,
     /// A hyperparameter fit.
     Hyperfit,
     /// Maximization of a message.
     Message,
-    /// One ask and tell of a study.
+    /// A single ask and tell of a study.
     AskTell,
-    /// Growth of the time and the memory of a study's step.
+    /// Growth of the time and memory of a study step.
     StudyGrowth,
     /// Growth of computation time.
     Scaling,
@@ -63,7 +63,7 @@ impl Kind {
         Self::Memory,
     ];
 
-    /// Returns true if the number of repetitions and the time limit can be set.
+    /// Returns true if the number of repetitions and the time limit are configurable.
     pub(crate) fn is_repeated(self) -> bool {
         !matches!(
             self,
@@ -74,7 +74,7 @@ impl Kind {
         )
     }
 
-    /// Name of the kind in results.
+    /// Name of the kind in the results.
     pub(crate) fn bench(self) -> &'static str {
         match self {
             Self::Thompson => "thompson_step",
@@ -114,7 +114,7 @@ pub(crate) struct Cell {
     pub(crate) arguments: Vec<String>,
     /// Environment variables that select the same cell in the peers' script.
     pub(crate) selection: Vec<(&'static str, String)>,
-    /// Column values that identify rows of this cell.
+    /// Column values that identify the rows of this cell.
     pub(crate) key: Vec<(&'static str, serde_json::Value)>,
     pub(crate) requirement: Option<Requirement>,
 }
@@ -126,7 +126,7 @@ impl Cell {
     }
 }
 
-/// Returns all cells, or a few of them if `quick`.
+/// Returns all cells, or only a few if `quick`.
 pub(crate) fn all(quick: bool) -> Vec<Cell> {
     let (dims, sizes): (&[usize], &[usize]) =
         if quick { (&[3], &[50, 200]) } else { (&[2, 3, 6, 20], &[10, 50, 200, 1000]) };

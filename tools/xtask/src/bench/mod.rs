@@ -1,6 +1,6 @@
-//! `bench`: measures our operations and those of peers, cell by cell in the same run.
+//! `bench`: measures our operations and those of peers in the same run, cell by cell.
 //!
-//! `docs/decisions/0007-benchmarks.md` describes the protocol and its reasons.
+//! `docs/decisions/0007-benchmarks.md` describes the protocol and the reasons for it.
 
 mod cell;
 mod peers;
@@ -74,15 +74,15 @@ impl Bench {
                 continue;
             }
             done.push(self.measure(cell, &peers)?);
-            write(&folder, &done, &peers)?; // after each cell: an interrupted run keeps its results
+            write(&folder, &done, &peers)?; // after each cell, so that an interrupted run keeps its results
         }
         report::print(&done, &peers);
         eprintln!("xtask: JSON lines in {}", folder.display());
         Ok(())
     }
 
-    /// Measures one cell: ours, the peers, and ours again if there are peers. The slower of our two
-    /// runs counts, so that other load on the machine is never to our advantage.
+    /// Measures one cell: our code, the peers, and our code again if there are peers. The slower of
+    /// our two runs counts, so that other load on the machine is never to our advantage.
     fn measure<'a>(&self, cell: &'a Cell, peers: &Peers) -> Result<Measured<'a>> {
         let before = self.ours(cell)?;
         let theirs = peers.rows(cell)?;
@@ -123,7 +123,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) theirs: Vec<Row>,
 }
 
-/// Parses the rows of one line of results.
+/// Parses the rows in one line of results.
 pub(crate) fn rows_of(line: &str) -> Result<Vec<Row>> {
     let result: Value =
         serde_json::from_str(line).with_context(|| format!("not a line of results: {line}"))?;
@@ -141,7 +141,7 @@ fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
-/// Number of cores that our programs and those of the peers may use.
+/// Number of cores available to our programs and those of the peers.
 fn n_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,4 +1,5 @@
-//! Peers: runs their scripts with a Python that has their packages, or reads stored results.
+//! Peers: runs their scripts with a Python environment that has their packages, or reads stored
+//! results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,14 +11,14 @@ use super::cell::{Cell, Kind};
 use super::{Row, rows_of};
 use crate::process::{last_line, root, run, succeeds, target};
 
-/// Pinned packages that the compared cells need.
+/// Pinned packages required by the compared cells.
 const PACKAGES: [&str; 8] =
     ["numpy", "scipy", "torch", "gpytorch", "linear_operator", "botorch", "scikit-learn", "optuna"];
 
-/// Runs a peer's script with more than its own 30 draws per cell.
+/// Runs a peer's script with more draws per cell than its default of 30.
 ///
-/// It omits the additional searches that evaluate the peer's search after the timing: they take
-/// most of the time and we do not show them.
+/// Omits the additional searches that evaluate the peer's search after the timing, since they take
+/// most of the time and we do not show their results.
 const DRIVER: &str = "\
 import common, os, sys
 plain, draws = common.measure, int(os.environ['FEDBO_PEER_DRAWS'])
@@ -32,14 +33,14 @@ __import__(os.environ['FEDBO_PEER_SCRIPT']).main()
 pub(crate) enum Peers {
     /// A run next to ours.
     Run { python: PathBuf, scripts: PathBuf, draws: usize, budget_s: usize },
-    /// Stored results from another machine and time.
+    /// Stored results from another machine at another time.
     Stored { results: PathBuf },
     /// Neither is available.
     Absent,
 }
 
 impl Peers {
-    /// Uses the given Python, PEERS_PYTHON or our own environment; otherwise stored results.
+    /// Uses the given Python, `PEERS_PYTHON` or our own environment; otherwise stored results.
     pub(crate) fn find(python: Option<&Path>, draws: usize, quick: bool) -> Result<Self> {
         let named = python
             .map(Path::to_path_buf)
@@ -82,7 +83,7 @@ impl Peers {
     /// Returns the peers' rows of a cell; empty if there are none.
     pub(crate) fn rows(&self, cell: &Cell) -> Result<Vec<Row>> {
         if !cell.runs_peers() {
-            // We may not distribute the authors' code, so only its stored times can be shown.
+            // The authors' code must not be redistributed, so only its stored times can be shown.
             let message = cell.kind == Kind::Message;
             return Ok(if message { official() } else { Vec::new() });
         }
@@ -119,16 +120,16 @@ impl Peers {
     }
 }
 
-/// Returns true if the cell compares with the peer of a stored row.
+/// Returns true if the cell compares with the peer in a stored row.
 fn is_compared(cell: &Cell, row: &Row) -> bool {
     let peers = cell.selection.iter().find(|(k, _)| k.ends_with("_PEERS"));
     let peer = row.get("peer").and_then(Value::as_str).unwrap_or_default();
     peers.is_none_or(|(_, names)| names.split(',').any(|name| name == peer))
 }
 
-/// Stored times of the published code of the FTS authors on the landmine problem (M = 100, d = 2).
+/// Stored times of the FTS authors' published code on the landmine problem (M = 100, d = 2).
 ///
-/// There are two figures: the search for the maximum alone (mean over iterations), and a complete
+/// There are two figures: only the search for the maximum (mean over iterations), and a complete
 /// iteration without the objective (median).
 fn official() -> Vec<Row> {
     let Some(folder) = scripts() else {

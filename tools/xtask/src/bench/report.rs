@@ -6,10 +6,10 @@ use super::cell::{Kind, Requirement};
 use super::peers::Peers;
 use super::{Measured, Row, service};
 
-/// A mean at most this many combined standard errors below a peer's counts as equal.
+/// A mean that is at most this many combined standard errors below a peer's counts as equal.
 const EQUAL_SE: f64 = 2.0;
-/// A log likelihood at most this far below a peer's counts as equal: the searches stop within this
-/// tolerance.
+/// A log likelihood that is at most this far below a peer's counts as equal, since the searches
+/// stop within this tolerance.
 const EQUAL_LML: f64 = 1e-3;
 
 /// Prints one table per kind of cell.
@@ -22,21 +22,21 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
         println!("\n{}: {} cores, median wall seconds", kind.bench(), super::n_cores());
         match (kind, peers) {
             (Kind::Message, _) => println!(
-                "The authors' times are stored ones, of another machine and time: read the ratio as an order of \
-                 magnitude. gap: what 10,000 points and 50 refinements find beyond our maximum."
+                "The authors' times are stored results from another machine and time: read the ratio as an order of \
+                 magnitude. gap: the improvement over our maximum found by 10,000 points and 50 refinements."
             ),
             (Kind::AskTell, Peers::Run { .. }) => println!(
-                "Ours is the mean over as many steps as one refit serves, refits included; theirs the median of 12 steps. \
+                "Ours is the mean over the steps of one refit interval, including the refit; theirs is the median of 12 steps. \
                  Peers ran between two runs of ours in each cell; the slower of ours is shown."
             ),
             (_, Peers::Run { .. }) => println!(
                 "Peers ran between two runs of ours in each cell; the slower of ours is shown."
             ),
             (_, Peers::Stored { .. }) => println!(
-                "No Python with the peers' packages: theirs are stored times of another machine and time, so the \
-                 ratios are no measurement."
+                "No Python with the peers' packages: theirs are stored times from another machine and time, so the \
+                 ratios are not measurements."
             ),
-            (_, Peers::Absent) => println!("No peers and no stored results at hand."),
+            (_, Peers::Absent) => println!("Neither peers nor stored results are available."),
         }
         let mut table = Table::new(&[
             "cell",
@@ -126,7 +126,7 @@ fn verdict(requirement: &Requirement, ratio: f64, difference: &Difference) -> St
 
 /// Difference between our quality and a peer's.
 enum Difference {
-    /// Reached mean values: the difference and its standard error.
+    /// Mean values reached: the difference and its standard error.
     Values { ours_less_theirs: f64, standard_error: f64 },
     /// Log likelihoods.
     Likelihoods { ours_less_theirs: f64 },
@@ -169,7 +169,7 @@ impl Difference {
     }
 }
 
-/// Formats a reached value with its standard error, or a likelihood.
+/// Formats a mean value with its standard error, or a likelihood.
 fn quality(row: &Row) -> String {
     if let Some(lml) = number(row, "lml") {
         return format!("lml {lml:.5}");
@@ -193,7 +193,7 @@ fn our_quality(row: &Row) -> String {
 /// Prints operations as rows, sizes as columns, and the exponent of growth as the last column.
 fn scaling(bench: &str, rows: &[&Row]) {
     println!(
-        "\n{bench}: wall seconds, median unless said; exponent: least squares over the upper decade"
+        "\n{bench}: wall seconds, median unless stated; exponent: least squares over the upper decade"
     );
     for size in ["t", "M"] {
         let mut sizes: Vec<u64> = Vec::new();
@@ -234,7 +234,7 @@ fn scaling(bench: &str, rows: &[&Row]) {
 
 fn aggregation(rows: &[&Row]) {
     println!(
-        "\naggregation: a round of the private mechanism beside adding up the same numbers; `stream` adds them in eight sums"
+        "\naggregation: a round of the private mechanism compared with summing the same numbers; `stream` uses eight partial sums"
     );
     let columns: [Column<'_>; 9] = [
         ("vectors", &shown("vectors")),
@@ -252,7 +252,7 @@ fn aggregation(rows: &[&Row]) {
 
 fn private_round(rows: &[&Row]) {
     println!(
-        "\nprivate_round: all agents of a private federation in one process, objectives apart; 10 initial points each"
+        "\nprivate_round: all agents of a private federation in one process, without the objectives; 10 initial points each"
     );
     let columns: [Column<'_>; 8] = [
         ("agents", &shown("agents")),
@@ -267,7 +267,7 @@ fn private_round(rows: &[&Row]) {
     print_columns(rows, &columns);
 }
 
-/// A query that uses models of other tasks, and its parts.
+/// Prints the time of a query that uses models of other tasks, and its parts.
 fn other_tasks(kind: Kind, rows: &[&Row]) {
     println!("\n{}: seconds for one query", kind.bench());
     let (what, tasks, features) = match kind {
@@ -288,11 +288,11 @@ fn other_tasks(kind: Kind, rows: &[&Row]) {
     print_columns(rows, &columns);
 }
 
-/// Prints one line per problem: the total and its parts. The remainder is the time to sort paths
-/// into cells.
+/// Prints one line per problem: the total time and its parts. The remainder is the time to sort
+/// paths into cells.
 fn stopping_problem(rows: &[&Row]) {
     println!(
-        "\nstopping_problem: median wall seconds for the rule of one trial under BO-BOS; cells: what is left of the whole"
+        "\nstopping_problem: median wall seconds for the rule of one trial under BO-BOS; cells: the remainder of the total"
     );
     const PARTS: [&str; 4] = ["fit", "continuation", "draw", "induction"];
     let head = ["epochs", "paths", "belief", "whole"];
@@ -329,11 +329,11 @@ fn stopping_problem(rows: &[&Row]) {
     table.print();
 }
 
-/// Prints one line per level and number of rounds: the next decision of a player that has played
+/// Prints one line per level and number of rounds: the next decision of a player that took part in
 /// all rounds, and that of a new player created from the record.
 fn game_decision(rows: &[&Row]) {
     println!(
-        "\ngame_decision: median wall seconds for one decision of R2-B2, players with as many actions each"
+        "\ngame_decision: median wall seconds for one decision of R2-B2; all players have the same number of actions"
     );
     let head =
         ["players", "actions", "rounds", "level", "one round more", "record alone", "required"];
@@ -365,7 +365,7 @@ fn game_decision(rows: &[&Row]) {
 
 fn privacy_accounting(rows: &[&Row]) {
     println!(
-        "\nprivacy_accounting: seconds for an epsilon by each accountant, and for the noise that has it"
+        "\nprivacy_accounting: seconds to compute an epsilon with each accountant, and the noise multiplier for this epsilon"
     );
     let delta = |row: &Row| number(row, "delta").map_or("-".into(), |v| format!("{v:.3e}"));
     let epsilon = |row: &Row| number(row, "epsilon").map_or("-".into(), |v| format!("{v:.4}"));
@@ -384,7 +384,7 @@ fn privacy_accounting(rows: &[&Row]) {
 
 fn secsum(rows: &[&Row]) {
     println!(
-        "\nsecsum: seconds of a report at its agent and at each server (in signatures that are verified in the same run), bytes, and a round's end"
+        "\nsecsum: seconds per report at its agent and at each server (as multiples of signature verifications in the same run), bytes, and the end of a round"
     );
     let beside = |key: &'static str| {
         move |row: &Row| {
@@ -430,7 +430,7 @@ pub(super) fn print_columns(rows: &[&Row], columns: &[Column<'_>]) {
     table.print();
 }
 
-/// Formats the text or the number of a key.
+/// Formats the text or the number at a key.
 pub(super) fn shown(key: &str) -> impl Fn(&Row) -> String {
     move |row| match row.get(key) {
         Some(Value::String(text)) => text.clone(),
@@ -438,7 +438,7 @@ pub(super) fn shown(key: &str) -> impl Fn(&Row) -> String {
     }
 }
 
-/// Formats the seconds of a key.
+/// Formats the seconds at a key.
 fn seconds(key: &str) -> impl Fn(&Row) -> String {
     move |row| number(row, key).map_or("-".into(), time)
 }

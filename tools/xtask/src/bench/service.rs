@@ -15,8 +15,8 @@ pub(super) fn print(kind: Kind, rows: &[&Row]) {
 fn load(rows: &[&Row]) {
     println!(
         "\ncoordinator_load: a service and its agents in two processes on the same processors, TLS, durable rounds.\n\
-         collecting: uploads a second from a round's beginning to its last answer, median round; equal: releases made anew\n\
-         from the accepted uploads that have the same bytes; cpus: processors busy, of the server, the agents and others"
+         collecting: uploads per second from the start of a round to its last response, median round; equal: releases that,\n\
+         recomputed from the accepted uploads, have the same bytes; cpus: busy processors of the server, the agents and others"
     );
     let all = |keys: &'static [&'static str], between: &'static str| {
         move |row: &Row| {
@@ -47,7 +47,7 @@ fn load(rows: &[&Row]) {
 
 fn connections(rows: &[&Row]) {
     println!(
-        "\ncoordinator_connections: what open connections add to the server's resident memory"
+        "\ncoordinator_connections: increase of the server's resident memory by open connections"
     );
     let columns: [Column<'_>; 7] = [
         ("connections", &shown("connections")),

@@ -1,4 +1,4 @@
-//! Files of the archive; the Debian package takes its files from here.
+//! Files of the archive. The Debian package takes its files from here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use super::Release;
 use crate::process::{installed, root, run, target};
 use crate::workspace::packages;
 
-/// Version to install if it is missing.
+/// Version to install if cargo-cyclonedx is missing.
 const CARGO_CYCLONEDX: &str = "0.5.9";
-/// Shells with packed completions, and the file names that these shells expect.
+/// Shells with packaged completions, and the file names that they expect.
 pub(super) const COMPLETIONS: [(&str, &str); 5] = [
     ("bash", "fedbo"),
     ("zsh", "_fedbo"),
@@ -21,7 +21,7 @@ pub(super) const COMPLETIONS: [(&str, &str); 5] = [
     ("elvish", "fedbo.elv"),
     ("powershell", "fedbo.ps1"),
 ];
-/// Files of the workspace that are packed unchanged, and their names in the archive.
+/// Files of the workspace that are packaged unchanged, with their names in the archive.
 const COPIED: [(&str, &str); 7] = [
     ("LICENSE", "LICENSE"),
     ("README.md", "README.md"),
@@ -83,7 +83,7 @@ impl Contents {
 
 /// Lists all crates of the program in CycloneDX format.
 ///
-/// cargo-cyclonedx writes a file next to the manifest of each package of the workspace; these files
+/// cargo-cyclonedx writes a file next to the manifest of each package in the workspace. These files
 /// are removed.
 fn bill_of_materials(release: &Release) -> Result<String> {
     const FILE: &str = "dist-sbom";

@@ -1,4 +1,4 @@
-//! The package for Debian and Ubuntu: files of the archive in the locations of these systems, and
+//! The package for Debian and Ubuntu: files of the archive at the paths that these systems use, and
 //! `deploy/debian`.
 
 use std::fs;
@@ -31,7 +31,7 @@ const OWN_FILES: [(&str, &str); 3] = [
     ("copyright", "usr/share/doc/fedbo/copyright"),
     ("sysusers.conf", "usr/lib/sysusers.d/fedbo.conf"),
 ];
-/// systemd units. The path of the program in them differs between a package and a manual
+/// systemd units. The path of the program in them differs between the package and a manual
 /// installation.
 const UNITS: [&str; 3] =
     ["fedbo-agent.service", "fedbo-coordinator.service", "fedbo-helper.service"];
@@ -89,18 +89,19 @@ fn machine() -> Result<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("amd64"),
         "aarch64" => Ok("arm64"),
-        other => bail!("no name of {other} in Debian is known"),
+        other => bail!("Debian's name of the architecture {other} is not known"),
     }
 }
 
 /// Returns a unit that starts `/usr/bin/fedbo`.
 fn installed_unit(name: &str, text: &str) -> Result<String> {
     let (from, to) = ("ExecStart=/usr/local/bin/fedbo ", "ExecStart=/usr/bin/fedbo ");
-    ensure!(text.matches(from).count() == 1, "{name}: not one line begins with {from}");
+    ensure!(text.matches(from).count() == 1, "{name}: expected one line that begins with {from}");
     Ok(text.replace(from, to))
 }
 
-/// Inserts fields before the last field of a control file, the multi-line description.
+/// Inserts fields before the description, the last field of a control file, which has several
+/// lines.
 fn with_fields(control: &str, fields: &str) -> Result<String> {
     let at = control.find("Description:").context("deploy/debian/control has no Description")?;
     Ok(format!("{}{fields}{}", &control[..at], &control[at..]))
@@ -152,7 +153,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Total size of the files in kilobytes, each rounded up.
+/// Total size of the files in kilobytes, each file rounded up.
 fn kilobytes(tree: &Path) -> Result<u64> {
     let lengths: Result<Vec<u64>> =
         files(tree)?.iter().map(|path| Ok(path.metadata()?.len())).collect();

@@ -7,8 +7,8 @@
 //! | `deb` | the package for Debian and Ubuntu: the program and systemd units |
 //! | `container` | nothing is built: the Containerfile is linted |
 //!
-//! zig links program and wheel against glibc 2.17: they run on every distribution since 2014.
-//! `SHA256SUMS` lists the files of the folder.
+//! zig links the program and the wheel against glibc 2.17, so they run on every distribution
+//! released since 2014. `SHA256SUMS` lists the files of the folder.
 
 mod contents;
 mod deb;
@@ -92,9 +92,9 @@ struct Release {
     triple: String,
     /// Output folder.
     folder: PathBuf,
-    /// Programs of the environment with maturin, zig and others.
+    /// Programs of the environment with maturin, zig and other tools.
     tools: PathBuf,
-    /// Time of the last commit in seconds since 1970, used as the time of all files.
+    /// Time of the last commit in seconds since 1970, used as the modification time of all files.
     time: String,
 }
 
@@ -117,7 +117,7 @@ impl Release {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let all = [self.tools.clone()].into_iter().chain(std::env::split_paths(&path));
         let mut command = Command::new(self.tools.join(name));
-        // PATH cannot contain a folder with a colon; this one is below the target folder.
+        // PATH cannot contain a folder with a colon. This folder is below the target folder.
         command.env("PATH", std::env::join_paths(all).unwrap_or(path));
         command.env("SOURCE_DATE_EPOCH", &self.time);
         command
@@ -198,7 +198,7 @@ impl Release {
     }
 }
 
-/// Returns the programs of the environment with the tools of `dist-requirements.txt`. Recreates the
+/// Returns the programs of the environment with the tools in `dist-requirements.txt`. Recreates the
 /// environment if the list has changed.
 fn environment() -> Result<PathBuf> {
     let list = root().join("tools/xtask/dist-requirements.txt");
@@ -219,7 +219,7 @@ fn only_file(folder: &Path) -> Result<PathBuf> {
 fn needs_at_most(binary: &Path, version: [u32; 2]) -> Result<()> {
     let bytes = fs::read(binary).with_context(|| binary.display().to_string())?;
     let newest = newest_glibc(&bytes)
-        .with_context(|| format!("{} names no version of glibc", binary.display()))?;
+        .with_context(|| format!("{} contains no glibc version", binary.display()))?;
     ensure!(
         newest <= version,
         "{} needs glibc {}.{}, newer than {}.{}",

@@ -1,4 +1,5 @@
-//! Tests of release parts: each is installed into an empty folder and used without a toolchain.
+//! Tests of release parts. Each part is installed into an empty folder and used without a
+//! toolchain.
 
 use std::env;
 use std::fs;
@@ -25,7 +26,7 @@ high = 2.0
 command = ["sh", "-c", "echo \"$1\" | awk '{ print $1 * $1 }'", "sh", "{x}"]
 "#;
 
-/// A study in Python; its last output line is checked.
+/// A Python study. The test checks the last line of its output.
 const SCRIPT: &str = r#"
 import fedbo
 
@@ -104,11 +105,11 @@ pub(super) fn wheel(wheel: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Inspects and unpacks a package and runs a study with its program, then installs it into a folder
+/// Inspects and unpacks a package, runs a study with its program, then installs it into a folder
 /// with dpkg and removes it.
 ///
-/// The test does not use or change the rest of the system. Dependencies are therefore not checked,
-/// users of the services are only created if systemd-sysusers is available, and the services are
+/// The test does not use or change the rest of the system. Therefore dependencies are not checked,
+/// users of the services are created only if systemd-sysusers is available, and the services are
 /// not started.
 pub(super) fn deb(package: &Path) -> Result<()> {
     let folder = empty("deb")?;
@@ -135,7 +136,7 @@ fn installed(package: &Path, root: &Path) -> Result<()> {
     for file in ["var/lib/dpkg/status", "var/lib/dpkg/available"] {
         fs::write(root.join(file), "")?;
     }
-    // Scripts of the package stay inside the folder because they respect DPKG_ROOT.
+    // The package's scripts stay inside the folder because they respect DPKG_ROOT.
     let forces = "--force-depends,not-root,script-chrootless,bad-path";
     let dpkg = || {
         let mut dpkg = Command::new("dpkg");
@@ -145,20 +146,20 @@ fn installed(package: &Path, root: &Path) -> Result<()> {
     };
     run(dpkg().arg("--install").arg(package))?;
     let program = root.join("usr/bin/fedbo");
-    ensure!(program.is_file(), "dpkg has not installed {}", program.display());
+    ensure!(program.is_file(), "dpkg did not install {}", program.display());
     run(dpkg().args(["--verify", "fedbo"]))?;
     if succeeds(Command::new("systemd-sysusers").arg("--version")) {
         let users = fs::read_to_string(root.join("etc/passwd")).context("users of the services")?;
         for user in ["fedbo-coordinator:", "fedbo-helper:", "fedbo-agent:"] {
-            ensure!(users.contains(user), "the package has not made the user {user}");
+            ensure!(users.contains(user), "the package did not create the user {user}");
         }
     } else {
         eprintln!(
-            "xtask: systemd-sysusers is not installed: the users of the services were not made"
+            "xtask: systemd-sysusers is not installed: the users of the services were not created"
         );
     }
     run(dpkg().args(["--purge", "fedbo"]))?;
-    ensure!(!program.exists(), "dpkg has not removed {}", program.display());
+    ensure!(!program.exists(), "dpkg did not remove {}", program.display());
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Links of pages: found in Markdown before the site is built, and checked in the site afterwards.
+//! Links of pages: found in Markdown before the site is built, and checked in the built site.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ struct Link {
     end: usize,
 }
 
-/// Finds the links of a text, outside code.
+/// Finds the links in a text, except in code.
 fn find(text: &str) -> Vec<Link> {
     let mut found = Vec::new();
     let (mut offset, mut in_block) = (0, false);
@@ -44,7 +44,7 @@ fn of_line(line: &str, offset: usize, found: &mut Vec<Link>) {
 }
 
 /// Returns the path of a link's target, relative to the workspace, and the rest of the link. `None`
-/// for links within the page and to other sites.
+/// for links within the page or to other sites.
 fn path<'a>(page: &str, target: &'a str) -> Option<(String, &'a str)> {
     let (file, rest) = target.split_at(target.find('#').unwrap_or(target.len()));
     if file.is_empty() || is_elsewhere(file) {
@@ -79,7 +79,7 @@ pub(super) fn in_page(page: &str, text: &str) -> Vec<String> {
     targets.filter_map(|target| Some(path(page, target)?.0)).collect()
 }
 
-/// Replaces the link targets for which `change` returns a new target.
+/// Replaces each link target for which `change` returns a new target.
 fn replaced(text: &str, change: impl Fn(&str) -> Option<String>) -> String {
     let (mut changed, mut at) = (String::new(), 0);
     for link in find(text) {
@@ -93,8 +93,8 @@ fn replaced(text: &str, change: impl Fn(&str) -> Option<String>) -> String {
     changed + &text[at..]
 }
 
-/// Returns the name of a page in the site: `README.md` of a folder becomes `index.md`, as browsers
-/// look for `index.html`.
+/// Returns the name of a page in the site. A folder's `README.md` becomes `index.md`, since
+/// browsers request `index.html`.
 pub(super) fn in_site(page: &str) -> String {
     match page.strip_suffix("README.md") {
         Some(folder) if folder.is_empty() || folder.ends_with('/') => format!("{folder}index.md"),
@@ -102,8 +102,8 @@ pub(super) fn in_site(page: &str) -> String {
     }
 }
 
-/// Converts the links of a page to names of the site. A link to a folder becomes a link to its
-/// index page.
+/// Converts a page's links to names in the site. A link to a folder becomes a link to its index
+/// page.
 pub(super) fn to_site(page: &str, text: &str, root: &Path) -> String {
     replaced(text, |target| {
         let (file, rest) = path(page, target)?;
@@ -115,7 +115,7 @@ pub(super) fn to_site(page: &str, text: &str, root: &Path) -> String {
     })
 }
 
-/// Converts the links of a page to names of the site, relative to the workspace.
+/// Converts a page's links to names in the site, relative to the workspace.
 pub(super) fn moved_up(page: &str, text: &str) -> String {
     replaced(text, |target| {
         let (file, rest) = path(page, target)?;
@@ -123,8 +123,8 @@ pub(super) fn moved_up(page: &str, text: &str) -> String {
     })
 }
 
-/// Checks all links of a site's pages, except for pages below `without`, and that no page loads a
-/// resource from another host. Returns the number of pages.
+/// Checks all links in a site's pages, except pages below `without`, and checks that no page loads
+/// a resource from another host. Returns the number of pages.
 pub(super) fn check_site(site: &Path, without: &Path) -> Result<usize> {
     let mut pages = BTreeMap::new();
     let mut styles = Vec::new();
@@ -160,8 +160,8 @@ pub(super) fn check_site(site: &Path, without: &Path) -> Result<usize> {
             faults.push(format!("{style} loads {found}.."));
         }
     }
-    ensure!(!pages.is_empty(), "{} has no page", site.display());
-    ensure!(faults.is_empty(), "links that lead nowhere:\n{}", faults.join("\n"));
+    ensure!(!pages.is_empty(), "{} has no pages", site.display());
+    ensure!(faults.is_empty(), "broken links:\n{}", faults.join("\n"));
     Ok(pages.len())
 }
 

@@ -1,11 +1,11 @@
-//! `docs`: builds the documentation site in `target/book/site`, which works without a server or a
-//! network.
+//! `docs`: builds the documentation site in `target/book/site`, which works without a server or
+//! network access.
 //!
 //! `docs/SUMMARY.md` lists the pages. They are copied into a folder with the layout of the
-//! repository, so that links between them remain valid; linked files, such as examples, are copied
+//! repository, so that links between them remain valid. Linked files, such as examples, are copied
 //! too. mdBook builds the site from these pages. The pages of the Python package are generated from
-//! its sources, and those of the crates come from `cargo doc`. A broken link to a page, a file or a
-//! heading is an error.
+//! its sources, and the pages of the crates come from `cargo doc`. A broken link to a page, a file
+//! or a heading is an error.
 
 mod links;
 
@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::{cargo, installed, root, run, target};
 use crate::system;
 
-/// Version to install if it is missing.
+/// Version to install if mdBook is missing.
 const MDBOOK: &str = "0.5.4";
 /// Folder of the pages, relative to the workspace.
 const PAGES: &str = "docs";
@@ -61,8 +61,8 @@ impl Docs {
     }
 }
 
-/// Copies the listed pages and their linked files, and returns the summary with paths relative to
-/// the copy's folder.
+/// Copies the listed pages and their linked files. Returns the summary with paths relative to the
+/// copy's folder.
 fn copy_pages(into: &Path) -> Result<String> {
     let text = read(&root().join(SUMMARY))?;
     for page in links::in_page(SUMMARY, &text) {
@@ -80,12 +80,13 @@ fn copy_pages(into: &Path) -> Result<String> {
     Ok(links::moved_up(SUMMARY, &text))
 }
 
-/// Returns true if a file is Markdown. These files are pages of the site, or not part of it.
+/// Returns true if a file is Markdown. Markdown files are either pages of the site or excluded from
+/// it.
 fn is_page(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|kind| kind == "md")
 }
 
-/// Writes the pages of the Python package, and returns their lines of the summary.
+/// Writes the pages of the Python package and returns their lines for the summary.
 fn python_pages(pages: &Path) -> Result<String> {
     let mut write_pages = Command::new("python3");
     write_pages.arg(root().join("tools/xtask/python_api.py"));
@@ -102,12 +103,12 @@ fn python_pages(pages: &Path) -> Result<String> {
     Ok(lines)
 }
 
-/// Writes the page that links to the crates, and returns its line of the summary.
+/// Writes the page that links to the crates and returns its line for the summary.
 fn rust_page(pages: &Path) -> Result<String> {
     let page = "# Rust\n\n\
         - [`fedbo`](rust/fedbo/index.html): the crate to depend on.\n\
         - [All crates](rust/fedbo_streams/index.html): choose one at the left; \
-        [ARCHITECTURE.md](../ARCHITECTURE.md) says what each decides.\n";
+        [ARCHITECTURE.md](../ARCHITECTURE.md) describes their purposes.\n";
     write(&pages.join("api/rust.md"), page)?;
     Ok("- [Rust](api/rust.md)\n".to_owned())
 }
@@ -197,7 +198,7 @@ mod tests {
         }
         assert!(
             broken.is_empty(),
-            "links to nothing, or to pages that {SUMMARY} does not list:\n{}",
+            "broken links, or links to pages that {SUMMARY} does not list:\n{}",
             broken.join("\n")
         );
     }

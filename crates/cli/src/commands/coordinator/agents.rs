@@ -30,7 +30,7 @@ pub(crate) struct Ls {
     json: bool,
 }
 
-/// Create a new token for an agent, to replace a lost or expired one or to start again with another
+/// Create a new token for an agent, to replace a lost or expired one or to enrol again with another
 /// key
 #[derive(clap::Args)]
 pub(crate) struct Token {
@@ -45,7 +45,7 @@ pub(crate) struct Token {
     json: bool,
 }
 
-/// Revoke an agent; its place on the roster remains and counts as zero
+/// Revoke an agent; its slot on the roster remains and counts as zero
 #[derive(clap::Args)]
 pub(crate) struct Revoke {
     /// The study

@@ -45,7 +45,7 @@ struct Place {
         long,
         value_name = "URL",
         env = "FEDBO_COORDINATOR_STORE",
-        hide_env_values = true, // it may hold a password, which clap would repeat in error messages
+        hide_env_values = true, // it may contain a password, which clap would print in errors
         requires = "key"
     )]
     store: Option<String>,

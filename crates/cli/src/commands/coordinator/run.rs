@@ -22,9 +22,9 @@ use fedbo_web::token::{Token, kept_token};
 
 /// Serve a coordinator's studies to their agents until Ctrl-C or SIGTERM
 ///
-/// Agents connect over HTTPS; without a certificate only this machine is served. Studies created
-/// meanwhile are served too. Agents' messages are seen only by this process and do not outlive
-/// their round; its operator is trusted with them.
+/// Agents connect over HTTPS; without a certificate, only agents on this machine can connect. New
+/// studies are served without a restart. Only this process sees the agents' messages, and it
+/// discards them after their round; agents trust its operator with them.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -36,22 +36,22 @@ pub(crate) struct Run {
     tls: TlsOptions,
     /// Address and port of /metrics, /healthz and /readyz, over plain HTTP
     ///
-    /// By default they are served at the agents' address if it uses plain HTTP, and not at all if
-    /// it uses TLS: they are for the operator, and agents get a 404.
+    /// By default they are served at the agents' address if it uses plain HTTP. With TLS they are
+    /// not served at all, because they are for the operator; agents get a 404.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
-    /// Address and port of the operator's pages in the browser, never of the agents' resources
+    /// Address and port of the operator's web pages; the agents' resources are not served there
     ///
-    /// They show rosters, rounds, deliveries and ledgers, and change nothing. If the address is
-    /// reachable from other machines, they need --dashboard-token, and the service's certificate or
-    /// --plain-http.
+    /// The pages show rosters, rounds, deliveries and ledgers. They are read-only. If the address
+    /// is reachable from other machines, they need --dashboard-token, and the service's certificate
+    /// or --plain-http.
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     dashboard: Option<SocketAddr>,
     /// File with the token of the operator's pages, created if absent; by default each start prints
     /// a new token
     #[arg(long, value_name = "FILE", requires = "dashboard")]
     dashboard_token: Option<PathBuf>,
-    /// Host name for the operator's pages, with its port unless it is the scheme's default
+    /// Host name of the operator's pages, with the port unless it is the scheme's default
     #[arg(long = "dashboard-host", value_name = "NAME", requires = "dashboard")]
     dashboard_hosts: Vec<String>,
     /// Certificate authority for helpers of secure sums (PEM), in addition to those of the system
@@ -63,8 +63,8 @@ pub(crate) struct Run {
     /// Maximum number of open connections
     #[arg(long, value_name = "N", default_value_t = ConnectionLimits::default().n_connections, value_parser = parse_connections)]
     max_connections: usize,
-    /// Seconds without a response after which another coordinator of the same database takes over
-    /// studies
+    /// Duration of the lease in seconds: a coordinator that is silent for this long loses its
+    /// studies to another one on the same database
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = parse_lease)]
     lease_s: Duration,
     #[command(flatten)]
@@ -77,8 +77,8 @@ pub(crate) struct Run {
 /// Returns an identifier that distinguishes this coordinator from others.
 fn holder(is_shared: bool) -> anyhow::Result<String> {
     if !is_shared {
-        // The folder's lock excludes other coordinators. Its next process counts as the same
-        // coordinator, so it need not wait for the lease to expire.
+        // The lock on the folder excludes other coordinators. The next process in the folder uses
+        // the same identifier, so it need not wait for the lease to expire.
         return Ok("the coordinator of this folder".to_owned());
     }
     let mut id = [0; 8];
@@ -101,11 +101,11 @@ fn parse_connections(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Describes both operators of each study summed by two servers.
+/// Describes the two servers of each study with secure sums.
 fn sums(home: &Home) -> anyhow::Result<Vec<String>> {
     let (key, mut lines) = (home.key(), Vec::new());
     for record in home.store().studies()? {
-        // The log reports studies that cannot be served.
+        // The service logs an error for studies that cannot be served.
         let Ok(Study { name, sum: Some(sum), .. }) = Study::of(&record, &key) else {
             continue;
         };
@@ -117,10 +117,10 @@ fn sums(home: &Home) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// The operator's pages, being served.
+/// The running server of the operator's pages.
 struct Served {
     pages: Dashboard,
-    /// Their URL, with the token unless a file keeps it.
+    /// URL of the pages, with the token unless it is stored in a file.
     url: String,
 }
 
@@ -147,7 +147,7 @@ impl Run {
         Ok(Some(Access { address, tls, plain_http, token, names }))
     }
 
-    /// Starts the operator's pages.
+    /// Starts to serve the operator's pages.
     fn serve(&self, access: Access, home: Arc<Home>, service: &Service) -> anyhow::Result<Served> {
         let content = Content::Coordinator(Operator { home, observer: service.observer() });
         let pages = Dashboard::start(access, content)?;
@@ -161,7 +161,7 @@ impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let is_shared = self.place.store.is_some();
         let access = self.access()?;
-        // To agents, a new key means a different coordinator, so it is never created by mistake.
+        // To agents, a new key is a different coordinator, so a key is only created on request.
         let mode = match self.create {
             true => Mode::Create,
             false => Mode::Existing,
@@ -174,7 +174,7 @@ impl Run {
         if let Some(path) = &self.helper_ca {
             check_authority(path).map_err(|error| BadInput(format!("--helper-ca {error}")))?;
         }
-        let sums = sums(&home)?; // not among the tasks below, since it blocks on the store
+        let sums = sums(&home)?; // not inside the runtime, because it blocks on the store
         let tls = self.tls.files();
         let is_tls = tls.is_some();
         let settings = ServiceSettings {

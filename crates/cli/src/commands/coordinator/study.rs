@@ -33,10 +33,10 @@ pub(crate) enum Study {
 
 /// Create a study from a federation's file, and print a token for each of its agents
 ///
-/// The public part of the file (roster, space, features, algorithm, privacy) is frozen and signed:
-/// later changes of the file have no effect on the study. Objectives stay with the agents: commands
-/// and problems in the file are left out. The study starts when all agents have enrolled, or with
-/// `study resume`.
+/// The public part of the file (roster, space, features, algorithm, privacy) is frozen and signed,
+/// so later changes to the file have no effect on the study. Objectives stay with the agents:
+/// commands and problems in the file are omitted. The study starts when all agents have enrolled,
+/// or with `study resume`.
 #[derive(clap::Args)]
 pub(crate) struct Create {
     /// The federation, for instance federation.toml
@@ -61,7 +61,7 @@ pub(crate) struct Ls {
     json: bool,
 }
 
-/// Show a study: its state, its roster, its ledger, its frozen configuration
+/// Show a study: its state, roster, ledger and frozen configuration
 #[derive(clap::Args)]
 pub(crate) struct Show {
     /// The study
@@ -153,7 +153,7 @@ impl Create {
     }
 
     fn run(&self) -> anyhow::Result<Exit> {
-        // Checked before anything is created.
+        // Check the file before anything is created.
         FileKind::Federation.check(&self.file)?;
         let (checked, _) = Federation::freeze(&self.file, "", problems())?;
         self.check_sum(&checked)?;

@@ -1,4 +1,4 @@
-//! `fedbo privacy archive`: a federation's releases for later studies.
+//! `fedbo privacy archive`: writes a federation's releases for later studies.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ use fedbo_documents::file_kind::FileKind;
 
 /// Write the releases of a private federation to a file for later studies
 ///
-/// Uses only releases that are already charged: publishing and using the archive costs no further
-/// privacy. A study with the same space names it in its study.toml, as file in the table archive.
-/// The federation may still be running; later releases are not included.
+/// Uses only releases that are already charged, so publishing and using the archive costs no
+/// further privacy. A study with the same space can use the archive: set file in the table archive
+/// of its study.toml. The federation may still be running; later releases are not included.
 #[derive(clap::Args)]
 pub(crate) struct Archive {
     /// The federation.toml of the run, or the public configuration of a coordinator's study

@@ -11,13 +11,13 @@ use super::setting::{
 use fedbo_console as console;
 use fedbo_console::{BadInput, Exit};
 
-/// Compute the privacy cost of a number of rounds: an upper bound on epsilon
+/// Compute an upper bound on the privacy cost (epsilon) of a number of rounds
 ///
-/// In each round every agent takes part with probability q, and noise of z times the largest norm
-/// of an agent's vector is added. Neighbouring data sets are the same roster with one agent's
-/// vectors all zero.
+/// In each round, every agent takes part with probability q, and noise with a standard deviation of
+/// z times the largest norm of an agent's vector is added. Neighbouring data sets have the same
+/// roster, with one agent's vectors all zero.
 #[derive(clap::Args)]
-#[command(allow_negative_numbers = true)] // so that a negative number is rejected by its own option
+#[command(allow_negative_numbers = true)] // the value parser of the option rejects negative numbers
 pub(crate) struct Epsilon {
     /// Probability that an agent takes part in a round
     #[arg(long, value_name = "Q", value_parser = parse_rate)]
@@ -30,7 +30,7 @@ pub(crate) struct Epsilon {
     rounds: u64,
     #[command(flatten)]
     question: AccountantArgs,
-    /// Count as the paper does: accountant moments, delta = N^-1.1 of --agents N
+    /// Compute the cost as the paper does: accountant moments, delta = N^-1.1 with --agents N
     #[arg(long, requires = "agents", conflicts_with_all = ["delta", "accountant"])]
     paper: bool,
     /// Print a JSON object

@@ -1,4 +1,4 @@
-//! `fedbo privacy`: privacy costs, planned and spent.
+//! `fedbo privacy`: planned and actual privacy costs.
 
 mod archive;
 mod epsilon;
@@ -16,7 +16,7 @@ use fedbo_storage::PostgresAddress;
 
 use fedbo_console::{BadInput, Exit};
 
-/// Plan privacy costs, and show the costs spent by a study
+/// Plan privacy costs, and show the privacy spending of a study
 #[derive(clap::Subcommand)]
 pub(crate) enum Privacy {
     Epsilon(epsilon::Epsilon),
@@ -39,7 +39,7 @@ impl Privacy {
         }
     }
 
-    /// Returns the document printed by `--json`; `None` for the other commands.
+    /// Returns the document printed by `--json`, or `None` for `verify` and `archive`.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         match self {
             Self::Epsilon(command) => Some(command.answer()),
@@ -57,7 +57,7 @@ struct Place {
     /// Results folder with ledger.db, the ledger's file, or a coordinator's database
     /// (postgresql://...)
     ledger: String,
-    /// Name of the study, in a database
+    /// Name of the study, for a database
     #[arg(long, value_name = "STUDY")]
     study: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `fedbo privacy noise`: the settings allowed by a budget.
+//! `fedbo privacy noise`: settings that a budget allows.
 
 use fedbo_privacy::accounting::{
     Budget, CalibrationError, Claim, Delta, Mode, Noise as Added, NoiseMultiplier, PrivacyEvent,
@@ -16,10 +16,10 @@ use fedbo_console::{BadInput, Exit};
 /// Find the smallest noise multiplier that keeps a number of rounds within a budget; with --solve,
 /// the most rounds or the largest rate
 ///
-/// The printed result has been checked, and the next line shows its cost. Exit code 2 if no value
-/// keeps within the budget.
+/// The printed result was checked against the budget, and the next line shows its cost. Exits with
+/// code 2 if no value keeps the cost within the budget.
 #[derive(clap::Args)]
-#[command(allow_negative_numbers = true)] // so that a negative number is rejected by its own option
+#[command(allow_negative_numbers = true)] // the value parser of the option rejects negative numbers
 pub(crate) struct Noise {
     /// Epsilon of the budget
     #[arg(long, value_name = "E", value_parser = parse_epsilon)]
@@ -62,11 +62,11 @@ struct Document {
     sampling_rate: f64,
     noise_multiplier: f64,
     budget_epsilon: f64,
-    /// True if the search ended at its limit, so the budget may allow more.
+    /// True if the search stopped at its limit, so the budget may allow more.
     is_limit: bool,
 }
 
-/// Complete parameters of the releases, including the solved one.
+/// All parameters of the releases, including the solution.
 struct NoiseSolution {
     rate: SamplingRate,
     multiplier: NoiseMultiplier,
@@ -164,7 +164,7 @@ impl Noise {
         self.checked(rate, multiplier, rounds, budget, found.is_limit)
     }
 
-    /// Returns the printed numbers with their exact privacy cost.
+    /// Returns the rounded parameters as printed, with their exact privacy cost.
     fn checked(
         &self,
         rate: SamplingRate,
@@ -226,7 +226,7 @@ fn bad(error: &dyn std::error::Error) -> BadInput {
     BadInput(error.to_string())
 }
 
-/// If no setting keeps within the budget, the input is unusable.
+/// Returns the input error for a budget that no setting meets.
 fn impossible(error: &CalibrationError) -> BadInput {
     BadInput(error.to_string())
 }

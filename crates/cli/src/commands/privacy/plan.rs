@@ -1,4 +1,4 @@
-//! `fedbo privacy plan`: the sampling rate that makes best use of a budget.
+//! `fedbo privacy plan`: the sampling rate that makes the best use of a budget.
 
 use fedbo_federation::N_FEATURES_MAX;
 use fedbo_gp::{FeatureDescription, FeatureError, FeatureMap, LengthscaleLaw};
@@ -19,16 +19,16 @@ const N_DIM_MAX: u32 = 100;
 /// Rates compared by default.
 const RATES: [f64; 6] = [0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
 
-/// Compare sampling rates for a roster: the noise needed for each, and its ratio to the signal
+/// Compare sampling rates for a roster: the required noise, and its ratio to the signal
 ///
-/// A release is the sum of a region's sampled vectors, clipped to norm C, plus noise of standard
-/// deviation z C in each of M features: noise of norm z C √M. The signal is at most q N/P vectors
-/// of norm C that all agree. noise/signal is z √M over q N/P: below 1, a release can carry
+/// A release is the sum of a region's sampled vectors, clipped to norm C, plus noise with standard
+/// deviation z C in each of M features, which has norm z C √M. The signal is at most q N/P
+/// identical vectors of norm C. noise/signal is z √M over q N/P: below 1, a release can carry
 /// information about a region; far above 1, it cannot. The rate with the smallest ratio is marked.
-/// "one sum" is the same ratio for a release over all regions at once, as after the weights have
+/// "one sum" is the ratio for a release that sums over all regions, as after the weights have
 /// become uniform.
 #[derive(clap::Args)]
-#[command(allow_negative_numbers = true)] // so that a negative number is rejected by its own option
+#[command(allow_negative_numbers = true)] // the value parser of the option rejects negative numbers
 pub(crate) struct Plan {
     /// Number of regions of the space
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
@@ -47,15 +47,15 @@ pub(crate) struct Plan {
     /// Rates to compare [default: 0.05,0.1,0.25,0.5,0.75,1]
     #[arg(long, value_name = "Q", value_delimiter = ',', value_parser = parse_rate)]
     sampling_rate: Vec<SamplingRate>,
-    /// Bound S for vectors that are draws (message = "sample"): adds a note if most of them would
+    /// Bound S for vectors that are samples (message = "sample"); adds a note if most of them would
     /// be clipped
     #[arg(long, value_name = "S", value_parser = positive)]
     max_norm: Option<f64>,
-    /// Number of parameters of the objective: adds a note if there are too few features to
+    /// Number of parameters of the objective; adds a note if there are too few features to
     /// approximate the kernel
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=i64::from(N_DIM_MAX)))]
     dim: Option<u32>,
-    /// Length scale of the features in the unit cube [default: a federation's, around 0.3 √dim]
+    /// Length scale of the features in the unit cube [default: as in a federation, around 0.3 √dim]
     #[arg(long, value_name = "L", requires = "dim", value_parser = positive)]
     lengthscale: Option<f64>,
     /// Print a JSON object
@@ -83,7 +83,7 @@ struct RateRecord {
     signal_norm: f64,
     noise_to_signal: f64,
     noise_to_signal_one_sum: f64,
-    /// True if the search for the noise ended at its limit, so the budget may allow less noise.
+    /// True if the search for the noise stopped at its limit, so the budget may allow less noise.
     is_limit: bool,
     #[serde(flatten)]
     claim: ClaimRecord,
@@ -145,8 +145,8 @@ impl Plan {
         })
     }
 
-    /// Prints notes if the norm is too small, or if there are too few features, judged by one draw
-    /// of them.
+    /// Prints notes if the norm is too small or if there are too few features, judged by one random
+    /// draw of features.
     fn advise(&self) -> anyhow::Result<()> {
         if let Some(max_norm) = self.max_norm
             && let Some(note) =
@@ -163,7 +163,7 @@ impl Plan {
             None => FeatureDescription::for_parties(dim).lengthscale,
         };
         let description = FeatureDescription::random(n_features, dim, lengthscale);
-        let mut stream = Seed::new(0).stream(Purpose::SharedFeatures, 0, 0);
+        let mut stream = Seed::new(0).stream(Purpose::SHARED_FEATURES, 0, 0);
         let map = FeatureMap::draw(&description, &mut stream)?;
         let error = FeatureError::on_unit_cube(&map, &description)?;
         let names = ("--features", "--lengthscale");

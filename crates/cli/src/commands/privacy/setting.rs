@@ -1,4 +1,4 @@
-//! Common parts of the commands that compute privacy costs: parsers, δ, and claims as JSON.
+//! Shared code of the commands that compute privacy costs: parsers, δ, and claims as JSON.
 
 use fedbo_privacy::accounting::{
     AccountantKind, Claim, Delta, InvalidParameter, Mode, Noise, NoiseMultiplier, PrivacyEvent,
@@ -52,14 +52,14 @@ pub(super) struct AccountantArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) agents: Option<u32>,
     /// Accountant: pld is the tightest; renyi (or rdp) and moments give larger bounds; fixed-size
-    /// is for samples of exactly ⌊q N⌋ agents and counts replacing an agent's vectors instead of
-    /// leaving them out
+    /// is for samples of exactly ⌊q N⌋ agents, with neighbouring data sets that replace an agent's
+    /// vectors instead of zeroing them
     #[arg(long, value_name = "NAME", default_value = "pld")]
     pub(super) accountant: AccountantKind,
 }
 
 impl AccountantArgs {
-    /// Returns δ as given, or the default for the roster's size.
+    /// Returns the given δ, or the default for the size of the roster.
     pub(super) fn delta(&self) -> Result<Delta, BadInput> {
         match (self.delta, self.agents) {
             (Some(delta), _) => Ok(delta),
@@ -80,7 +80,7 @@ impl AccountantArgs {
     }
 }
 
-/// Returns Poisson sampling, or for the accountant `fixed-size` samples of exactly ⌊q N⌋ of N
+/// Returns Poisson sampling or, for the accountant `fixed-size`, samples of exactly ⌊q N⌋ of N
 /// agents.
 fn sampling(
     accountant: AccountantKind,
@@ -99,7 +99,7 @@ fn sampling(
         clippy::cast_sign_loss,
         reason = "a share of a count of agents"
     )]
-    // A product just below an integer is meant to be that integer: 0.35 · 20 is 7.
+    // Rounding errors may put a product just below an integer: 0.29 · 100 is 28.999….
     let n_sampled = (rate.get() * f64::from(n_agents) * (1.0 + 1e-12)) as u32;
     if n_sampled == 0 {
         let rate = rate.get();
@@ -153,7 +153,7 @@ impl From<&Claim> for ClaimRecord {
 }
 
 impl ClaimRecord {
-    /// Common terms of several claims, in one line.
+    /// Returns the common terms of several claims on one line.
     pub(super) fn terms(&self) -> String {
         let Self { delta, adjacency, accountant, mode, releases, .. } = self;
         format!(
@@ -172,7 +172,7 @@ pub(super) fn six_digits(value: f64, up: bool) -> f64 {
     let Some(exponent) = exponent.filter(|_| wrong) else {
         return near;
     };
-    // Add or subtract one in the last digit.
+    // Change the last digit by one.
     let unit = 10_f64.powi(exponent - 5);
     let next = if up { near + unit } else { near - unit };
     format!("{next:.5e}").parse().unwrap_or(value)

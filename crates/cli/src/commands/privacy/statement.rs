@@ -13,10 +13,9 @@ use fedbo_console::{BadInput, Exit};
 
 /// Show the releases of a study, their privacy cost, and its remaining budget
 ///
-/// First verifies the whole ledger, including that it contains the head that fedbo run wrote beside
-/// it. Compare the printed head with one kept elsewhere: this is the only way to detect a folder
-/// that was reset as a whole (see fedbo privacy verify). Exit code 3 if more than the budget was
-/// spent.
+/// First verifies the whole ledger, and that it contains the head that fedbo run wrote beside it.
+/// Compare the printed head with a copy kept elsewhere: only this detects a folder that was rolled
+/// back as a whole (see fedbo privacy verify). Exits with code 3 if more than the budget was spent.
 #[derive(clap::Args)]
 pub(crate) struct Statement {
     #[command(flatten)]
@@ -53,7 +52,7 @@ impl Statement {
     }
 }
 
-/// Returns a ledger's history; fails if the ledger lacks the head noted beside it.
+/// Returns the history of a ledger. Fails if the ledger lacks the head recorded beside it.
 fn verified(source: &LedgerSource) -> anyhow::Result<History> {
     let history = source.history()?;
     if let Some((head, _)) = source.noted_head()?

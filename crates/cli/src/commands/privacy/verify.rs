@@ -8,20 +8,21 @@ use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::text::counted;
 
-/// Verify a ledger: the file, the hash chain over every charge and every released byte, and that no
+/// Verify a ledger: its file, the hash chain over every charge and every released byte, and that no
 /// entries are missing at its end
 ///
-/// Changes nothing; the study may be running. Exit code 2 if a check fails.
+/// Changes nothing, and can be used while the study runs. Exits with code 2 if a check fails.
 #[derive(clap::Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
     place: Place,
     /// Head kept elsewhere that the ledger must contain, as SEQ:HASH, for instance the one shown by
-    /// `fedbo agent status`; by default the one beside the ledger, in ledger.head, the
-    /// coordinator's store or the helper's memory
+    /// `fedbo agent status`. Defaults to the head beside the ledger: in ledger.head, in the
+    /// coordinator's store or in the helper's memory
     ///
-    /// Without any head, a ledger that was reset to an older state as a whole cannot be told from a
-    /// valid one; with the head beside it, a reset of the whole folder cannot be detected.
+    /// Without a head, a ledger that was rolled back as a whole cannot be distinguished from a
+    /// valid one. With the head beside the ledger, a rollback of the whole folder cannot be
+    /// detected.
     #[arg(long, value_name = "SEQ:HASH")]
     head: Option<Head>,
     /// Print a JSON object
@@ -57,7 +58,7 @@ impl Verify {
             }
             let n_problems = counted(report.problems.len() as u64, "problem");
             console::note(&format!(
-                "error: {source}: {n_problems} in {releases}; nothing may be released from it: continue from a sound copy with \
+                "error: {source}: {n_problems} in {releases}; nothing may be released from it: continue from an intact copy with \
                  a head that you know, or start a new study with its own budget"
             ));
         }

@@ -1,5 +1,4 @@
-//! `fedbo topology advise`: the effect of the graph on the regret bound, and the most useful
-//! additional edge.
+//! `fedbo topology advise`: the regret bound of a graph, and the most useful additional edge.
 
 use fedbo_config::NumberOrList;
 use fedbo_documents::{CliqueRecord, GraphSource};
@@ -14,10 +13,10 @@ use super::source::Place;
 use super::{listed, size_in_words};
 use fedbo_console as console;
 use fedbo_console::table::{self, Column};
-use fedbo_console::text::{number, positive};
+use fedbo_console::text::{counted, number, positive};
 use fedbo_console::{BadInput, Exit};
 
-/// Maximum number of edges compared by connectivity.
+/// Maximum number of edges whose connectivity is compared.
 const N_CANDIDATES: usize = 1_000;
 const N_DIM_MAX: u32 = 100;
 const N_ROUNDS_MAX: u64 = 1_000_000;
@@ -26,19 +25,19 @@ const N_ROUNDS_MAX: u64 = 1_000_000;
 /// clique
 ///
 /// The bound on Bayesian simple regret of distributed Thompson sampling (Zerefa et al., corollary
-/// 3.2) depends on the largest clique: agents that are all neighbours of each other. It is printed
-/// after a number of rounds, with the bounds of a single agent and of the graph with the edge that
-/// enlarges the clique, for an objective drawn from a Gaussian process on points that cover the
-/// unit cube. Among several such edges, the one with the largest algebraic connectivity is shown.
-/// Bounds are in units of the objective's standard deviation; they far exceed the regret seen in
-/// practice and serve for comparison. A larger clique lowers the bound only if there is enough
-/// noise: docs/topology.md explains this.
+/// 3.2) depends on the largest clique, a group of agents that are all neighbours of each other. The
+/// command prints the bound after a number of rounds, together with the bounds of a single agent
+/// and of the graph with an additional edge that enlarges the clique. Among several such edges, the
+/// one with the largest algebraic connectivity is shown. The bounds are for an objective drawn from
+/// a Gaussian process on points that cover the unit cube, in units of its standard deviation. They
+/// far exceed the regret seen in practice and are only useful for comparison. A larger clique
+/// lowers the bound only if there is enough noise; see docs/topology.md.
 #[derive(clap::Args)]
-#[command(allow_negative_numbers = true)] // so that a negative number is rejected by its own option
+#[command(allow_negative_numbers = true)] // the value parser of the option rejects negative numbers
 pub(crate) struct Advise {
     #[command(flatten)]
     place: Place,
-    /// Number of rounds after which regret is bounded [default: that of the federation, else 100]
+    /// Number of rounds after which regret is bounded [default: the federation's, else 100]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=N_ROUNDS_MAX))]
     rounds: Option<u64>,
     /// Kernel: matern-5/2, matern-3/2 or squared-exponential [default: the federation's, else matern-5/2]
@@ -62,7 +61,7 @@ pub(crate) struct Advise {
     json: bool,
 }
 
-/// The objective of the bounds.
+/// The assumed distribution of the objective.
 #[derive(Serialize)]
 struct Prior {
     rounds: u64,
@@ -84,19 +83,19 @@ struct Document<'a> {
     largest_clique: CliqueRecord<'a>,
     bound_alone: BoundRecord,
     bound: BoundRecord,
-    /// Size with the smallest bound, up to that of the largest clique (with the edge, if there is
-    /// one). The bounds of smaller sizes hold as well.
+    /// Clique size with the smallest bound, up to the size of the largest clique (including the
+    /// additional edge, if there is one). The bounds for smaller cliques are valid too.
     best_clique_size: u64,
-    /// Null if no single edge enlarges the largest clique, or none was found.
+    /// Null if no single edge enlarges the largest clique, or if none was found.
     edge: Option<EdgeRecord<'a>>,
-    /// Number of edges that enlarge the largest clique; a lower bound unless all were found.
+    /// Number of edges that enlarge the largest clique, or a lower bound if not all were found.
     raising_edges: usize,
     raising_edges_all_found: bool,
-    /// Edges needed to enlarge the largest clique if no single one suffices.
+    /// Edges that together enlarge the largest clique, if no single edge does.
     extension: Option<ExtensionRecord<'a>>,
 }
 
-/// A bound with its parts; null if a number is too large.
+/// A bound and its terms. Null if a number is too large.
 #[derive(Serialize)]
 struct BoundRecord {
     clique_size: u64,
@@ -185,7 +184,8 @@ impl Advise {
         Ok(Exit::Done)
     }
 
-    /// Returns the prior: options first, then the federation, then defaults.
+    /// Returns the prior. Options take precedence over the federation, and the federation over
+    /// defaults.
     fn prior(&self, source: &GraphSource) -> anyhow::Result<Prior> {
         let federation = source.federation.as_ref();
         let surrogate = federation.map(|federation| &federation.file().surrogate);
@@ -242,7 +242,7 @@ impl Prior {
         regret.map_err(|error| {
             let message = match error {
                 RegretBoundError::Noise { .. } => format!(
-                    "--noise-std {}: expected a number from 1e-6 to 1e150; without noise the bound says nothing",
+                    "--noise-std {}: expected a number from 1e-6 to 1e150; without noise the bound is uninformative",
                     number(self.noise_std)
                 ),
                 other => other.to_string(),
@@ -273,8 +273,8 @@ struct Best {
     after: Option<f64>,
 }
 
-/// Returns the edge with the largest algebraic connectivity, the first among equals; if the graph
-/// is too large, the first edge.
+/// Returns the edge that gives the largest algebraic connectivity, the first of equal ones. Returns
+/// the first edge if the graph is too large.
 fn best_edge(graph: &Graph, edges: &[Edge]) -> Option<Best> {
     let first = *edges.first()?;
     let Some(spectrum) = graph.spectrum() else {
@@ -334,12 +334,7 @@ fn print(document: &Document<'_>, clique: &Clique) -> anyhow::Result<()> {
 fn advice(document: &Document<'_>) -> String {
     let size = document.largest_clique.size;
     if let Some(edge) = &document.edge {
-        let others = match (document.raising_edges, document.raising_edges_all_found) {
-            (1, true) => "no other edge does".to_owned(),
-            (2, true) => "1 other edge does too".to_owned(),
-            (n, true) => format!("{} other edges do too", n - 1),
-            (n, false) => format!("at least {} other edges do too", n - 1),
-        };
+        let others = others(document.raising_edges, document.raising_edges_all_found);
         let connectivity = match (edge.algebraic_connectivity_before, edge.algebraic_connectivity) {
             (Some(before), Some(after)) => format!(
                 " and the algebraic connectivity from {} to {}",
@@ -349,7 +344,7 @@ fn advice(document: &Document<'_>) -> String {
             _ => String::new(),
         };
         return format!(
-            "join {} and {}: this raises the largest clique from {size} to {}{connectivity}; {others}",
+            "join {} and {}: this enlarges the largest clique from {size} to {}{connectivity}; {others}",
             edge.from,
             edge.to,
             size + 1
@@ -359,15 +354,32 @@ fn advice(document: &Document<'_>) -> String {
         return "every two agents are neighbours: only more agents would make the clique larger"
             .to_owned();
     };
-    let found = match document.raising_edges_all_found {
-        true => "no single edge raises the largest clique",
-        false => "no edge that raises the largest clique was found before the search gave up",
+    joining(extension, document.raising_edges_all_found)
+}
+
+/// Describes the other edges that enlarge the largest clique, given the number of all such edges.
+fn others(n: usize, all_found: bool) -> String {
+    match (n, all_found) {
+        (0 | 1, true) => "no other edge does".to_owned(),
+        (0 | 1, false) => "other edges may do too".to_owned(),
+        (2, true) => "1 other edge does too".to_owned(),
+        (2, false) => "at least 1 other edge does too".to_owned(),
+        (n, true) => format!("{} other edges do too", n - 1),
+        (n, false) => format!("at least {} other edges do too", n - 1),
+    }
+}
+
+/// Describes the edges that would let an agent join the largest clique.
+fn joining(extension: &ExtensionRecord<'_>, all_found: bool) -> String {
+    let found = match all_found {
+        true => "no single edge enlarges the largest clique",
+        false => "no edge that enlarges the largest clique was found before the search gave up",
     };
     let pairs: Vec<String> = extension.edges.iter().map(|[a, b]| format!("{a} and {b}")).collect();
     let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
     format!(
-        "{found}; {} edges would let {} join it: {}",
-        extension.edges.len(),
+        "{found}; {} would let {} join it: {}",
+        counted(extension.edges.len() as u64, "edge"),
         extension.agent,
         listed(&pairs)
     )
@@ -390,4 +402,24 @@ fn parse_family(text: &str) -> Result<Family, String> {
         let names = FAMILIES.map(|(name, _)| name);
         format!("expected one of {}", names.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_edge_is_singular() {
+        let extension = ExtensionRecord { agent: "d", edges: vec![["a", "d"]] };
+        let words = "no edge that enlarges the largest clique was found before the search gave up; 1 edge would let d join it: a and d";
+        assert_eq!(joining(&extension, false), words);
+        let extension = ExtensionRecord { agent: "d", edges: vec![["a", "d"], ["b", "d"]] };
+        assert!(
+            joining(&extension, true).contains("; 2 edges would let d join it: a and d, b and d")
+        );
+        assert_eq!(others(1, true), "no other edge does");
+        assert_eq!(others(1, false), "other edges may do too");
+        assert_eq!(others(2, false), "at least 1 other edge does too");
+        assert_eq!(others(3, false), "at least 2 other edges do too");
+    }
 }

@@ -8,7 +8,7 @@ use fedbo_topology::Clique;
 
 use fedbo_console::Exit;
 
-/// Examine graphs of neighbours: how well they connect agents, and which edge would help
+/// Examine graphs of neighbours: their connectivity, and the best edge to add
 #[derive(clap::Subcommand)]
 pub(crate) enum Topology {
     Show(show::Show),
@@ -24,7 +24,7 @@ impl Topology {
     }
 }
 
-/// Formats `3`, or `at least 40, at most 78` if the search was cut short.
+/// Formats the size as `3`, or as `at least 40, at most 78` if the search was cut short.
 fn size_in_words(clique: &Clique) -> String {
     match clique.is_exact() {
         true => clique.size().to_string(),
@@ -32,7 +32,7 @@ fn size_in_words(clique: &Clique) -> String {
     }
 }
 
-/// Joins names with commas; of many, only the first ones.
+/// Joins names with commas. Omits all but the first names of a long list.
 fn listed(names: &[&str]) -> String {
     const MAX: usize = 12;
     let mut shown = names[..names.len().min(MAX)].join(", ");

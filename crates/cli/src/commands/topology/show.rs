@@ -1,4 +1,4 @@
-//! `fedbo topology show`: a graph in numbers and as a picture.
+//! `fedbo topology show`: properties and picture of a graph.
 
 use std::path::PathBuf;
 
@@ -15,14 +15,16 @@ use fedbo_console::text::number;
 
 /// Show the properties of a graph of neighbours, and draw it
 ///
-/// Prints the numbers of agents and edges, the largest distance between two agents (diameter), how quickly
-/// neighbours agree (algebraic connectivity) and the largest clique, agents that are all neighbours
-/// of each other; the regret bound depends on its size. Writes topology.svg and topology.png.
+/// Prints the numbers of agents and edges, the largest distance between two agents (diameter), the
+/// speed of agreement between neighbours (algebraic connectivity), and the largest clique: agents
+/// that are all neighbours of each other. The regret bound depends on the size of this clique.
+/// Writes topology.svg and topology.png.
 #[derive(clap::Args)]
 pub(crate) struct Show {
     #[command(flatten)]
     place: Place,
-    /// Folder for the pictures [default: results/NAME, with the name of the federation or list]
+    /// Folder for the pictures [default: results/NAME, where NAME is the federation or the list of
+    /// edges]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print a JSON object
@@ -46,7 +48,7 @@ impl Show {
     }
 
     /// Writes the pictures and returns their paths. If the graph is too large, prints a note and
-    /// returns none.
+    /// returns no paths.
     fn draw(&self, source: &GraphSource, clique: &Clique) -> anyhow::Result<Vec<String>> {
         if let Some(why) = graph_picture::too_large(&source.graph) {
             console::note(&format!("note: no picture is drawn: {why}"));

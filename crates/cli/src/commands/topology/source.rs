@@ -9,8 +9,8 @@ use crate::commands::problems;
 /// The graph that a command operates on.
 #[derive(clap::Args)]
 pub(super) struct Place {
-    /// List of edges (FILE.csv: the header from,to, then two names per line), or a federation.toml
-    /// with agents that share with neighbours
+    /// List of edges (FILE.csv with the header from,to and two names per line), or a
+    /// federation.toml whose agents share with neighbours
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! One agent of distributed Thompson sampling (Algorithm 1).
+//! The agent of distributed Thompson sampling (Algorithm 1).
 
 use fedbo_protocol::{Neighbour, ReportRejected};
 use fedbo_strategies::{
@@ -9,32 +9,33 @@ use fedbo_streams::{Seed, Stream};
 
 use super::IndependentDraws;
 
-/// The method that an agent uses to find its query from its posterior.
+/// The method by which an agent chooses its query, given its posterior.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Query {
-    /// The maximizer of one function drawn from the posterior (Algorithm 1 lines 9 to 11), jointly over the domain.
+    /// The maximizer of a function drawn jointly over the domain from the posterior (Algorithm 1,
+    /// lines 9–11).
     #[default]
     Sample,
-    /// As in the authors' code: see [`IndependentDraws`].
+    /// The method in the authors' code; see [`IndependentDraws`].
     IndependentDraws(IndependentDraws),
 }
 
 /// Settings of a [`DistributedTs`] agent.
 #[derive(Clone, Debug)]
 pub struct DistributedTsSettings {
-    /// Surrogate, search, β_t (1 in the paper) and repeats.
+    /// The surrogate, the search, β_t (1 in the paper) and whether points may be repeated.
     pub own: ThompsonSettings,
-    /// The method to find queries.
+    /// The method for choosing queries.
     pub query: Query,
 }
 
-/// An agent of distributed Thompson sampling (Algorithm 1): a Gaussian process over its own
-/// observations and its neighbours' D_{t,i}, and a query at the maximum of a function drawn from
-/// it.
+/// An agent of distributed Thompson sampling (Algorithm 1). It fits a Gaussian process to its own
+/// and its neighbours' observations, D_{t,i}, and queries the maximum of a function drawn from it.
 ///
-/// Observations may arrive in batches and in any order; each must arrive once. Equal observations
-/// in equal order and equal streams give equal queries, regardless of the agent that made them. On
-/// a complete graph all agents have the same posterior, which is batch Thompson sampling.
+/// Observations may arrive in batches and in any order, but each must arrive only once. Equal
+/// observations in the same order and equal streams give equal queries, regardless of which agent
+/// made the observations. On a complete graph, all agents have the same posterior, and the
+/// algorithm is batch Thompson sampling.
 #[derive(Clone, Debug)]
 pub struct DistributedTs {
     own: ThompsonSampling,
@@ -44,8 +45,8 @@ pub struct DistributedTs {
 }
 
 impl DistributedTs {
-    /// Creates an agent without observations. `seed` is used by hyperparameter fits: agents with
-    /// the same seed fit equal data equally.
+    /// Creates an agent without observations. Hyperparameter fits use `seed`, so agents with the
+    /// same seed fit equal data equally.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -74,8 +75,8 @@ impl Neighbour for DistributedTs {
         self.own.surrogate()
     }
 
-    /// Algorithm 1 line 15. Updates the posterior once for all observations: O(n² m) for m new ones
-    /// among n, without a refit.
+    /// Algorithm 1, line 15. Updates the posterior once for all observations, in O(n² m) for m new
+    /// ones among n if there is no refit.
     fn tell_all(
         &mut self,
         own: &[Observation],
@@ -134,7 +135,7 @@ mod tests {
     }
 
     fn observations(n: usize) -> Vec<Observation> {
-        let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(2).stream(Purpose::TEST, 0, 0);
         (0..n)
             .map(|_| {
                 Observation::new(
@@ -146,7 +147,7 @@ mod tests {
             .collect()
     }
 
-    /// Adding a batch of several neighbours' observations extends the posterior bit for bit as
+    /// Adding a batch of several neighbours' observations gives the same posterior, bit for bit, as
     /// adding them one by one.
     #[test]
     fn a_batch_is_one_observation_after_the_other() {
@@ -155,7 +156,7 @@ mod tests {
         for n in [0..12, 12..15, 15..22, 22..40] {
             batched.tell(&all[n]).unwrap();
         }
-        // The first observations are conditioned on together in both cases.
+        // In both cases, the first observations are added together.
         single.tell(&all[..12]).unwrap();
         for observation in &all[12..] {
             single.tell(std::slice::from_ref(observation)).unwrap();

@@ -1,21 +1,22 @@
-//! The query rule of the authors' code, which does not draw a function.
+//! The query rule in the authors' code, which does not draw a function.
 
 use fedbo_gp::Posterior;
 use fedbo_strategies::{Candidates, Domain, Points, StrategyError};
 use fedbo_streams::Stream;
 
-/// A query as in the authors' code, for comparison with their figures. Each candidate of a grid
-/// gets an independent value, drawn from the posterior's marginal there, and the candidate with the
-/// largest value is queried.
+/// The query rule in the authors' code, for comparison with their figures. Each candidate on a grid
+/// gets an independent value, drawn from the marginal posterior at this point. The candidate with
+/// the largest value is queried.
 ///
-/// Neighbouring candidates then differ by independent noise, so this is not a function sample: it
-/// explores far more than Algorithm 1. Only candidates within a radius of the agent's last point
-/// are considered; the paper does not mention this radius.
+/// Neighbouring candidates then differ by independent noise, so the values are not a function
+/// sample, and the rule explores far more than Algorithm 1. Only candidates within a radius around
+/// the agent's last point are considered. The paper does not mention this radius.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndependentDraws {
-    /// Points of the grid in each dimension, at least 2; ends included.
+    /// Number of grid points per dimension, including both ends. At least 2.
     pub n_per_dim: usize,
-    /// The largest distance of a query from the agent's last point: Euclidean, in the unit cube, above 0.
+    /// Maximum Euclidean distance of a query from the agent's last point, in the unit cube. Above
+    /// 0.
     pub radius: f64,
 }
 
@@ -41,9 +42,9 @@ impl IndependentDraws {
         Ok(())
     }
 
-    /// Candidates with their drawn values. In a finite domain, its points replace the grid. If no
-    /// candidate is within the radius, for example with a coarse grid and the agent's point between
-    /// its points, all candidates are used.
+    /// Returns the candidates with their drawn values. In a finite domain, the candidates are its
+    /// points instead of the grid. If no candidate is within the radius, for example because the
+    /// grid is coarse, all candidates are used.
     ///
     /// # Errors
     /// If the grid would be too large.
@@ -77,7 +78,7 @@ impl IndependentDraws {
         Candidates::ranked(&values, &candidates)
     }
 
-    /// All points with multiples of 1/(n − 1) as coordinates.
+    /// All points with coordinates that are multiples of 1/(n − 1).
     fn grid(&self, dim: usize) -> Result<Points, StrategyError> {
         let n = self.n_per_dim;
         let n_points = (0..dim).try_fold(1_usize, |product, _| product.checked_mul(n));
@@ -117,8 +118,8 @@ mod tests {
         IndependentDraws { n_per_dim, radius }
     }
 
-    /// With almost no variance, the best mean within the radius is chosen, and never a candidate
-    /// outside.
+    /// With almost no variance, the candidate with the best mean within the radius is chosen, and
+    /// never one outside.
     #[test]
     fn queries_stay_within_the_radius_of_the_last_point() {
         let kernel = Kernel::isotropic(Family::Matern52, 2, 0.5, 1.0).unwrap();
@@ -126,7 +127,7 @@ mod tests {
         let posterior = Posterior::new(kernel, 1e-4, inputs, vec![0.0, 5.0]).unwrap();
         let points = draws(11, 0.2).grid(2).unwrap();
         let domain = Domain::Finite(std::sync::Arc::new(points));
-        let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(1).stream(Purpose::TEST, 0, 0);
         for _ in 0..50 {
             let candidates = draws(11, 0.2)
                 .candidates(&posterior, &domain, Some(&[0.3, 0.3]), &mut stream)
@@ -137,15 +138,15 @@ mod tests {
         }
     }
 
-    /// Values of neighbouring candidates are independent: they differ by about the marginal
-    /// standard deviation, whereas values of a function would be nearly equal.
+    /// The values of neighbouring candidates are independent. They differ by about the marginal
+    /// standard deviation, whereas the values of a function would be nearly equal.
     #[test]
     fn no_function_is_drawn() {
         let kernel = Kernel::isotropic(Family::Matern52, 1, 0.5, 1.0).unwrap();
         let posterior = Posterior::new(kernel, 0.1, Points::new(1), Vec::new()).unwrap();
         let grid = draws(1001, 1.0).grid(1).unwrap();
         let domain = Domain::Finite(std::sync::Arc::new(grid));
-        let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(2).stream(Purpose::TEST, 0, 0);
         let mut places = Vec::new();
         for _ in 0..200 {
             let candidates = draws(1001, 1.0)
@@ -153,8 +154,8 @@ mod tests {
                 .unwrap();
             places.push(candidates.first(|_| true).unwrap()[0]);
         }
-        // The maximizer is uniform, so its variance is 1/12. The maximizer of a function with this
-        // length scale lies at the ends.
+        // The maximizer is uniformly distributed, so its variance is 1/12. A function with this
+        // length scale would have its maximum at one of the ends.
         let mean = places.iter().sum::<f64>() / 200.0;
         let inner = places.iter().filter(|x| (0.05..0.95).contains(*x)).count();
         assert!((mean - 0.5).abs() < 0.09, "{mean}");

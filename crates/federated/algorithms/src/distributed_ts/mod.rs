@@ -1,8 +1,8 @@
-//! Distributed Thompson sampling (Zerefa et al.): agents on a graph share their observations with
-//! their neighbours.
+//! Distributed Thompson sampling (Zerefa et al.), in which agents on a graph share their
+//! observations with their neighbours.
 //!
-//! Raw observations are shared, so nothing here is private. The protocol crate transports the
-//! reports; this module contains the agent's use of the reports that have arrived.
+//! Raw observations are shared, so nothing here is private. The protocol crate delivers the
+//! reports. This module implements how an agent uses the reports that have arrived.
 
 mod agent;
 mod independent_draws;
@@ -19,7 +19,7 @@ pub(crate) use options::exchange_alone;
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, NeighbourSettings, Neighbours, Role};
 
-/// The registry's entry.
+/// The registry entry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "distributed-ts",
     summary: "neighbours share observations",
@@ -32,12 +32,12 @@ pub const ALGORITHM: Algorithm = Algorithm {
     read: options::read,
 };
 
-/// The settings of all agents of a federation.
+/// The settings of all agents in a federation.
 #[derive(Clone, Debug)]
 struct Federated {
     exchange: NeighbourSettings,
     settings: DistributedTsSettings,
-    /// Log expected improvement of agents alone.
+    /// Settings for standalone log expected improvement.
     log_ei: LogEiSettings,
 }
 

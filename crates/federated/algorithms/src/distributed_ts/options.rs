@@ -1,4 +1,4 @@
-//! `[distributed-ts]`: the options of an agent.
+//! The options in `[distributed-ts]`.
 
 use std::sync::Arc;
 
@@ -10,48 +10,48 @@ use serde::Deserialize;
 use super::{DistributedTsSettings, Federated, IndependentDraws, Query};
 use crate::{NeighbourSettings, Read, Reading, Settings, VirtualNetwork};
 
-/// `[distributed-ts]`: the use of neighbours' observations by an agent.
+/// `[distributed-ts]`: how an agent uses its neighbours' observations.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistributedTsTable {
     /// `synchronous` (default): a round begins when all neighbours have reported the previous
     /// round. `asynchronous`: a round begins as soon as the agent's own trial has ended.
     pub pace: Option<String>,
-    /// Seconds that a peer on a network waits for a neighbour in a synchronous round, after its own
-    /// trial; unlimited by default. In one process no agent is late.
+    /// Maximum time in seconds that a peer on a network waits for a neighbour in a synchronous
+    /// round, after its own trial; unlimited by default. In one process, no agent is late.
     pub patience_s: Option<f64>,
-    /// The initial points that are shared: `all` (default), `best` (as in the authors' code) or `none`.
+    /// The initial points to share: `all` (default), `best` (as in the authors' code) or `none`.
     pub share_initial: Option<String>,
     /// β_t: a number (default 1), or the bound of FTS's Theorem 1.
     pub ucb_multiplier: Option<UcbMultiplier>,
-    /// The method that finds a query. `sample` (default): the maximizer of a function drawn from
-    /// the posterior. `independent`, as in the authors' code: the candidate with the largest of
+    /// The method for choosing a query. `sample` (default): the maximizer of a function drawn from
+    /// the posterior. `independent`: as in the authors' code, the candidate with the largest of
     /// independent draws.
     pub query: Option<String>,
-    /// Points of the candidate grid in each dimension, for `query = "independent"`; default 100.
+    /// Number of candidate grid points per dimension, for `query = "independent"`; default 100.
     pub grid: Option<usize>,
-    /// The largest distance of a query from the agent's last point, in the unit cube, for
-    /// `query = "independent"`.
+    /// Maximum distance of a query from the agent's last point, in the unit cube, for `query =
+    /// "independent"`.
     pub radius: Option<f64>,
-    /// In one process: a trial takes from 1 − spread to 1 + spread of the usual time, in `[0, 1)`;
-    /// default 0.5 at an asynchronous pace. This is virtual time: nothing depends on the real
-    /// duration of trials.
+    /// In one process: a trial takes from 1 − spread to 1 + spread of the nominal duration, in `[0,
+    /// 1)`; default 0.5 at an asynchronous pace. This is virtual time, so nothing depends on the
+    /// real duration of trials.
     pub spread: Option<f64>,
-    /// In one process: a report takes up to twice this value, in durations of a usual trial;
-    /// default 0.
+    /// In one process: the mean delay of a report, in units of the nominal trial duration. Delays
+    /// range from 0 to twice this value; the default is 0.
     pub delay: Option<f64>,
-    /// In one process: the probability that a report is lost and sent again after the duration of a
-    /// trial, in `[0, 1)`; default 0.
+    /// In one process: the probability that a report is lost and sent again after the nominal
+    /// duration of a trial, in `[0, 1)`; default 0.
     pub loss: Option<f64>,
 }
 
-/// Default number of grid points in each dimension, as in the paper's figure.
+/// Default number of grid points per dimension, as in the paper's figure.
 const GRID: usize = 100;
-/// Maximum number of grid points in each dimension.
+/// Maximum number of grid points per dimension.
 const GRID_MAX: usize = 1000;
-/// Maximum patience in seconds: a month.
+/// Maximum patience in seconds (31 days).
 const PATIENCE_S_MAX: f64 = 2_678_400.0;
-/// Maximum duration of a report, in durations of a trial.
+/// Maximum mean delay of a report, in units of the nominal trial duration.
 const DELAY_MAX: f64 = 1000.0;
 
 /// The tables that this algorithm reads.
@@ -77,8 +77,8 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     Ok(Read { settings: Settings::Neighbours(Arc::new(settings)), ucb_multiplier })
 }
 
-/// Reads the exchange between neighbours in `[distributed-ts]` for another algorithm, which has its
-/// own queries.
+/// Reads the exchange settings in `[distributed-ts]` for an algorithm that chooses its queries
+/// differently.
 pub(crate) fn exchange_alone(reading: &Reading<'_>) -> Result<NeighbourSettings, FileError> {
     let Reading { check, algorithm, .. } = *reading;
     let Tables { distributed_ts: table } = check.file.parse()?;
@@ -99,7 +99,7 @@ pub(crate) fn exchange_alone(reading: &Reading<'_>) -> Result<NeighbourSettings,
     }
 }
 
-/// The rules for the exchange of observations between neighbours.
+/// Reads the rules for exchanging observations between neighbours.
 fn exchange(table: &DistributedTsTable, check: Check<'_>) -> Result<NeighbourSettings, FileError> {
     let words = [("synchronous", false), ("asynchronous", true)];
     let asynchronous = check.word(&at("pace"), table.pace.as_deref(), &words)?;

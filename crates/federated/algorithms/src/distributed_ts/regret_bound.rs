@@ -1,26 +1,26 @@
-//! A bound on the Bayesian simple regret of distributed Thompson sampling (Theorem 3.1, Corollary
-//! 3.2).
+//! A bound on the Bayesian simple regret of distributed Thompson sampling (Theorem 3.1 and
+//! Corollary 3.2).
 
 use fedbo_gp::{Columns, Kernel};
 use fedbo_optim::{Points, sobol};
 
-/// Maximum number of points that represent the domain: their covariances take 32 MB.
+/// Maximum number of points that represent the domain. Their covariances take 32 MB.
 pub const N_POINTS_MAX: usize = 2_000;
-/// Maximum number of observations chosen one by one. For more observations the bound stays valid
-/// and becomes looser.
+/// Maximum number of observations that are chosen greedily. For more observations, the bound stays
+/// valid but becomes looser.
 pub const N_GREEDY_MAX: usize = 4_000;
 
-/// C₁ = √2 π^{3/2} / 12 = Σ_{τ≥1} 1/(τ² √(2π)), line (7) of the proof. The typesetting of the
-/// statement extends the root over π.
+/// C₁ = √2 π^{3/2} / 12 = Σ_{τ≥1} 1/(τ² √(2π)), from line (7) of the proof. As typeset in the
+/// theorem, the root extends over π.
 fn c1() -> f64 {
     2.0_f64.sqrt() * std::f64::consts::PI.powf(1.5) / 12.0
 }
 
-/// An error for a prior that cannot be bounded.
+/// The reason why the regret cannot be bounded for a prior.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegretBoundError {
-    /// The noise variance is zero, tiny or not a number: every bound divides by ln(1 + σ⁻²).
+    /// The noise variance is zero, tiny or not a number. Every bound divides by ln(1 + σ⁻²).
     #[error(
         "noise variance {noise_variance}: expected a finite number above 0, at least 1e-12 of the signal variance"
     )]
@@ -28,13 +28,13 @@ pub enum RegretBoundError {
         /// The given noise variance.
         noise_variance: f64,
     },
-    /// No points, or too many.
+    /// There are no points, or too many.
     #[error("{n_points} points: expected 1 to {N_POINTS_MAX}")]
     Points {
         /// The given number of points.
         n_points: usize,
     },
-    /// The points have another dimension than the kernel.
+    /// The points and the kernel have different dimensions.
     #[error("points have {found} coordinates, the kernel {expected}")]
     Dimension {
         /// The dimension of the points.
@@ -45,14 +45,14 @@ pub enum RegretBoundError {
 }
 
 /// The prior of an objective on finitely many points, with bounds on the information that n
-/// observations provide about it.
+/// observations provide.
 ///
 /// f ~ GP(0, k) on |X| points, y = f(x) + ε, ε ~ N(0, σ²). The theorem assumes k(x, x) ≤ 1, so f is
 /// divided by its standard deviation a and σ² by a², and bounds are multiplied by a again.
 ///
-/// The theorem is about finitely many points, and |X| enters it through β_t. For a box, use points
-/// that cover it. The bound then holds for the best of these points; for the box it holds only as
-/// far as f varies little between them.
+/// The theorem holds for finitely many points, and depends on |X| through β_t. For a box, use
+/// points that cover it. The bound then holds for the best of these points. It carries over to the
+/// box only to the extent that f varies little between them.
 #[derive(Clone, Debug)]
 pub struct RegretPrior {
     /// a.
@@ -60,13 +60,14 @@ pub struct RegretPrior {
     /// σ²/a².
     noise_ratio: f64,
     n_points: usize,
-    /// Information of the first n greedily chosen observations, for n from 0.
+    /// Information of the first n greedily chosen observations, starting at n = 0.
     greedy: Vec<f64>,
 }
 
 impl RegretPrior {
-    /// The prior on these points. `n_observations` are chosen greedily, at most [`N_GREEDY_MAX`];
-    /// choose t·|V| of the largest bound that is needed. Costs O(n |X|²).
+    /// Creates the prior on these points. `n_observations` observations are chosen greedily, but at
+    /// most [`N_GREEDY_MAX`]. Set it to t·|V| for the largest bound that is needed.
+    /// Costs O(n |X|²).
     ///
     /// # Errors
     /// If the noise variance is not above 0 or is tiny relative to the signal's, or if there are no
@@ -100,10 +101,11 @@ impl RegretPrior {
         })
     }
 
-    /// The same on `n_points` points of a Sobol sequence, which cover the unit cube evenly.
+    /// Creates the prior on `n_points` points of a Sobol sequence, which cover the unit cube
+    /// evenly.
     ///
     /// # Errors
-    /// As [`RegretPrior::new`].
+    /// Same as [`RegretPrior::new`].
     pub fn on_unit_cube(
         kernel: &Kernel,
         noise_variance: f64,
@@ -127,12 +129,13 @@ impl RegretPrior {
         self.n_points
     }
 
-    /// An upper bound on Ψ_n = max_{|A| = n} ½ ln det(I + σ⁻² k(A, A)), in nats; points may be observed repeatedly.
+    /// An upper bound on Ψ_n = max_{|A| = n} ½ ln det(I + σ⁻² k(A, A)), in nats. Points may be
+    /// observed repeatedly.
     ///
-    /// The information I is submodular. With A_s the first s greedy choices and
-    /// δ_s = I(A_{s+1}) − I(A_s), both I(A_n) / (1 − 1/e) and I(A_s) + n δ_s for every s bound Ψ_n
-    /// (Nemhauser et al. 1978; Srinivas et al. 2010, section 4). Returns the least of these bounds.
-    /// It is exact for n = 1.
+    /// The information I is submodular. With A_s the first s greedy choices and δ_s = I(A_{s+1}) −
+    /// I(A_s), I(A_n) / (1 − 1/e) and, for every s, I(A_s) + n δ_s are upper bounds on Ψ_n
+    /// (Nemhauser et al. 1978; Srinivas et al. 2010, section 4). Returns the smallest of these
+    /// bounds, which is exact for n = 1.
     pub fn information_gain(&self, n_observations: u64) -> f64 {
         if n_observations == 0 {
             return 0.0;
@@ -145,8 +148,8 @@ impl RegretPrior {
         by_steps.chain(by_greedy).fold(f64::INFINITY, f64::min)
     }
 
-    /// The bound for a clique of `clique_size` agents, which can all communicate with each other; 1
-    /// is an agent alone.
+    /// The bound for a clique of `clique_size` agents, which can all communicate with each other. A
+    /// size of 1 is a standalone agent.
     ///
     /// # Panics
     /// If the clique is empty.
@@ -155,10 +158,10 @@ impl RegretPrior {
         RegretBound { prior: self, clique_size: clique_size as u64 }
     }
 
-    /// The clique size from 1 to `size_max` with the least bound after t rounds.
+    /// The clique size from 1 to `size_max` with the smallest bound after t rounds.
     ///
-    /// A complete subgraph contains smaller ones, for which Theorem 3.1 holds too. The price ξ of
-    /// not waiting for each other may outweigh the gain of a larger clique.
+    /// A clique contains smaller cliques, for which Theorem 3.1 holds too. The price ξ of not
+    /// waiting for each other may outweigh the benefit of a larger clique.
     ///
     /// # Panics
     /// If `size_max` is 0.
@@ -175,12 +178,13 @@ impl RegretPrior {
     }
 }
 
-/// The bound of Theorem 3.1 for a complete subgraph V_s; for the largest one it is Corollary 3.2.
+/// The bound of Theorem 3.1 for a complete subgraph V_s. For the largest such subgraph, this is
+/// Corollary 3.2.
 ///
 /// R_SB(t) ≤ C₁/(t|V_s|) + √(C₂ ξ_{|V_s|} β_t Ψ_{t|V_s|} / (t|V_s|)), times the signal's standard
 /// deviation a.
 ///
-/// Deviation: C₂ = 2/ln(1 + σ⁻²), as in the theorem and Lemma I.3; the corollary prints ln(1 + σ²).
+/// Deviation: C₂ = 2/ln(1 + σ⁻²), as in the theorem and Lemma I.3. The corollary prints ln(1 + σ²).
 #[derive(Clone, Copy, Debug)]
 pub struct RegretBound<'a> {
     prior: &'a RegretPrior,
@@ -189,7 +193,7 @@ pub struct RegretBound<'a> {
 
 impl RegretBound<'_> {
     /// An upper bound on R_SB(t) = min_{i, τ ≤ t} E[f(x*) − f(x_{τ,i})] after t rounds, in units of
-    /// f. Infinite for t = 0 and if ξ is too large for a float.
+    /// f. Infinite for t = 0, and if ξ is too large for a float.
     pub fn at(&self, t: u64) -> f64 {
         if t == 0 {
             return f64::INFINITY;
@@ -197,7 +201,7 @@ impl RegretBound<'_> {
         let n = t.saturating_mul(self.clique_size);
         let observations = n as f64;
         let product = self.c2() * self.beta(t) * self.prior.information_gain(n) / observations;
-        // √ξ is computed directly: it overflows later than ξ.
+        // √ξ is computed directly, because it overflows later than ξ.
         let price = (0.5 * self.log_price()).exp();
         self.prior.signal_std * (c1() / observations + price * product.sqrt())
     }
@@ -218,11 +222,11 @@ impl RegretBound<'_> {
         2.0 * (2.0 * t.ln() + (self.clique_size as f64).ln() + (self.prior.n_points as f64).ln())
     }
 
-    /// ln ξ = 2 Ψ_{|V_s| − 1}: the loss because agents of a round do not see each other's queries.
-    /// 0 for an agent alone.
+    /// ln ξ = 2 Ψ_{|V_s| − 1}, the price that agents pay for not seeing each other's queries in a
+    /// round. 0 for a standalone agent.
     ///
-    /// Given any data, fewer than |V_s| observations provide no more information than without the
-    /// data, by submodularity: equation (3).
+    /// By submodularity, fewer than |V_s| observations provide no more information given any data
+    /// than without the data (equation (3)).
     pub fn log_price(&self) -> f64 {
         2.0 * self.prior.information_gain(self.clique_size - 1)
     }
@@ -301,8 +305,8 @@ mod tests {
         0.5 * SpdFactor::new(&gram).unwrap().log_determinant()
     }
 
-    /// Over all multisets of up to 4 of 6 points: the bound covers the best one, is exact for one
-    /// observation, and never exceeds the bound of the greedy choices alone.
+    /// Checks all multisets of up to 4 of 6 points. The bound covers the best multiset, is exact
+    /// for one observation, and never exceeds the bound from the greedy choices.
     #[test]
     fn the_information_gain_covers_the_best_observations() {
         for (outputscale, noise) in [(1.0, 0.1), (4.0, 0.02), (0.5, 3.0)] {
@@ -327,7 +331,7 @@ mod tests {
         }
     }
 
-    /// The greedy choices match those of `information_gain_bound`, also long after every point has
+    /// The greedy choices match those of `information_gain_bound`, even long after every point has
     /// been chosen.
     #[test]
     fn greedy_choices_agree_with_the_other_implementation() {
@@ -340,14 +344,13 @@ mod tests {
         }
     }
 
-    /// One point with variance 1 and noise 1: Ψ_n = ½ ln(1 + n) and C₂ = 2/ln 2, so every quantity
-    /// can be written down.
+    /// With one point of variance 1 and noise 1, Ψ_n = ½ ln(1 + n) and C₂ = 2/ln 2, so every
+    /// quantity has a closed form.
     #[test]
     fn the_bound_is_the_formula_of_the_theorem() {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 1.0, 1.0).unwrap();
         let prior = RegretPrior::new(&kernel, 1.0, &line(1), 50).unwrap();
-        // Of the bounds on Ψ_1 = ½ ln 2, the exact one is used. The best bound on Ψ_2 is at most 2
-        // (½ ln 2).
+        // The bound on Ψ_1 = ½ ln 2 is exact. The bound on Ψ_2 is at most 2 (½ ln 2).
         let two = prior.bound(2);
         assert!((two.log_price() - 2.0_f64.ln()).abs() < 1e-12);
         assert!(prior.bound(1).log_price().abs() < 1e-15);
@@ -363,7 +366,7 @@ mod tests {
         assert!(two.at(0).is_infinite());
     }
 
-    /// Doubling f and the noise's standard deviation doubles the bound.
+    /// Doubling f and the standard deviation of the noise doubles the bound.
     #[test]
     fn bounds_scale_with_the_objective() {
         let bound = |outputscale: f64, noise: f64| {
@@ -373,9 +376,9 @@ mod tests {
         assert!((bound(4.0, 0.4) / bound(1.0, 0.1) - 2.0).abs() < 1e-12);
     }
 
-    /// The bound falls with time after the first rounds, also beyond the greedy choices. It falls
-    /// with the clique size if noise keeps the price of parallel queries low; with little noise the
-    /// price dominates.
+    /// After the first rounds, the bound decreases with time, even beyond the greedy choices. It
+    /// decreases with the clique size if the noise keeps the price of parallel queries low. With
+    /// little noise, the price dominates.
     #[test]
     fn more_rounds_and_more_agents_lower_the_bound_where_they_should() {
         let prior = |noise: f64, n| RegretPrior::new(&kernel(1.0), noise, &line(40), n).unwrap();

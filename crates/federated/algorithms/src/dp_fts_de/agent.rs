@@ -1,14 +1,14 @@
-//! One agent of DP-FTS-DE (Algorithm 2).
+//! The agent of DP-FTS-DE (Algorithm 2).
 
 use std::fmt;
 use std::sync::Arc;
 
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Aggregate, AggregateHandout, UpdateRejected, UsesHandouts};
-use fedbo_space::Partition;
 use fedbo_strategies::{
-    Collaborator, Domain, LocalProb, Maximizer, MessageSettings, Observation, Points, Proposal,
-    RegionFunction, Source, Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
+    Collaborator, Domain, LocalProb, Maximizer, MessageSettings, Observation, Partition, Points,
+    Proposal, RegionFunction, Source, Strategy, StrategyError, Surrogate, ThompsonSampling,
+    ThompsonSettings,
 };
 use fedbo_streams::{Seed, Stream};
 
@@ -16,31 +16,31 @@ use super::{ExplorationWeights, Memory};
 use crate::Alignment;
 use crate::belief::Belief;
 
-/// The frequency with which the aggregate is used, given p_t.
+/// The rule for how often the aggregate is used, given p_t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateUse {
-    /// With probability 1 − p_t (Algorithm 2 lines 5-8).
+    /// With probability 1 − p_t (Algorithm 2, lines 5–8).
     Schedule,
-    /// With probability (1 − p_t) s, where s is the share of the belief's energy that is not noise.
-    /// s is computed from the releases and the announced noise, so it costs no privacy. Releases
-    /// with less signal are used less often.
+    /// With probability (1 − p_t) s, where s is the fraction of the belief's energy that is not
+    /// noise. s is computed from the releases and the announced noise, so it has no privacy cost.
+    /// Releases with less signal are used less often.
     Signal,
 }
 
 /// Settings of a [`DpFtsDe`] agent.
 #[derive(Clone, Debug)]
 pub struct DpFtsDeSettings {
-    /// The agent's own model and queries: Thompson sampling in the paper.
+    /// The agent's own model and queries. The paper uses Thompson sampling.
     pub own: ThompsonSettings,
-    /// p_t; the paper's schedules are [`LocalProb::Power`].
+    /// p_t. The paper's schedules are [`LocalProb::Power`].
     pub local_prob: LocalProb,
-    /// The adaptation of p_t to the signal in the releases.
+    /// The rule that adapts p_t to the signal in the releases.
     pub trust: AggregateUse,
     /// Settings of the agent's messages.
     pub message: MessageSettings,
-    /// The sub-regions; P = 1 is DP-FTS.
+    /// The sub-regions. With P = 1, the algorithm is DP-FTS.
     pub partition: Partition,
-    /// Agents assigned to each region (P), over the whole roster.
+    /// Number of agents on the roster that are assigned to each region (P entries).
     pub region_sizes: Vec<usize>,
     /// φ_n^(i).
     pub emphasis: ExplorationWeights,
@@ -52,15 +52,16 @@ pub struct DpFtsDeSettings {
 
 /// One agent of DP-FTS-DE.
 ///
-/// In step t, with probability p_t, a sample of the own posterior determines the query (Algorithm 2
-/// line 6). Otherwise x_t = argmax φ(x)·ω^(i) over all regions i and x in region i (line 8). Before
-/// the first release, and if a release is uninformative (all weights 0), the own posterior is
-/// sampled. Beyond the paper, with [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery), the log
-/// expected improvement is maximized instead of sampling the own posterior.
+/// In step t, with probability p_t, a sample from the agent's own posterior determines the query
+/// (Algorithm 2, line 6). Otherwise, x_t = argmax φ(x)·ω^(i) over all regions i and x in region i
+/// (line 8). Before the first release, and if a release is uninformative (all weights are 0), the
+/// agent's own posterior is sampled. As an extension of the paper, with
+/// [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery) the log expected improvement is maximized
+/// instead of sampling the posterior.
 ///
-/// Deviations: weights and normalisers are applied here, to region sums. These carry √P less noise
-/// than the paper's P weighted copies and the same information, because each agent is assigned to
-/// exactly one region. A coordinator in the paper's mode sends
+/// Deviations: the weights and normalizers are applied here, to region sums. These contain the same
+/// information as the paper's P weighted copies, with less noise by a factor of √P, because each
+/// agent is assigned to exactly one region. A coordinator in the paper's mode sends
 /// [`Weighted`](fedbo_protocol::AggregateContent::Weighted).
 #[derive(Clone)]
 pub struct DpFtsDe {
@@ -76,7 +77,7 @@ pub struct DpFtsDe {
 }
 
 impl fmt::Debug for DpFtsDe {
-    /// Prints counts only, so that observations and weights never reach a log.
+    /// Prints only counts, so that observations and weights never reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -89,11 +90,11 @@ impl fmt::Debug for DpFtsDe {
 }
 
 impl DpFtsDe {
-    /// Creates an agent without observations. `map` is the federation's shared feature map; `seed`
-    /// is used by hyperparameter fits.
+    /// Creates an agent without observations. `map` is the federation's shared feature map.
+    /// Hyperparameter fits use `seed`.
     ///
     /// # Errors
-    /// If a setting is out of range, or if dimensions or numbers of regions differ.
+    /// If a setting is out of range, or if dimensions or numbers of regions do not match.
     pub fn new(
         domain: Domain,
         settings: DpFtsDeSettings,
@@ -148,23 +149,24 @@ impl DpFtsDe {
         })
     }
 
-    /// Takes a release. Returns false and changes nothing if the release is invalid: another shape,
-    /// a number that is not finite, or not newer than the last release.
+    /// Adds a release. Returns false and changes nothing if the release has the wrong shape,
+    /// contains a number that is far out of range or not finite, or is not newer than the last
+    /// release.
     pub fn receive(&mut self, aggregate: &Aggregate) -> bool {
         self.belief.take(aggregate)
     }
 
-    /// The weights ω^(i) of each region's function (P×M); `None` before the first release.
+    /// The weights ω^(i) of each region's function (P×M), or `None` before the first release.
     pub fn region_weights(&self) -> Option<Vec<Vec<f64>>> {
         self.belief.weights()
     }
 
-    /// The share of the releases' energy that is not noise, in `[0, 1]`: 1 − E‖noise‖²/‖ω‖².
+    /// The fraction of the releases' energy that is not noise, in `[0, 1]`: 1 − E‖noise‖²/‖ω‖².
     pub fn signal_share(&self) -> f64 {
         self.belief.energy().signal_share()
     }
 
-    /// The alignment of all agents' vectors, estimated from the releases, with S = `max_norm`.
+    /// Estimates the alignment of all agents' vectors from the releases, where S = `max_norm`.
     pub fn alignment(&self, max_norm: f64) -> Alignment {
         self.belief.energy().alignment(max_norm)
     }
@@ -174,7 +176,7 @@ impl DpFtsDe {
         &self.partition
     }
 
-    /// p_t of the next step, adapted to the signal if the settings require it.
+    /// p_t for the next step, adapted to the signal if the settings require it.
     fn local_probability(&self) -> f64 {
         let scheduled = self.local_prob.at(self.n_steps + 1);
         match self.trust {
@@ -241,7 +243,7 @@ impl Strategy for DpFtsDe {
 impl UsesHandouts for DpFtsDe {
     type Handout = AggregateHandout;
 
-    /// All releases count, including those of rounds that the agent missed.
+    /// All releases count, including those from rounds that the agent missed.
     fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
         let mut refused = Vec::new();
         for release in &handout.releases {

@@ -1,9 +1,9 @@
-//! The share of clipped vectors, from the distribution of their norm.
+//! The fraction of vectors that are clipped, given the distribution of their norm.
 
-/// P(χ²_k > x), the upper tail of the chi-squared distribution with k > 0 degrees of freedom, not
-/// necessarily an integer, accurate to about 1e-12.
+/// P(χ²_k > x), the upper tail of the chi-squared distribution with k > 0 degrees of freedom. k
+/// need not be an integer. The result is accurate to about 1e-12.
 ///
-/// Computes the regularized incomplete gamma function Q(k/2, x/2) by its series or its continued
+/// Computes the regularized incomplete gamma function Q(k/2, x/2) by a series or a continued
 /// fraction (Press et al. 2007, section 6.2).
 ///
 /// # Panics
@@ -46,11 +46,12 @@ pub fn chi_squared_tail(degrees: f64, x: f64) -> f64 {
     }
 }
 
-/// The share of vectors that are clipped at S/√P if ‖ω‖² is chi-squared with `degrees` degrees of freedom: P(‖ω‖ > S/√P).
+/// The fraction of vectors that are clipped to norm S/√P if ‖ω‖² is chi-squared with `degrees`
+/// degrees of freedom: P(‖ω‖ > S/√P).
 ///
-/// Before any data, a draw ω ~ N(0, I) has M degrees. Data fix directions: a draw given data keeps
-/// about M minus the number of directions that the data determine, and outputs of size 1 add little
-/// in those directions. The shares published in the paper correspond to 36 to 37 degrees for
+/// Before any data, a draw ω ~ N(0, I) has M degrees of freedom. Data determine some directions, so
+/// a draw given data has about M minus the number of these directions, in which outputs of size 1
+/// add little to the norm. The fractions published in the paper correspond to 36 to 37 degrees for
 /// M = 50, and to 87 to 88 for M = 100 (DP-FTS-DE, captions of Figs. 4 and 8).
 ///
 /// # Panics
@@ -61,10 +62,11 @@ pub fn clipped_share(degrees: f64, max_norm: f64, n_regions: u32) -> f64 {
     chi_squared_tail(degrees, max_norm * max_norm / f64::from(n_regions))
 }
 
-/// The default of S for vectors that are draws: 1.1 √(P M), so that vectors are clipped at 1.1 √M.
+/// The default S for vectors that are posterior draws: 1.1 √(P M), so that vectors are clipped to
+/// norm 1.1 √M.
 ///
-/// A draw of M numbers with variance 1 has a norm of about √M, whatever the data. Of the draws of
-/// the prior, 28 % are clipped with M = 10, 15 % with 50, and 7.5 % with 100.
+/// A draw of M numbers with variance 1 has a norm of about √M, regardless of the data. Among draws
+/// from the prior, 28 % are clipped with M = 10, 15 % with M = 50, and 7.5 % with M = 100.
 #[must_use]
 pub fn default_max_norm(n_regions: u32, n_features: u32) -> f64 {
     1.1 * (f64::from(n_regions) * f64::from(n_features)).sqrt()
@@ -74,8 +76,8 @@ pub fn default_max_norm(n_regions: u32, n_features: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// For 2 m degrees, Q(m, x/2) = e^(−x/2) Σ_{j<m} (x/2)^j/j!, a finite sum; for 1 degree, twice
-    /// the normal tail.
+    /// For 2 m degrees, Q(m, x/2) is the finite sum e^(−x/2) Σ_{j<m} (x/2)^j/j!. For 1 degree, it
+    /// is twice the normal tail.
     #[test]
     fn the_tail_is_that_of_chi_squared() {
         for m in [1_u32, 2, 5, 25, 50, 100, 200] {
@@ -97,13 +99,13 @@ mod tests {
         }
         assert!((chi_squared_tail(10.0, 0.0) - 1.0).abs() < 1e-15);
         assert!(chi_squared_tail(10.0, f64::INFINITY) < 1e-300);
-        // 100,000 features: half of the distribution lies above the median, k (1 − 2/(9k))³.
+        // With 100,000 features, half of the distribution lies above the median, k (1 − 2/(9k))³.
         let k = 1e5_f64;
         let median = k * (1.0 - 2.0 / (9.0 * k)).powi(3);
         assert!((chi_squared_tail(k, median) - 0.5).abs() < 1e-4);
     }
 
-    /// The degrees of freedom that give a published share.
+    /// Finds the degrees of freedom that give a published fraction.
     fn degrees_of(share: f64, max_norm: f64, n_regions: u32) -> f64 {
         let (mut low, mut high) = (1.0, 1000.0);
         while high - low > 1e-9 {
@@ -117,9 +119,9 @@ mod tests {
         low
     }
 
-    /// The four published shares (captions of Figs. 4 and 8). With the prior alone, far more
-    /// vectors would be clipped. Both pairs of S and P for one M give the same degrees, 12 to 14
-    /// below M, as if the data fixed that many directions.
+    /// Uses the four published fractions (captions of Figs. 4 and 8). With draws from the prior,
+    /// far more vectors would be clipped. Both pairs of S and P for one M give the same degrees of
+    /// freedom, 12 to 14 below M, as if the data determined that many directions.
     #[test]
     fn the_published_shares_are_those_of_fewer_degrees_than_features() {
         for (n_features, max_norm, n_regions, published, by_prior, expected) in [
@@ -135,7 +137,7 @@ mod tests {
         }
     }
 
-    /// This default gives the paper's S = 11 for M = 50, P = 2 and S = 22 for M = 100, P = 4.
+    /// The default gives the paper's S = 11 for M = 50, P = 2, and S = 22 for M = 100, P = 4.
     #[test]
     fn the_default_norm_is_the_papers_and_clips_few_draws() {
         assert!((default_max_norm(2, 50) - 11.0).abs() < 1e-12);

@@ -1,7 +1,9 @@
-//! `[exploration]`: the regions of the space, the agents that explore each, and their weights there.
+//! `[exploration]`: the regions of the space, the agents that explore each region, and their
+//! weights there.
 
 use fedbo_config::{Check, FileError, WordOrNumbers};
-use fedbo_space::{Partition, Space};
+use fedbo_space::Space;
+use fedbo_strategies::Partition;
 use fedbo_streams::Stream;
 use serde::Deserialize;
 
@@ -12,36 +14,38 @@ use crate::PublicConfig;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExplorationTable {
-    /// P: regions of the space. Agent n, counted from 0 in the file's order, is assigned to region
-    /// n mod P. The default is 1 for fewer than 8 agents, otherwise 4, or fewer if the space cannot
-    /// be cut into 4.
+    /// P, the number of regions. Agent n, counted from 0 in file order, is assigned to region n mod
+    /// P. The default is 1 for fewer than 8 agents, and otherwise 4, or fewer if the space cannot
+    /// be divided into 4 regions.
     pub regions: Option<u32>,
-    /// The location of initial points: `region` (default), the agent's own region, or `anywhere`.
+    /// Location of initial points: `region` (default), the agent's own region, or `anywhere`.
     pub start: Option<String>,
-    /// φ, the additional weight of an agent in its own region: `softmax` (default), `linear`,
-    /// `square` or `uniform`.
+    /// φ, the law by which an agent has more weight in its own region: `softmax` (default),
+    /// `linear`, `square` or `uniform`.
     pub weights: Option<String>,
-    /// a_1 of the weights, at least 1; default 16.
+    /// a_1, the start value of the weights, at least 1; default 16.
     pub weight_start: Option<f64>,
-    /// Number of rounds at that value, or `forever`; default 10.
+    /// Number of rounds at the start value, or `forever`; default 10.
     pub weight_hold: Option<WordOrNumbers>,
-    /// Number of rounds over which it falls to 1, where all agents have equal weight; default 30.
+    /// Number of rounds over which the value decreases to 1, where all agents have equal weight;
+    /// default 30.
     pub weight_decay: Option<u64>,
 }
 
-/// Default number of regions, if there are enough agents and the space can be cut into that many.
+/// Default number of regions, if there are enough agents and the space can be divided into this
+/// many.
 const N_REGIONS: u32 = 4;
-/// Minimum number of agents for several regions by default: two in each region.
+/// Minimum number of agents for which the default is several regions: two per region.
 const N_AGENTS_OF_SEVERAL: usize = 8;
-/// Maximum number of rounds of a hold or a decay.
+/// Maximum number of rounds for a hold or a decay.
 const N_ROUNDS_MAX: u64 = 1_000_000;
 
-/// Distributed exploration (DP-FTS-DE section 3.2): the space is cut into P regions, and agent n is
-/// assigned to region n mod P.
+/// Distributed exploration (DP-FTS-DE section 3.2). The space is divided into P regions, and agent
+/// n is assigned to region n mod P.
 #[derive(Clone, Debug)]
 pub(super) struct Exploration {
     pub(super) partition: Partition,
-    /// True if initial points lie in the agent's region; false if they may lie anywhere.
+    /// True if initial points must lie in the agent's region.
     pub(super) starts_in_region: bool,
     /// φ_n^(i).
     pub(super) emphasis: ExplorationWeights,
@@ -71,24 +75,25 @@ impl Exploration {
         self.partition.n_regions()
     }
 
-    /// The region of an agent, which depends only on its index (INV-11).
+    /// The region of an agent. It depends only on the agent's index (INV-11).
     pub(super) fn region_of_agent(&self, agent: usize) -> usize {
         agent % self.n_regions()
     }
 
-    /// Agents assigned to each region (P).
+    /// Number of agents assigned to each region (P entries).
     pub(super) fn region_sizes(&self) -> Vec<usize> {
         region_sizes(self.n_agents, self.n_regions())
     }
 
-    /// φ_n^(i) in a round, P rows of N with sum 1.
+    /// φ_n^(i) in a round: P rows of N weights that sum to 1.
     pub(super) fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
         let n_regions = self.n_regions();
         self.emphasis.agent_weights(round, self.n_agents, n_regions)
     }
 
-    /// A random first point for an agent, in unit-cube coordinates. Returns `None` if no point of
-    /// its region was found, which is extremely unlikely because every region contains points.
+    /// Draws a random initial point for an agent, in unit-cube coordinates. Returns `None` if no
+    /// point in its region was found, which is extremely unlikely because every region contains
+    /// points.
     pub(super) fn start(
         &self,
         agent: usize,
@@ -102,7 +107,7 @@ impl Exploration {
             if self.starts_in_region {
                 unit = self.partition.place(region, &unit);
             }
-            // The point is snapped to a valid point of the space, which may lie across a border.
+            // Snapping to a valid point of the space may move the point across a region border.
             let point = space.snap(&unit);
             if !self.starts_in_region || self.partition.region_of(&point) == region {
                 return Some(point);
@@ -227,7 +232,7 @@ fn is_count(number: f64) -> bool {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a count, as `is_count` has seen"
+    reason = "a count, as checked by `is_count`"
 )]
 fn whole(number: f64) -> u64 {
     number as u64

@@ -1,11 +1,12 @@
-//! The weights φ_n^(i), which give an agent more weight in the region that it explored first.
+//! The weights φ_n^(i), which give an agent more weight in the region to which it is assigned.
 
 use fedbo_strategies::StrategyError;
 
 /// The law of the weights: φ_n^(i) ∝ r_t if agent n is assigned to region i, and ∝ 1 otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ExplorationWeightLaw {
-    /// r = exp(a_t − 1): the softmax of (a I + 1)/𝒯_t with 𝒯_t = a/(a_t − 1) (DP-FTS-DE section 3.2 and appendix B).
+    /// r = exp(a_t − 1), the softmax of (a I + 1)/𝒯_t with 𝒯_t = a/(a_t − 1) (DP-FTS-DE section 3.2
+    /// and appendix B).
     Softmax,
     /// r = a_t ("weights 2" of appendix B.2.3).
     Linear,
@@ -13,29 +14,30 @@ pub enum ExplorationWeightLaw {
     Square,
 }
 
-/// The law of the weights and its schedule: a_t = `start` for the first `hold` releases, then
-/// `decay` equal steps from `start` to 1, both included, then 1, which means uniform weights.
+/// The law of the weights and its schedule. a_t is `start` for the first `hold` releases, then
+/// takes `decay` equally spaced values from `start` to 1, both included, and is 1 afterwards, which
+/// means uniform weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExplorationWeights {
     /// The law that maps a_t to a ratio of weights.
     pub law: ExplorationWeightLaw,
     /// a_1, at least 1.
     pub start: f64,
-    /// Number of releases at the start value; `None` means forever (the non-adaptive weights of
+    /// Number of releases at the start value. `None` means forever (the non-adaptive weights of
     /// appendix B.2.5).
     pub hold: Option<u64>,
-    /// Number of releases over which it falls to 1.
+    /// Number of releases over which a_t decreases to 1.
     pub decay: u64,
 }
 
 impl ExplorationWeights {
-    /// The weights of the synthetic experiments: a = 15, so a_t = 16 for 5 releases and uniform
-    /// after 10 (appendix B).
+    /// The weights in the synthetic experiments (appendix B): a = 15, so a_t is 16 for 5 releases,
+    /// and weights are uniform after 10.
     pub const SYNTHETIC: Self =
         Self { law: ExplorationWeightLaw::Softmax, start: 16.0, hold: Some(5), decay: 5 };
 
-    /// The weights of the real-world experiments: a = 15, a_t = 16 for 10 releases and uniform
-    /// after 40 (appendix B).
+    /// The weights in the real-world experiments (appendix B): a = 15, so a_t is 16 for 10
+    /// releases, and weights are uniform after 40.
     pub const REAL: Self =
         Self { law: ExplorationWeightLaw::Softmax, start: 16.0, hold: Some(10), decay: 30 };
 
@@ -46,7 +48,7 @@ impl ExplorationWeights {
     /// Checks the start value.
     ///
     /// # Errors
-    /// If it is below 1, not finite, or its ratio of weights is out of range.
+    /// If it is below 1, not finite, or leads to a weight ratio that is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         if self.start.is_finite() && self.start >= 1.0 && self.ratio_of(self.start) <= 1e100 {
             return Ok(self);
@@ -58,7 +60,7 @@ impl ExplorationWeights {
         ))
     }
 
-    /// a_t for the release of server iteration `round` = t − 1 ≥ 0.
+    /// a_t for the release in server iteration `round` = t − 1 ≥ 0.
     pub fn level(&self, round: u64) -> f64 {
         let Some(hold) = self.hold else {
             return self.start;
@@ -71,7 +73,7 @@ impl ExplorationWeights {
             return 1.0;
         }
         if self.decay == 1 {
-            return self.start; // a single step includes the start value
+            return self.start; // a single step consists of the start value
         }
         #[expect(clippy::cast_precision_loss, reason = "numbers of releases are far below 2^53")]
         let share = step as f64 / (self.decay - 1) as f64;
@@ -86,7 +88,7 @@ impl ExplorationWeights {
         }
     }
 
-    /// r_t for the release of server iteration `round`; 1 once the weights are uniform.
+    /// r_t for the release in server iteration `round`. It is 1 once the weights are uniform.
     pub fn ratio(&self, round: u64) -> f64 {
         self.ratio_of(self.level(round))
     }
@@ -97,18 +99,19 @@ impl ExplorationWeights {
         self.level(round) <= 1.0
     }
 
-    /// First server iteration from which weights are uniform, if they ever are.
+    /// The first server iteration with uniform weights, if there is one.
     pub fn uniform_from(&self) -> Option<u64> {
         if self.start <= 1.0 {
             return Some(0);
         }
         let hold = self.hold?;
-        // With two or more steps, the last one is already 1.
+        // With two or more steps, the last step is already at 1.
         Some(hold + if self.decay >= 2 { self.decay - 1 } else { self.decay })
     }
 
-    /// The two weights in a region with `own` of `all` agents: (each own agent, each other agent).
-    /// They sum to 1 over all agents; a region without agents gives all agents equal weight.
+    /// The weights of agents in a region to which `own` of `all` agents are assigned: (each
+    /// assigned agent, each other agent). They sum to 1 over all agents. If no agents are assigned
+    /// to a region, all agents have equal weight.
     pub fn weights(&self, round: u64, own: usize, all: usize) -> (f64, f64) {
         let ratio = self.ratio(round);
         #[expect(clippy::cast_precision_loss, reason = "numbers of agents are far below 2^53")]
@@ -116,8 +119,8 @@ impl ExplorationWeights {
         (ratio / sum, 1.0 / sum)
     }
 
-    /// φ_n^(i) for the release of `round`, P rows of N with sum 1, for agents assigned as by
-    /// [`region_sizes`].
+    /// φ_n^(i) for the release of `round`: P rows of N weights that sum to 1. Agents are assigned
+    /// as in [`region_sizes`].
     pub fn agent_weights(&self, round: u64, n_agents: usize, n_regions: usize) -> Vec<Vec<f64>> {
         let row = |(region, size): (usize, usize)| {
             let (inside, outside) = self.weights(round, size, n_agents);
@@ -132,11 +135,11 @@ impl ExplorationWeights {
     }
 }
 
-/// Number of agents assigned to each of P regions (P): agent n explores region n mod P, which
+/// The number of agents assigned to each of P regions. Agent n explores region n mod P, which
 /// depends only on its index.
 ///
 /// # Panics
-/// If there is no region.
+/// If `n_regions` is 0.
 pub fn region_sizes(n_agents: usize, n_regions: usize) -> Vec<usize> {
     let size = |region| n_agents / n_regions + usize::from(region < n_agents % n_regions);
     (0..n_regions).map(size).collect()
@@ -164,7 +167,7 @@ mod tests {
         assert!(fixed.uniform_from().is_none() && (fixed.level(10_000) - 16.0).abs() < 1e-15);
     }
 
-    /// exp((a I + 1)/𝒯)/Σ exp((a I + 1)/𝒯) with 𝒯 = a/(a_t − 1), written as in the paper.
+    /// exp((a I + 1)/𝒯)/Σ exp((a I + 1)/𝒯) with 𝒯 = a/(a_t − 1), as written in the paper.
     #[test]
     fn softmax_weights_are_the_papers() {
         let (a, own, all) = (15.0, 7, 29);
@@ -190,7 +193,7 @@ mod tests {
             let rows = ExplorationWeights::SYNTHETIC.agent_weights(round, 7, 3);
             for (region, row) in rows.iter().enumerate() {
                 assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-14);
-                let own = row[region]; // agent n = region is the first agent of the region
+                let own = row[region]; // the first agent assigned to the region
                 let expected = ExplorationWeights::SYNTHETIC.weights(round, [3, 2, 2][region], 7);
                 for (agent, weight) in row.iter().enumerate() {
                     let at_home = agent % 3 == region;

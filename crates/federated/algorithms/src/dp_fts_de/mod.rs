@@ -1,8 +1,8 @@
 //! Differentially private federated Thompson sampling with distributed exploration (Dai, Low,
-//! Jaillet 2021): agents send vectors, and their sums are released, one per region of the space.
+//! Jaillet 2021). Agents send vectors, and their sums are released, one per region of the space.
 //!
-//! This module is the agent's side (Algorithm 2). It does not decide the mechanism or the cost of
-//! releases.
+//! This module implements the agent's side (Algorithm 2). The mechanism and the cost of releases
+//! are determined elsewhere.
 
 mod agent;
 pub mod clipping;
@@ -34,7 +34,7 @@ use crate::{
 };
 use exploration::Exploration;
 
-/// The registry's entry.
+/// The registry entry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "dp-fts-de",
     summary: "agents learn from noisy sums, with differential privacy",
@@ -47,7 +47,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     read: options::read,
 };
 
-/// The settings of all agents of a federation.
+/// The settings of all agents in a federation.
 #[derive(Clone, Debug)]
 struct Federated {
     own: ThompsonSettings,
@@ -56,9 +56,9 @@ struct Federated {
     message: MessageSettings,
     memory: Memory,
     exploration: Exploration,
-    /// Thompson sampling of agents alone.
+    /// Settings for standalone Thompson sampling.
     alone: ThompsonSettings,
-    /// Log expected improvement of agents alone.
+    /// Settings for standalone log expected improvement.
     log_ei: LogEiSettings,
 }
 
@@ -100,7 +100,7 @@ impl Federated {
 impl Released for Federated {
     fn shape(&self) -> ReleaseShape {
         ReleaseShape {
-            n_regions: u32::try_from(self.exploration.n_regions()).unwrap_or(u32::MAX), // regions are counted in 32 bits
+            n_regions: u32::try_from(self.exploration.n_regions()).unwrap_or(u32::MAX), // fits into a u32
             uniform_from: self.exploration.emphasis.uniform_from(),
             content: self.message.content,
         }
@@ -162,7 +162,7 @@ impl Released for Federated {
             features,
             seed,
             map: setup.map.hash().to_string(),
-            n_regions: u32::try_from(weights.len()).unwrap_or(u32::MAX), // regions are counted in 32 bits
+            n_regions: u32::try_from(weights.len()).unwrap_or(u32::MAX), // fits into a u32
             weights,
             signal_share: agent.signal_share(),
         };

@@ -1,4 +1,4 @@
-//! `[dp-fts-de]`: the options of an agent.
+//! The options in `[dp-fts-de]`.
 
 use std::sync::Arc;
 
@@ -10,25 +10,26 @@ use super::exploration::{Exploration, ExplorationTable};
 use super::{AggregateUse, Federated, Memory};
 use crate::{Read, Reading, Settings};
 
-/// `[dp-fts-de]`: the use of releases by an agent, and the content of its vectors.
+/// `[dp-fts-de]`: how an agent uses releases, and what its vectors contain.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DpFtsDeTable {
-    /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), `1-1/t^2`, a number, or a list.
+    /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), `1-1/t^2`, a
+    /// number or a list.
     pub local_prob: Option<WordOrNumbers>,
-    /// The rule for queries by the own model, which are made with probability p_t: `ts` (default),
-    /// as in the paper, or `log-ei`, with the model of the arm `log-ei`.
+    /// The rule for queries by the agent's own model, which are made with probability p_t: `ts`
+    /// (default), as in the paper, or `log-ei`, with the model of the arm `log-ei`.
     pub own_query: Option<String>,
     /// `schedule` (default): releases are used with probability 1 − p_t. `signal`: they are used
     /// less often if they contain more noise.
     pub trust: Option<String>,
-    /// The vector that is sent. `mean` (default): the posterior mean. `sample` (default in modes
-    /// `paper` and `off`): a draw from the posterior.
+    /// The vector that an agent sends. `mean` (default): the posterior mean. `sample` (default in
+    /// modes `paper` and `off`): a draw from the posterior.
     pub message: Option<String>,
     /// `mean` (default): all releases count. `latest` (default in modes `paper` and `off`): only
     /// the latest release counts.
     pub memory: Option<String>,
-    /// The factor on the weight of a release per round of its age with `memory = "mean"`, in
+    /// With `memory = "mean"`, the factor applied to a release's weight per round of age, in
     /// `(0, 1]`; default 1.
     pub discount: Option<f64>,
     /// β_t: a number (default 1), or the bound of FTS's Theorem 1.
@@ -36,8 +37,8 @@ pub struct DpFtsDeTable {
     /// True if each agent standardizes its outputs before it computes its vectors; default
     /// true.
     pub standardize: Option<bool>,
-    /// σ² in vectors; by default the noise variance found by the agent's own surrogate, at least
-    /// 1e-4.
+    /// σ² used for vectors. The default is the noise variance of the agent's own surrogate, but at
+    /// least 1e-4.
     pub message_noise: Option<f64>,
 }
 
@@ -78,11 +79,11 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     Ok(Read { settings: Settings::Released(Arc::new(settings)), ucb_multiplier })
 }
 
-/// Checks that memory suffices for one sum per agent and region in one process.
+/// Checks that memory suffices if every agent in one process keeps one sum per region.
 fn memory_suffices(exploration: &Exploration, reading: &Reading<'_>) -> Result<(), FileError> {
     const BYTES_MAX: f64 = 4.0e9;
     let (n_agents, n_regions) = (reading.n_agents, exploration.n_regions());
-    // The sums, and the same again while a release is taken in.
+    // The sums, and the same amount again while a release is processed.
     let bytes = 2.0 * 8.0 * n_agents as f64 * n_regions as f64 * reading.n_features as f64;
     if !reading.in_one_process || bytes <= BYTES_MAX {
         return Ok(());
@@ -98,7 +99,7 @@ fn memory_suffices(exploration: &Exploration, reading: &Reading<'_>) -> Result<(
 }
 
 impl DpFtsDeTable {
-    /// The schedule of p_t; `papers` is true in the modes `paper` and `off`.
+    /// The schedule of p_t. `papers` is true in modes `paper` and `off`.
     ///
     /// # Errors
     /// If the value is not a schedule.

@@ -1,7 +1,7 @@
-//! The regret guarantee of DP-FTS-DE (DP-FTS-DE Theorem 1 and appendix A.2), with the constants of
-//! the proof.
+//! The regret guarantee of DP-FTS-DE (DP-FTS-DE Theorem 1 and appendix A.2), with the constants
+//! from the proof.
 //!
-//! The units are those of [`crate::fts::regret_bound`]. The bound on regret is vacuous at usual
+//! Units are the same as in [`crate::fts::regret_bound`]. The regret bound is vacuous at realistic
 //! sizes (`papers/dp-fts-de.md`), so no command prints it. ϑ_t, the weight of clipped agents, is
 //! useful at any size.
 
@@ -9,7 +9,7 @@ use fedbo_strategies::LocalProb;
 
 use crate::fts::regret_bound::{Assumptions, float};
 
-/// λ = 1 + 2/T, the number added to the diagonal in posteriors (Theorem 1).
+/// λ = 1 + 2/T, which is added to the diagonal in posteriors (Theorem 1).
 ///
 /// # Panics
 /// If T is 0.
@@ -19,11 +19,11 @@ pub fn regularizer(rounds: u64) -> f64 {
     1.0 + 2.0 / float(rounds)
 }
 
-/// ϑ_t = (1 − p_t) Σ_i Σ_{n ∈ C_t} φ_n^(i): the weight of clipped agents over all P regions, at
-/// most (1 − p_t) P (Theorem 1).
+/// ϑ_t = (1 − p_t) Σ_i Σ_{n ∈ C_t} φ_n^(i), the weight of clipped agents over all P regions. It is
+/// at most (1 − p_t) P (Theorem 1).
 ///
-/// `agent_weights` are P rows of N. C_t are the agents with ‖ω_n‖ > S/√P. `clipped` holds N
-/// indicators, 0 or 1, or the N probabilities, which give the expectation.
+/// `agent_weights` contains P rows of N weights. C_t are the agents with ‖ω_n‖ > S/√P. `clipped`
+/// contains N indicators (0 or 1), or N probabilities, in which case the result is an expectation.
 ///
 /// # Panics
 /// If the length of a row differs from the length of `clipped`.
@@ -36,10 +36,10 @@ pub fn clipped_weight(local_prob: f64, agent_weights: &[Vec<f64>], clipped: &[f6
     (1.0 - local_prob) * agent_weights.iter().map(of_region).sum::<f64>()
 }
 
-/// The assumptions of Theorem 1: those of FTS with λ = [`regularizer`], and the mechanism.
+/// The assumptions of Theorem 1: those of FTS with λ from [`regularizer`], and the mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct ReleaseAssumptions<'a> {
-    /// B, σ, δ, N, M, ε, γ and |X|. N is the number of all agents.
+    /// B, σ, δ, N, M, ε, γ and |X|. N is the total number of agents.
     pub agents: Assumptions<'a>,
     /// P.
     pub n_regions: u32,
@@ -52,14 +52,15 @@ pub struct ReleaseAssumptions<'a> {
 }
 
 impl ReleaseAssumptions<'_> {
-    /// Δ_t = Σ_n Δ_{n,t} if every agent has t observations (7): FTS's Lemma 5 with t_n = t.
-    /// `function_gaps` are the N values d_n.
+    /// Δ_t = Σ_n Δ_{n,t} if every agent has t observations, from (7). This is FTS's Lemma 5 with
+    /// t_n = t. `function_gaps` contains the N values d_n.
     #[must_use]
     pub fn gap(&self, t: u64, function_gaps: &[f64]) -> f64 {
         function_gaps.iter().map(|gap| self.agents.gap(t, t, *gap)).sum()
     }
 
-    /// ψ_t = (1 − p_t) P [((φ_max + 2)/q + 6) Δ_t + B (2/q + N φ_max/q) + (2 z S φ_max/q) √(2 M ln(8M/δ))] (Lemma 6).
+    /// ψ_t = (1 − p_t) P [((φ_max + 2)/q + 6) Δ_t + B (2/q + N φ_max/q) + (2 z S φ_max/q) √(2 M
+    /// ln(8M/δ))] (Lemma 6).
     #[must_use]
     pub fn psi(&self, t: u64, local_prob: f64, weight_max: f64, function_gaps: &[f64]) -> f64 {
         let (q, b) = (self.sampling_rate, self.agents.norm_bound);
@@ -70,8 +71,8 @@ impl ReleaseAssumptions<'_> {
         scale * (gaps + values + self.noise_term(weight_max))
     }
 
-    /// (2 z S φ_max/q) √(2 M ln(8M/δ)): a bound on the noise in the difference of two points, with
-    /// probability 1 − δ/8 (20).
+    /// (2 z S φ_max/q) √(2 M ln(8M/δ)), a bound on the noise in the difference between two points
+    /// that holds with probability 1 − δ/8, from (20).
     #[must_use]
     pub fn noise_term(&self, weight_max: f64) -> f64 {
         let m = float(self.agents.n_features as u64);
@@ -79,14 +80,14 @@ impl ReleaseAssumptions<'_> {
         2.0 * self.noise_multiplier * self.max_norm * weight_max / self.sampling_rate * logs.sqrt()
     }
 
-    /// An upper bound on agent 1's cumulative regret R_T that holds with probability 1 − δ
-    /// (Lemma 7), with explicit constants instead of O(·) as in [`Assumptions::regret`]. Its Σ ψ_t
-    /// becomes Σ (ψ_t + 4 B ϑ_t), and δ/4 of Azuma's inequality becomes δ/8. `agent_weights`
-    /// returns the P rows of N weights of a round, and `clipped` each agent's probability of being
+    /// An upper bound on agent 1's cumulative regret R_T that holds with probability 1 − δ (Lemma
+    /// 7), with explicit constants instead of O(·) as in [`Assumptions::regret`]. In that bound, Σ
+    /// ψ_t becomes Σ (ψ_t + 4 B ϑ_t), and δ/4 in Azuma's inequality becomes δ/8. `agent_weights`
+    /// returns the P rows of N weights in a round, and `clipped` the probability that each agent is
     /// clipped in it.
     ///
-    /// Deviation: the lemma adds ψ_1 + 4B to each step's largest change. The sum of ϑ_t is up to
-    /// (1 − p_t) P, so max_t (ψ_t + 4 B ϑ_t) is used here.
+    /// Deviation: the lemma adds ψ_1 + 4B to the largest change of each step. ϑ_t can be as large
+    /// as (1 − p_t) P, so max_t (ψ_t + 4 B ϑ_t) is used here.
     #[must_use]
     pub fn regret(
         &self,
@@ -127,8 +128,8 @@ mod tests {
         RegretPrior::new(&kernel, regularizer(rounds), &grid, 200).unwrap()
     }
 
-    /// The synthetic experiment: N = 200, M = 50, P = 2, q = .25, z = 1, S = 11. ε is at most 1 + 1
-    /// for any features.
+    /// The synthetic experiment: N = 200, M = 50, P = 2, q = 0.25, z = 1, S = 11. ε is at most 1 +
+    /// 1 for any features.
     fn papers(prior: &RegretPrior) -> ReleaseAssumptions<'_> {
         let agents = Assumptions {
             prior,
@@ -158,8 +159,9 @@ mod tests {
         close(regularizer(1), 3.0);
     }
 
-    /// ϑ_t by hand: two regions and three agents; the second is clipped always and the
-    /// third half of the time. Then no agent clipped, and all agents clipped.
+    /// Compares ϑ_t with values computed by hand, for two regions and three agents. The second
+    /// agent is always clipped, and the third half of the time. Also covers no clipped agents and
+    /// all agents clipped.
     #[test]
     fn the_weight_of_clipped_agents_is_that_of_the_theorem() {
         let weights = [vec![0.5, 0.3, 0.2], vec![0.1, 0.1, 0.8]];
@@ -175,7 +177,8 @@ mod tests {
         }
     }
 
-    /// ψ_t at t = 2 term by term: q = .25, φ_max = .01, N = 200, M = 50, z = 1, S = 11, δ = .1, 1 − p_2 = 1/4, P = 2.
+    /// Computes ψ_t at t = 2 term by term: q = 0.25, φ_max = 0.01, N = 200, M = 50, z = 1, S = 11,
+    /// δ = 0.1, 1 − p_2 = 1/4, P = 2.
     #[test]
     fn psi_is_the_formula_of_lemma_6() {
         let prior = papers_line(ROUNDS);
@@ -190,8 +193,9 @@ mod tests {
         close(papers.psi(2, 0.75, 0.01, &gaps), expected);
     }
 
-    /// S trades noise for clipping (section 4): a smaller S lowers ψ_t and raises ϑ_t. A larger q,
-    /// a smaller z and fewer features lower ψ_t. With p_t = 1 the other agents have no influence.
+    /// S trades noise against clipping (section 4): a smaller S decreases ψ_t and increases ϑ_t. A
+    /// larger q, a smaller z and fewer features decrease ψ_t. With p_t = 1, the other agents have
+    /// no influence.
     #[test]
     fn the_trade_offs_are_those_of_section_4() {
         let prior = papers_line(ROUNDS);
@@ -229,9 +233,9 @@ mod tests {
         regret / (2.0 * float(rounds))
     }
 
-    /// The numbers of papers/dp-fts-de.md: at the paper's sizes the bound is 39,000 times the
-    /// maximum possible regret with 1 − p_t = t^(−2)/2, which satisfies the theorem, and 1600 times
-    /// without messages.
+    /// Checks the numbers in papers/dp-fts-de.md. At the paper's sizes, the bound is 39,000 times
+    /// the maximum possible regret with 1 − p_t = t^(−2)/2, which satisfies the theorem, and 1600
+    /// times without messages.
     #[test]
     fn the_bound_is_vacuous_at_the_papers_sizes() {
         for (exponent, expected) in [(None, 1600.0), (Some(2.0), 39_000.0)] {
@@ -241,7 +245,8 @@ mod tests {
         assert_eq!(region_sizes(200, 2), [100, 100]);
     }
 
-    /// p_t = 1 is Thompson sampling alone, with δ/8 instead of δ/4 for Azuma's inequality.
+    /// With p_t = 1, the bound is that of standalone Thompson sampling, with δ/8 instead of δ/4 in
+    /// Azuma's inequality.
     #[test]
     fn without_releases_the_bound_is_that_of_thompson_sampling() {
         let prior = papers_line(ROUNDS);

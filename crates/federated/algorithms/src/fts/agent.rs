@@ -1,4 +1,4 @@
-//! One agent of federated Thompson sampling (Algorithm 1).
+//! The agent of federated Thompson sampling (Algorithm 1).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::AgentSampling;
 /// Settings of an [`Fts`] strategy.
 #[derive(Clone, Debug)]
 pub struct FtsSettings {
-    /// The agent's own model and queries: Thompson sampling in the paper.
+    /// The agent's own model and queries. The paper uses Thompson sampling.
     pub own: ThompsonSettings,
     /// p_t.
     pub local_prob: LocalProb,
@@ -27,14 +27,14 @@ pub struct FtsSettings {
 
 /// One agent of federated Thompson sampling.
 ///
-/// In step t, with probability p_t, a sample of the agent's own posterior determines the query
-/// (line 4). Otherwise an agent n is drawn from P_N and x_t = argmax φ(x)·ω_n (line 6). A used
-/// message is removed and P_N renormalised until that agent sends a new one (section 3.1, last
-/// paragraphs). An agent without a message, for example a straggler, has probability 0.
+/// In step t, with probability p_t, a sample from the agent's own posterior determines the query
+/// (line 4). Otherwise, an agent n is drawn from P_N, and x_t = argmax φ(x)·ω_n (line 6). A used
+/// message is removed, and P_N is renormalized until that agent sends a new message (section 3.1,
+/// last paragraphs). An agent without a message, for example a straggler, has probability 0.
 ///
-/// If no message is left, the own posterior is sampled; the paper leaves this case open. Beyond the
-/// paper, with [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery), the log expected improvement is
-/// maximized wherever the own posterior would be sampled.
+/// If no message is left, the agent's own posterior is sampled. The paper does not specify this
+/// case. As an extension of the paper, with [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery) the log
+/// expected improvement is maximized wherever the posterior would be sampled.
 #[derive(Clone, Debug)]
 pub struct Fts {
     own: ThompsonSampling,
@@ -43,16 +43,16 @@ pub struct Fts {
     message: MessageSettings,
     map: Arc<FeatureMap>,
     inbox: Inbox,
-    /// Steps told so far, without initial points.
+    /// Number of steps passed to `tell` so far, without initial points.
     n_steps: u64,
 }
 
 impl Fts {
-    /// Creates an agent without observations. `map` is the federation's shared feature map; `seed`
-    /// is used by hyperparameter fits.
+    /// Creates an agent without observations. `map` is the federation's shared feature map.
+    /// Hyperparameter fits use `seed`.
     ///
     /// # Errors
-    /// If a setting is out of range, or the dimensions of map and domain differ.
+    /// If a setting is out of range, or the dimensions of the map and the domain differ.
     pub fn new(
         domain: Domain,
         settings: FtsSettings,
@@ -71,12 +71,12 @@ impl Fts {
         })
     }
 
-    /// Takes a message ω_n (M numbers) made with the map of this hash. A newer message replaces an
-    /// older one.
+    /// Receives a message ω_n (M numbers) that was computed with the map with this hash. A newer
+    /// message replaces an older one.
     ///
     /// # Errors
-    /// If hash or length do not match this agent's map, or a number is not finite. The inbox is
-    /// then unchanged.
+    /// If the hash or the length does not match this agent's map, or a number is not finite. On an
+    /// error, the inbox is unchanged.
     pub fn receive(
         &mut self,
         sender: u32,
@@ -91,7 +91,7 @@ impl Fts {
         self.inbox.remove(sender);
     }
 
-    /// The messages received and not yet used.
+    /// The messages that were received and have not been used yet.
     pub fn inbox(&self) -> &Inbox {
         &self.inbox
     }

@@ -1,4 +1,4 @@
-//! The distribution P_N over agents, used to draw the message for a query.
+//! The distribution P_N over agents, from which the message for a query is drawn.
 
 use fedbo_gp::{FeatureMap, GpError, WeightSpaceSample};
 use fedbo_optim::Function;
@@ -6,23 +6,22 @@ use fedbo_protocol::Inbox;
 use fedbo_strategies::{StrategyError, Surrogate, in_range};
 
 /// The distribution over the other agents, restricted to those with a message in the inbox and
-/// renormalised.
+/// renormalized.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentSampling {
-    /// Equal probabilities: the natural choice without prior knowledge (FTS section 3.1).
+    /// Equal probabilities, which is the natural choice without prior knowledge (FTS section 3.1).
     Uniform,
-    /// Given by agent index; agents beyond the end of the list have probability 0.
+    /// Given weights by agent index. Agents beyond the end of the list have probability 0.
     Given(Vec<f64>),
-    /// Learned from the agent's own observations (beyond the paper, which leaves it to future
-    /// work):
+    /// Learned from the agent's own observations. The paper leaves this to future work.
     ///
     /// P_N\[n\] ∝ exp(c √t τ_n),   τ_n = (concordant − discordant) / (t(t−1)/2)
     ///
-    /// where τ_n is Kendall's rank correlation between the message φ(x_i)·ω_n and the own outputs
-    /// y_i over all pairs of the t own observations (ties count as neither). For an unrelated
-    /// message, √t τ_n has a standard deviation of about 2/3, so P_N stays near uniform with few
-    /// observations and sharpens with many. The correlation depends only on the order of values, so
-    /// agents may measure in different units.
+    /// where τ_n is Kendall's rank correlation between the message's values φ(x_i)·ω_n and the
+    /// agent's own outputs y_i, over all pairs of its t observations (ties count as neither). For
+    /// an unrelated message, √t τ_n has a standard deviation of about 2/3, so P_N stays close to
+    /// uniform with few observations and becomes sharper with more. The correlation depends only on
+    /// the order of values, so agents may measure in different units.
     Learned {
         /// c ≥ 0.
         sharpness: f64,
@@ -52,7 +51,7 @@ impl AgentSampling {
         }
     }
 
-    /// Unnormalised probability of every sender in the inbox.
+    /// The unnormalized probability of every sender in the inbox.
     pub(crate) fn probabilities(
         &self,
         inbox: &Inbox,

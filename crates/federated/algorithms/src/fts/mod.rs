@@ -1,6 +1,5 @@
-//! Federated Thompson sampling (Dai, Low, Jaillet 2020): agents send functions drawn from their
-//! posteriors, as weights of shared features. An agent queries the maximizer of one of these
-//! functions.
+//! Federated Thompson sampling (Dai, Low, Jaillet 2020). Agents send functions drawn from their
+//! posteriors, as weights of shared features, and query the maximizers of each other's functions.
 
 mod agent;
 mod agent_sampling;
@@ -20,7 +19,7 @@ pub use options::FtsTable;
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, Relayed, Role};
 
-/// The registry's entry.
+/// The registry entry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fts",
     summary: "agents learn from each other",
@@ -33,7 +32,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     read: options::read,
 };
 
-/// The same with p_t = 1: each agent alone by Thompson sampling.
+/// FTS with p_t = 1, which is standalone Thompson sampling.
 pub const ALONE: Algorithm = Algorithm {
     name: "ts",
     summary: "each alone",
@@ -42,13 +41,13 @@ pub const ALONE: Algorithm = Algorithm {
     ..ALGORITHM
 };
 
-/// The settings of all agents of a federation.
+/// The settings of all agents in a federation.
 #[derive(Clone, Debug)]
 struct Federated {
     settings: FtsSettings,
-    /// Thompson sampling of agents alone.
+    /// Settings for standalone Thompson sampling.
     alone: ThompsonSettings,
-    /// Log expected improvement of agents alone.
+    /// Settings for standalone log expected improvement.
     log_ei: LogEiSettings,
 }
 

@@ -1,4 +1,4 @@
-//! `[fts]`: the options of federated Thompson sampling.
+//! The options in `[fts]`.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::{Read, Reading, Settings};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FtsTable {
-    /// p_t: `1-1/sqrt(t)` (default), `1-1/t^2`, a number, or a list.
+    /// p_t: `1-1/sqrt(t)` (default), `1-1/t^2`, a number or a list.
     pub local_prob: Option<WordOrNumbers>,
-    /// The rule for queries by the own model, which are made with probability p_t: `ts` (default),
-    /// as in the paper, or `log-ei`, with the model of the arm `log-ei`.
+    /// The rule for queries by the agent's own model, which are made with probability p_t: `ts`
+    /// (default), as in the paper, or `log-ei`, with the model of the arm `log-ei`.
     pub own_query: Option<String>,
     /// P_N: `learned` (default), `uniform`, or a list with a weight for each agent.
     pub agent_sampling: Option<WordOrNumbers>,
-    /// c of `learned`: 0 is uniform; default 2.
+    /// c in `learned`, where 0 means uniform; default 2.
     pub sharpness: Option<f64>,
     /// β_t: a number (default 1), or the bound of the paper's Theorem 1.
     pub ucb_multiplier: Option<UcbMultiplier>,
     /// True if each agent standardizes its outputs before it computes messages; default true.
     pub standardize: Option<bool>,
-    /// σ² in messages; by default the noise variance found by the agent's own surrogate, at least
-    /// 1e-4.
+    /// σ² used for messages. The default is the noise variance of the agent's own surrogate, but at
+    /// least 1e-4.
     pub message_noise: Option<f64>,
 }
 

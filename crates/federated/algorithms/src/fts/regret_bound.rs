@@ -1,7 +1,8 @@
-//! The guarantee of federated Thompson sampling (FTS Theorem 1 and appendix C): its quantities with the constants of the proof.
+//! The regret guarantee of federated Thompson sampling (FTS Theorem 1 and appendix C), with the
+//! constants from the proof.
 //!
 //! All values are in units of the objective's prior standard deviation a, because the theorem
-//! assumes k(x, x) ≤ 1. The bound on regret exceeds the largest possible regret by far, even after
+//! assumes k(x, x) ≤ 1. The regret bound far exceeds the maximum possible regret, even after
 //! 100,000 rounds (`papers/fts.md`), so no command prints it. The condition on p_t can be checked
 //! at any size.
 
@@ -11,18 +12,18 @@ use fedbo_strategies::{LocalProb, StrategyError};
 
 use crate::distributed_ts::regret_bound::RegretPrior;
 
-/// p = 1/(4 e √π) = 0.0519: the minimum probability that a draw of the own posterior exceeds the
-/// objective (Lemma 6).
+/// p = 1/(4 e √π) = 0.0519, the minimum probability that a draw from the agent's own posterior
+/// exceeds the objective (Lemma 6).
 #[must_use]
 pub fn optimism() -> f64 {
     1.0 / (4.0 * std::f64::consts::E * PI.sqrt())
 }
 
-/// Number of initial rounds without a guarantee: Lemma 7 promises nothing because p − 1/t² ≤ 0, or
-/// (25) is false.
+/// Number of initial rounds without a guarantee, because Lemma 7 is vacuous (p − 1/t² ≤ 0) or (25)
+/// is false.
 const N_UNPROVED: u64 = 4;
 
-/// Another agent, as the theorem describes it.
+/// Another agent, as described by the theorem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peer {
     /// P_N\[n\], the probability that its message is used.
@@ -36,8 +37,9 @@ pub struct Peer {
 /// The assumptions of Theorem 1, in units of the signal's standard deviation a.
 #[derive(Clone, Copy, Debug)]
 pub struct Assumptions<'a> {
-    /// γ_t and |X|. Its noise variance is λ, the number added to the diagonal in the posterior: σ²
-    /// in FTS, and 1 + 2/T in DP-FTS-DE. γ is an upper bound, so every quantity here is one too.
+    /// γ_t and |X|. Its noise variance is λ, which is added to the diagonal in the posterior: σ² in
+    /// FTS, and 1 + 2/T in DP-FTS-DE. γ is an upper bound, so every quantity computed from it is
+    /// one too.
     pub prior: &'a RegretPrior,
     /// B ≥ ‖f‖_k, ‖g_n‖_k.
     pub norm_bound: f64,
@@ -57,7 +59,7 @@ impl Assumptions<'_> {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// If a number is out of range; the error names the first.
+    /// If a number is out of range. The error names the first such number.
     pub fn validate(self) -> Result<Self, StrategyError> {
         for (name, value) in [
             ("norm_bound", self.norm_bound),
@@ -96,21 +98,23 @@ impl Assumptions<'_> {
         self.confidence(t, self.failure_prob / 4.0)
     }
 
-    /// β'_t = B + σ √(2 (γ_{t−1} + 1 + ln(8N/δ))): the same for N other agents at once (Lemma 4).
+    /// β'_t = B + σ √(2 (γ_{t−1} + 1 + ln(8N/δ))), the same for N other agents simultaneously
+    /// (Lemma 4).
     #[must_use]
     pub fn beta_of_all(&self, t: u64) -> f64 {
         self.confidence(t, self.failure_prob / (8.0 * float(self.n_agents as u64)))
     }
 
-    /// c_t = β_t (1 + √(2 ln(|X| t²))) (Theorem 1): |f − f_t| ≤ c_t σ_{t−1} for the draw f_t of the own posterior (12).
+    /// c_t = β_t (1 + √(2 ln(|X| t²))) (Theorem 1): |f − f_t| ≤ c_t σ_{t−1} for a draw f_t from the
+    /// agent's own posterior, from (12).
     #[must_use]
     pub fn c(&self, t: u64) -> f64 {
         let logs = float(self.prior.n_points() as u64).ln() + 2.0 * float(t.max(1)).ln();
         self.beta(t) * (1.0 + (2.0 * logs).sqrt())
     }
 
-    /// ε (t_n + 1)²/λ (B + √(2 ln(4π²t²N/(3δ)))): bound on the change of a posterior mean of t_n
-    /// observations by the features (10).
+    /// ε (t_n + 1)²/λ (B + √(2 ln(4π²t²N/(3δ)))), a bound on how much the feature approximation
+    /// changes a posterior mean given t_n observations, from (10).
     #[must_use]
     pub fn feature_term(&self, t: u64, n_observations: u64) -> f64 {
         let n = float(n_observations) + 1.0;
@@ -118,11 +122,11 @@ impl Assumptions<'_> {
         self.feature_error * n * n / self.prior.noise_ratio() * (self.norm_bound + noise)
     }
 
-    /// √(2 ln(2π²t²N/(3δ)) + M): distance of a message's function from its posterior mean
+    /// √(2 ln(2π²t²N/(3δ)) + M), the distance between a message's function and its posterior mean
     /// (Lemma 3).
     ///
-    /// The root covers the whole expression as in (9); the typesetting of the statement ends the
-    /// root before M.
+    /// The root covers the whole expression, as in (9). As typeset in the statement, it ends before
+    /// M.
     #[must_use]
     pub fn draw_term(&self, t: u64) -> f64 {
         (2.0 * self.log_of_rounds(t, 2.0) + float(self.n_features as u64)).sqrt()
@@ -134,29 +138,32 @@ impl Assumptions<'_> {
         (factor * PI * PI * agents / (3.0 * self.failure_prob)).ln() + 2.0 * float(t.max(1)).ln()
     }
 
-    /// Δ̃_{n,t} = feature term + β'_{t_n+1} + draw term: the distance of an agent's message from its own objective (Lemma 4).
+    /// Δ̃_{n,t} = feature term + β'_{t_n+1} + draw term, the distance between an agent's message
+    /// and that agent's objective (Lemma 4).
     #[must_use]
     pub fn message_gap(&self, t: u64, n_observations: u64) -> f64 {
         let confidence = self.beta_of_all(n_observations.saturating_add(1));
         self.feature_term(t, n_observations) + confidence + self.draw_term(t)
     }
 
-    /// Δ_{n,t} = Δ̃_{n,t} + d_n + c_t: the distance of an agent's message from the own draw (Lemma 5).
+    /// Δ_{n,t} = Δ̃_{n,t} + d_n + c_t, the distance between another agent's message and the agent's
+    /// own draw (Lemma 5).
     #[must_use]
     pub fn gap(&self, t: u64, n_observations: u64, function_gap: f64) -> f64 {
         self.message_gap(t, n_observations) + function_gap + self.c(t)
     }
 
-    /// ψ_t = 2 (1 − p_t) Σ_n P_N\[n\] Δ_{n,t} (Theorem 1): the regret that the messages of round t may add.
+    /// ψ_t = 2 (1 − p_t) Σ_n P_N\[n\] Δ_{n,t} (Theorem 1), the regret that the messages in round t
+    /// may add.
     #[must_use]
     pub fn psi(&self, t: u64, local_prob: &LocalProb, peers: &[Peer]) -> f64 {
         let gap = |peer: &Peer| peer.weight * self.gap(t, peer.n_observations, peer.function_gap);
         2.0 * (1.0 - local_prob.at(t)) * peers.iter().map(gap).sum::<f64>()
     }
 
-    /// The rounds t ≤ `rounds` where p_t breaks a condition of Theorem 1: p_t in (0, 1], p_t
-    /// non-decreasing, and (1 − p_t) c_t ≤ (1 − p_1) c_1. The condition p_t → 1 cannot be checked
-    /// on finitely many rounds.
+    /// Returns the rounds t ≤ `rounds` in which p_t violates a condition of Theorem 1: p_t in (0,
+    /// 1], p_t non-decreasing, and (1 − p_t) c_t ≤ (1 − p_1) c_1. The condition p_t → 1 cannot be
+    /// checked on finitely many rounds.
     #[must_use]
     pub fn broken_conditions(&self, local_prob: &LocalProb, rounds: u64) -> Vec<u64> {
         let first = (1.0 - local_prob.at(1)) * self.c(1);
@@ -177,16 +184,16 @@ impl Assumptions<'_> {
     /// Σ_t σ_{t−1}(x_t) ≤ √(2 T γ_T/ln(1 + λ⁻¹)) follows from lemmas 5.3 and 5.4 of Srinivas et al.
     /// (2010). max_t ψ_t needs no condition on p_t.
     ///
-    /// Deviation: (25) of the proof, 1/(p − 1/t²) ≤ 5/p for all t ≥ 1, holds only from t = 5; the
-    /// four earlier rounds count 2B each. Infinite if p_1 = 0.
+    /// Deviation: (25) in the proof, 1/(p − 1/t²) ≤ 5/p for all t ≥ 1, holds only from t = 5 on.
+    /// Each of the first four rounds counts as 2B. Infinite if p_1 = 0.
     #[must_use]
     pub fn regret(&self, rounds: u64, local_prob: &LocalProb, peers: &[Peer]) -> f64 {
         let psi: Vec<f64> = (1..=rounds).map(|t| self.psi(t, local_prob, peers)).collect();
         self.regret_with(rounds, local_prob.at(1), &psi, self.failure_prob / 4.0)
     }
 
-    /// The same for given message terms, one per round, and the failure probability of Azuma's
-    /// inequality.
+    /// The same bound for given message terms, one per round, and a given failure probability in
+    /// Azuma's inequality.
     pub(crate) fn regret_with(
         &self,
         rounds: u64,
@@ -222,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// One point with variance 1 and noise 1: Ψ_1 = ½ ln 2, so every quantity can be written down.
+    /// One point with variance 1 and noise 1. Ψ_1 = ½ ln 2, so every quantity has a closed form.
     fn one_point() -> RegretPrior {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 1.0, 1.0).unwrap();
         RegretPrior::new(&kernel, 1.0, &Points::from_flat(1, vec![0.0]), 50).unwrap()
@@ -276,8 +283,8 @@ mod tests {
         close(assumed.beta(2), 2.0 + (2.0 * (gain + 4.688_879_454_1_f64)).sqrt());
         close(assumed.c(2), 5.173_469_093_7 * (1.0 + 1.665_109_222_3));
         close(assumed.beta_of_all(2), 2.0 + (2.0 * (gain + 1.0 + 5.480_638_923_3_f64)).sqrt());
-        // ln(4 π² 4 3/(3 · 0.1)) = ln 1579.1367 = 7.364 633 3; half the argument for a draw: ln
-        // 789.568 35.
+        // ln(4 π² 4 3/(3 · 0.1)) = ln 1579.1367 = 7.364 633 3. The draw term has half the argument:
+        // ln 789.568 35.
         let rounds = (16.0 * PI * PI * 3.0 / 0.3_f64).ln();
         assert!((rounds - 7.364_633_3).abs() < 1e-6, "{rounds}");
         close(assumed.feature_term(2, 1), 0.2 * 4.0 * (2.0 + (2.0 * rounds).sqrt()));
@@ -295,8 +302,9 @@ mod tests {
         assert!((optimism() - 0.051_888_5).abs() < 1e-7, "{}", optimism());
     }
 
-    /// The failure probabilities of the proof add up: Σ_t 3δ/(2π²t²) = δ/4 (Lemma 3) and half of it
-    /// for (10). The logarithms are therefore those of a union bound over all rounds and agents.
+    /// The failure probabilities in the proof add up: Σ_t 3δ/(2π²t²) = δ/4 (Lemma 3), and half of
+    /// that for (10). The logarithms are therefore those of a union bound over all rounds and
+    /// agents.
     #[test]
     fn the_logarithms_are_those_of_a_union_bound() {
         let prior = one_point();
@@ -309,9 +317,9 @@ mod tests {
         assert!((total(4.0) - 0.1 / 8.0).abs() < 1e-6, "{}", total(4.0));
     }
 
-    /// β_t agrees with the schedule of the strategies, which bounds γ by greedy choices alone. The
-    /// two are equal without a gain; later this one is smaller, by at most the factor 1 − 1/e of
-    /// the gain.
+    /// β_t agrees with the schedule in the strategies, which bounds γ only by greedy choices. The
+    /// two are equal while there is no gain. Later, this one is smaller, because its bound on the
+    /// gain is tighter, by a factor of no less than 1 − 1/e.
     #[test]
     fn beta_is_that_of_the_strategies() {
         let kernel = Kernel::isotropic(Family::Matern52, 1, 0.3, 1.0).unwrap();
@@ -326,9 +334,9 @@ mod tests {
         }
     }
 
-    /// p_t = 1 is Thompson sampling alone: there is no message term, whatever the other agents are.
-    /// A smaller p_t, different objectives and more observations of others raise the bound, as in
-    /// section 4.
+    /// With p_t = 1, the bound is that of standalone Thompson sampling: there is no message term,
+    /// regardless of the other agents. A smaller p_t, different objectives and more observations of
+    /// others increase the bound, as in section 4.
     #[test]
     fn without_messages_the_bound_is_that_of_thompson_sampling() {
         let prior = papers_line();
@@ -356,9 +364,9 @@ mod tests {
         assert!(bound(&LocalProb::Power(1.0), &peer(10, 0.1)).is_infinite());
     }
 
-    /// The papers' own schedules begin with p_1 = p_2, so (1 − p_2) c_2 > (1 − p_1) c_1: they break
-    /// the condition in round 2 and in no later round. 1 − t^(−2)/2, with p_1 = 1/2, keeps it; the
-    /// schedules of DP-FTS-DE have p_1 = 0.
+    /// The paper's own schedules begin with p_1 = p_2, so (1 − p_2) c_2 > (1 − p_1) c_1. They
+    /// violate the condition in round 2 and in no later round. 1 − t^(−2)/2, with p_1 = 1/2,
+    /// satisfies it. The schedules of DP-FTS-DE have p_1 = 0.
     #[test]
     fn the_condition_on_p_is_that_of_the_theorem() {
         let prior = papers_line();
@@ -368,16 +376,16 @@ mod tests {
         assert_eq!(broken(&LocalProb::Power(1.0)), [1]);
         assert!(broken(&LocalProb::Constant(1.0)).is_empty());
         assert_eq!(broken(&LocalProb::List(vec![0.5, 0.9, 0.8, 1.0])), [3]);
-        // β_t grows: with a constant probability of messages, every round after the first breaks
-        // the condition.
+        // β_t grows, so with a constant probability of messages, every round after the first
+        // violates the condition.
         assert_eq!(broken(&LocalProb::Constant(0.5)).len(), 99);
         let kept = (1..=100).map(|t| 1.0 - 0.5 / f64::from(t).powi(2)).collect();
         assert!(broken(&LocalProb::List(kept)).is_empty());
     }
 
-    /// More features lower the feature term through their error and raise the draw term. With ε by
-    /// Rahimi & Recht, Δ falls from M = 100 to 1000 for agents with 50 observations and rises for
-    /// agents with none, as in section 4 (t_n = Ω(√(M/B))).
+    /// More features decrease the feature term through their error and increase the draw term. With
+    /// ε as in Rahimi & Recht, Δ decreases from M = 100 to M = 1000 for agents with 50 observations
+    /// and increases for agents without observations, as in section 4 (t_n = Ω(√(M/B))).
     #[test]
     fn more_features_help_agents_with_many_observations_alone() {
         let prior = one_point();
@@ -393,9 +401,9 @@ mod tests {
         assert!(gap(1000, 50, 0.0) > gap(100, 50, 0.0));
     }
 
-    /// The numbers of papers/fts.md. The bound is hundreds of times the maximum possible regret 2BT
-    /// at the paper's sizes and long after, although the ratio falls. With messages it is higher
-    /// still, because of the feature term alone.
+    /// Checks the numbers in papers/fts.md. At the paper's sizes and long afterwards, the bound is
+    /// hundreds of times the maximum possible regret 2BT, although the ratio decreases. With
+    /// messages, it is even higher, solely because of the feature term.
     #[test]
     fn the_bound_is_vacuous_at_usual_sizes() {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 0.03, 1.0).unwrap();

@@ -1,7 +1,7 @@
-//! The shared prior: agents send statistics of their observations about functions that all agents
-//! share, and each agent fits a prior for its own surrogate to the messages of the others. In
-//! private federations it is fitted to noisy sums of directions, and between neighbours to the
-//! neighbours' observations. See `papers/shared-prior.md`.
+//! The shared prior. All agents share a set of functions and send statistics of their observations
+//! in terms of them. Each agent fits a prior for its own surrogate to the others' messages. In
+//! private federations, the prior is fitted to noisy sums of directions, and between neighbours to
+//! the neighbours' observations. See `papers/shared-prior.md`.
 
 mod neighbours;
 mod options;
@@ -24,7 +24,7 @@ pub use private::{PRIVATE, PrivatePriorAgent, PrivatePriorSettings};
 use crate::transfer_ensemble::STATISTICS_REVEAL;
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, MessageAgent, Relayed, Role};
 
-/// The registry's entry.
+/// The registry entry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "shared-prior",
     summary: "agents learn a prior from each other, and drop it where it misleads",
@@ -37,14 +37,14 @@ pub const ALGORITHM: Algorithm = Algorithm {
     read: options::read,
 };
 
-/// One agent of a federation with a shared prior.
+/// An agent with a shared prior.
 pub type SharedPriorAgent = MessageAgent<SharedPrior>;
 
 impl SharedPriorAgent {
-    /// An agent without observations.
+    /// Creates an agent without observations.
     ///
     /// # Errors
-    /// As [`SharedPrior::new`].
+    /// Same as [`SharedPrior::new`].
     pub fn new(
         domain: Domain,
         settings: SharedPriorSettings,
@@ -56,18 +56,18 @@ impl SharedPriorAgent {
     }
 }
 
-/// The settings of all agents of a federation.
+/// The settings of all agents in a federation.
 #[derive(Clone, Debug)]
 struct Federated {
     settings: SharedPriorSettings,
-    /// Thompson sampling of agents alone.
+    /// Settings for standalone Thompson sampling.
     alone: ThompsonSettings,
 }
 
-/// Maximum number of best points of others that a warm start tries first.
+/// Maximum number of the others' best points that a warm start tries first.
 const N_WARM: usize = 10;
 
-/// The settings of an agent with this role. The controls without the prior run the same code.
+/// Returns the settings of an agent with this role. Controls without the prior run the same code.
 fn for_role(settings: &SharedPriorSettings, role: Role) -> SharedPriorSettings {
     let mut settings = settings.clone();
     if matches!(role, Role::LogEi | Role::WarmStart) {

@@ -1,5 +1,5 @@
-//! The shared prior between neighbours: agents share raw observations on a graph, and each agent
-//! computes from them the messages that its neighbours would have sent.
+//! The shared prior between neighbours. Agents share raw observations on a graph, and each agent
+//! computes the messages that its neighbours would have sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::{
     Role, Settings, distributed_ts,
 };
 
-/// The registry's entry.
+/// The registry entry.
 pub const NEIGHBOURS: Algorithm = Algorithm {
     name: "distributed-shared-prior",
     summary: "neighbours share observations, and learn a prior from each other",
@@ -34,23 +34,24 @@ pub const NEIGHBOURS: Algorithm = Algorithm {
     read,
 };
 
-/// One agent with a shared prior that receives its neighbours' observations.
+/// An agent with a shared prior that receives its neighbours' observations.
 ///
-/// It keeps the observations of each neighbour separate, fits hyperparameters to them and computes
-/// the message that this neighbour would send with [`super::SharedPriorAgent`]. Neighbours may
-/// therefore measure in other units, at other levels, and other functions, whereas `distributed-ts`
-/// treats all observations as those of one function. With the hyperparameters of a study
+/// It keeps each neighbour's observations separate, fits hyperparameters to them and computes the
+/// message that this neighbour would send with [`super::SharedPriorAgent`]. Neighbours may
+/// therefore have different units, levels and functions, whereas `distributed-ts` treats all
+/// observations as those of one function. With a study's hyperparameter policy
 /// ([`fedbo_strategies::HyperparameterPolicy::Scheduled`]) and one seed for all agents, the message
-/// equals the neighbour's own message bit for bit, if the neighbour shares all its observations.
+/// equals the neighbour's own message bit for bit, provided that the neighbour shares all its
+/// observations.
 ///
-/// A message is recomputed when its neighbour has reported, which costs O(n³) for n observations of
-/// the neighbour.
+/// A neighbour's message is recomputed after each of its reports, which costs O(n³) if it has n
+/// observations.
 #[derive(Clone)]
 pub struct NeighbourPriorAgent {
     party: SharedPrior,
-    /// False for an agent that works alone.
+    /// False for a standalone agent.
     learns: bool,
-    /// The model of a neighbour's observations, with the party's own settings.
+    /// The model for a neighbour's observations, with the party's own settings.
     surrogate: SurrogateSettings,
     seed: Seed,
     /// The successful observations of each neighbour, in the order of its reports.
@@ -64,11 +65,11 @@ impl fmt::Debug for NeighbourPriorAgent {
 }
 
 impl NeighbourPriorAgent {
-    /// Creates an agent without observations. `seed` is used by hyperparameter fits: agents with
-    /// the same seed fit equal data equally.
+    /// Creates an agent without observations. Hyperparameter fits use `seed`, so agents with the
+    /// same seed fit equal data equally.
     ///
     /// # Errors
-    /// As [`SharedPrior::new`].
+    /// Same as [`SharedPrior::new`].
     pub fn new(
         domain: Domain,
         settings: SharedPriorSettings,
@@ -107,7 +108,7 @@ impl NeighbourPriorAgent {
         reported
     }
 
-    /// Replaces a neighbour's message by one computed from all its reports.
+    /// Replaces a neighbour's message with one that is computed from all its reports.
     fn learn_from(&mut self, neighbour: u32) -> Result<(), StrategyError> {
         let task = &self.neighbours[&neighbour];
         let message = self.party.message_of_task(task, &self.surrogate, self.seed)?;
@@ -124,8 +125,8 @@ impl Neighbour for NeighbourPriorAgent {
         self.party.surrogate()
     }
 
-    /// Refuses a neighbour if its observations give no plausible message. Its older message is kept
-    /// until it reports again.
+    /// Rejects a neighbour if its observations do not give a plausible message. Its older message
+    /// is kept until it reports again.
     fn tell_all(
         &mut self,
         own: &[Observation],
@@ -163,12 +164,12 @@ impl Strategy for NeighbourPriorAgent {
     }
 }
 
-/// The settings of all agents of a federation.
+/// The settings of all agents in a federation.
 #[derive(Clone, Debug)]
 struct Federated {
     exchange: NeighbourSettings,
     settings: SharedPriorSettings,
-    /// Thompson sampling of agents alone.
+    /// Settings for standalone Thompson sampling.
     alone: ThompsonSettings,
 }
 
@@ -189,7 +190,7 @@ impl Neighbours for Federated {
     }
 }
 
-/// Reads `[shared-prior]`, and the exchange in `[distributed-ts]`.
+/// Reads `[shared-prior]`, and the exchange settings in `[distributed-ts]`.
 fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let settings = options::with_best_points(reading)?;
     let exchange = distributed_ts::exchange_alone(reading)?;

@@ -1,4 +1,4 @@
-//! `[shared-prior]`: the options of the shared prior.
+//! The options in `[shared-prior]`.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use serde::Deserialize;
 use super::Federated;
 use crate::{Read, Reading, Settings};
 
-/// The keys of `[shared-prior]` besides those of [`SharedPriorOptions`].
+/// The keys of `[shared-prior]` in addition to those in [`SharedPriorOptions`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct SharedPriorTable {
-    /// r, if present in the file; it must then not exceed the number of features.
+    /// r, if it is set in the file. It must not exceed the number of features.
     rank: Option<usize>,
-    /// True if each agent sends its best point; default true. Without best points there is no
+    /// True if each agent sends its best point; default true. Without best points, there is no
     /// probe.
     send_best: Option<bool>,
-    /// See [`SharedPriorOptions`]; read here to detect whether the file sets them.
+    /// See [`SharedPriorOptions`]. Read here only to detect whether the file sets these keys.
     best_points: Option<usize>,
     probe: Option<bool>,
 }
 
-/// Maximum M: the leading directions cost O(M³), from 1024 points of the cube.
+/// Maximum M. Computing the leading directions costs O(M³), and uses 1024 points of the cube.
 const N_FEATURES_MAX: usize = 1000;
 
 /// The tables that this algorithm reads.
@@ -59,7 +59,7 @@ pub(super) fn with_best_points(reading: &Reading<'_>) -> Result<SharedPriorSetti
     Ok(settings)
 }
 
-/// Reads `[shared-prior]` for agents that learn from releases, which contain no best points.
+/// Reads `[shared-prior]` for agents that learn from releases, which do not contain best points.
 pub(super) fn private(reading: &Reading<'_>) -> Result<SharedPriorSettings, FileError> {
     let (table, settings) = common(reading)?;
     let unused = [
@@ -77,7 +77,7 @@ pub(super) fn private(reading: &Reading<'_>) -> Result<SharedPriorSettings, File
     Ok(settings)
 }
 
-/// The table, and the settings from it.
+/// Returns the table and the settings that it defines.
 fn common(reading: &Reading<'_>) -> Result<(SharedPriorTable, SharedPriorSettings), FileError> {
     let check = reading.check;
     let Tables { shared_prior: table } = check.file.parse()?;
@@ -90,8 +90,8 @@ fn common(reading: &Reading<'_>) -> Result<(SharedPriorTable, SharedPriorSetting
     Ok((table, settings))
 }
 
-/// r, which a table may give as `rank`. The default is `standard`, or the number of features if
-/// that is less.
+/// Reads r, which a table may set with the key `rank`. The default is `standard`, or the number of
+/// features if that is smaller.
 ///
 /// # Errors
 /// If the rank or the number of features is too large.
@@ -116,7 +116,7 @@ pub(crate) fn rank(
     }
 }
 
-/// Refuses a surrogate of raw outputs.
+/// Rejects surrogates of raw outputs.
 ///
 /// # Errors
 /// If the surrogate does not standardize outputs.

@@ -1,4 +1,4 @@
-//! The shared prior from noisy sums: agents learn the common part of their functions, with
+//! The shared prior from noisy sums. Agents learn what their functions have in common, with
 //! differential privacy.
 
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::{
     ReleaseShape, Released, Role, Settings,
 };
 
-/// The registry's entry.
+/// The registry entry.
 pub const PRIVATE: Algorithm = Algorithm {
     name: "dp-shared-prior",
     summary: "agents learn a prior from noisy sums, with differential privacy",
@@ -43,7 +43,7 @@ pub struct PrivatePriorSettings {
     /// The strategy. It receives no messages, so best points and the probe do not apply.
     pub party: SharedPriorSettings,
     /// The content of vectors: [`MessageContent::Mean`] for the direction of the agent's estimate,
-    /// [`MessageContent::Zero`] or [`MessageContent::Placebo`] for a control.
+    /// or [`MessageContent::Zero`] or [`MessageContent::Placebo`] for a control.
     pub content: MessageContent,
     /// N.
     pub n_agents: usize,
@@ -51,17 +51,18 @@ pub struct PrivatePriorSettings {
     pub sampling_rate: f64,
 }
 
-/// One agent that learns a shared prior from released sums.
+/// An agent that learns a shared prior from released sums.
 ///
-/// It sends the direction R w̄/‖w̄‖ of its estimate (M numbers with norm 1, see
-/// [`SharedPrior::direction`]). The noisy sums of a release add these up over agents. From the mean
-/// u of all releases it computes the coefficients Rᵀ u (r numbers) and the prior
+/// The agent sends the direction R w̄/‖w̄‖ of its estimate (M numbers with norm 1, see
+/// [`SharedPrior::direction`]). A release contains the noisy sums of these directions over agents.
+/// From the mean u of all releases, the agent computes the coefficients Rᵀ u (r numbers) and the
+/// prior
 ///
 /// m = c a Rᵀ u,   a = max(0, 1 − E‖noise‖²/‖Rᵀ u‖²),   Λ = λ I
 ///
-/// The factor a removes the noise from the length of the mean (James & Stein 1961). a Rᵀu is
-/// limited to length 1, because a mean of directions is not longer. There is no second moment and
-/// no best point, which would cost more privacy. A mean that is all noise (a = 0) is not used.
+/// The factor a corrects the length of the mean for noise (James & Stein 1961). a Rᵀu is limited to
+/// length 1, because a mean of directions cannot be longer. Releases contain no second moment and
+/// no best point, which would cost more privacy. A mean that is only noise (a = 0) is not used.
 #[derive(Clone)]
 pub struct PrivatePriorAgent {
     party: SharedPrior,
@@ -78,18 +79,19 @@ impl fmt::Debug for PrivatePriorAgent {
 }
 
 impl PrivatePriorAgent {
-    /// S: the norm of a vector.
+    /// S, the norm of a vector.
     pub const NORM: f64 = 1.0;
-    /// c: the length of an agent's estimated coefficients before they are reduced to a direction.
+    /// c, the length of an agent's estimated coefficients before they are normalized to a
+    /// direction.
     pub const MEAN_LENGTH: f64 = 4.0;
     /// λ.
     pub const VARIANCE: f64 = 0.5;
 
-    /// Creates an agent without observations. `map` is shared by all agents; `seed` is used by
-    /// hyperparameter fits.
+    /// Creates an agent without observations. All agents share `map`. Hyperparameter fits use
+    /// `seed`.
     ///
     /// # Errors
-    /// As [`SharedPrior::new`], or if q is out of range or there are no agents.
+    /// If [`SharedPrior::new`] fails, q is out of range, or there are no agents.
     pub fn new(
         domain: Domain,
         settings: PrivatePriorSettings,
@@ -119,13 +121,14 @@ impl PrivatePriorAgent {
         &self.party
     }
 
-    /// Takes a release. Returns false and changes nothing if the release is invalid: another shape,
-    /// a number that is not finite, or not newer than the last release.
+    /// Adds a release. Returns false and changes nothing if the release has the wrong shape,
+    /// contains a number that is far out of range or not finite, or is not newer than the last
+    /// release.
     pub fn receive(&mut self, aggregate: &Aggregate) -> bool {
         self.belief.take(aggregate) && self.party.set_prior(self.prior()).is_ok()
     }
 
-    /// Rᵀ u and its energy; `None` before the first release.
+    /// Rᵀ u and its energy, or `None` before the first release.
     fn mean(&self) -> Option<(Vec<f64>, Energy)> {
         let weights = self.belief.weights()?;
         let noise_variance = self.belief.noise_variances()?[0];
@@ -137,8 +140,9 @@ impl PrivatePriorAgent {
         Some((mean, energy))
     }
 
-    /// The alignment of all agents' vectors, estimated from the releases. It uses the r
-    /// coefficients, which contain all of an honest vector. `None` before the first release.
+    /// Estimates the alignment of all agents' vectors from the releases, or returns `None` before
+    /// the first release. The estimate uses the r coefficients, which fully determine an honest
+    /// vector.
     pub fn alignment(&self) -> Option<Alignment> {
         Some(self.mean()?.1.alignment(Self::NORM))
     }
@@ -205,7 +209,7 @@ impl Collaborator for PrivatePriorAgent {
 impl UsesHandouts for PrivatePriorAgent {
     type Handout = AggregateHandout;
 
-    /// All releases count, including those of rounds that the agent missed.
+    /// All releases count, including those from rounds that the agent missed.
     fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
         let mut refused = Vec::new();
         for release in &handout.releases {
@@ -218,11 +222,11 @@ impl UsesHandouts for PrivatePriorAgent {
     }
 }
 
-/// The settings of all agents of a federation.
+/// The settings of all agents in a federation.
 #[derive(Clone, Debug)]
 struct Federated {
     party: SharedPriorSettings,
-    /// Thompson sampling of agents alone.
+    /// Settings for standalone Thompson sampling.
     alone: ThompsonSettings,
     n_agents: usize,
 }
@@ -311,14 +315,14 @@ impl Released for Federated {
     }
 }
 
-/// The tables that this algorithm reads besides `[shared-prior]`.
+/// The tables that this algorithm reads in addition to `[shared-prior]`.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default)]
     privacy: Clipping,
 }
 
-/// The key of `[privacy]` that is fixed by the norm of the vectors.
+/// The key of `[privacy]` that must be 1 if it is set, because vectors have norm 1.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Clipping {

@@ -1,5 +1,5 @@
-//! RGPE and TAF among agents: each agent models every other agent by its message, and weighs these
-//! models by how well they rank the agent's own outputs. See `papers/robust-meta.md`.
+//! RGPE and TAF between agents. Each agent models every other agent from its message, and weights
+//! these models by how well they rank the agent's own outputs. See `papers/robust-meta.md`.
 
 mod options;
 
@@ -15,11 +15,11 @@ use fedbo_strategies::{
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, MessageAgent, Relayed, Role};
 
-/// Plain words for messages that contain statistics.
+/// A plain description of messages that contain statistics.
 pub(crate) const STATISTICS_REVEAL: &str =
     "statistics of its results, which reveal most of the settings that it tried";
 
-/// The registry's entry for RGPE.
+/// The registry entry for RGPE.
 pub const RGPE: Algorithm = Algorithm {
     name: "rgpe",
     summary: "agents weigh each other's models by how well they rank their own values",
@@ -32,7 +32,7 @@ pub const RGPE: Algorithm = Algorithm {
     read: options::rgpe,
 };
 
-/// The registry's entry for TAF.
+/// The registry entry for TAF.
 pub const TAF: Algorithm = Algorithm {
     name: "taf",
     summary: "the same, with a mean of the improvements that each promises",
@@ -41,20 +41,20 @@ pub const TAF: Algorithm = Algorithm {
     ..RGPE
 };
 
-/// The settings of all agents of a federation.
+/// The settings of all agents in a federation.
 #[derive(Clone, Debug)]
 struct Federated {
     rule: Rule,
     /// r, the number of shared functions.
     rank: usize,
     terms: MessageTerms,
-    /// Expected improvement of agents alone.
+    /// Settings for standalone log expected improvement.
     log_ei: LogEiSettings,
-    /// Thompson sampling of agents alone.
+    /// Settings for standalone Thompson sampling.
     alone: ThompsonSettings,
 }
 
-/// The rule for weighing models and finding queries.
+/// The rule for weighting models and choosing queries.
 #[derive(Clone, Debug)]
 enum Rule {
     Rgpe(RgpeSettings),

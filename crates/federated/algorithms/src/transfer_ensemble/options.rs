@@ -1,4 +1,4 @@
-//! `[rgpe]` and `[taf]`: the options of RGPE and TAF among agents.
+//! The options in `[rgpe]` and `[taf]`.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::{Read, Reading, Settings, shared_prior};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RgpeTable {
-    /// r; default 25, or the number of features if that is less.
+    /// r; default 25, or the number of features if that is smaller.
     rank: Option<usize>,
-    /// S: samples of each model for the ranking losses; default 500.
+    /// S, the number of samples from each model for the ranking losses; default 500.
     samples: Option<usize>,
-    /// True to exclude agents with a median loss above the 95 % quantile of the own model's
-    /// loss; default true.
+    /// True to exclude agents with a median loss above the 95 % quantile of the loss of the agent's
+    /// own model; default true.
     dilution_guard: Option<bool>,
 }
 
@@ -29,7 +29,7 @@ struct RgpeTable {
 struct TafTable {
     /// See [`RgpeTable`].
     rank: Option<usize>,
-    /// ρ: agents that misrank this share of pairs or more have weight 0; default 0.5.
+    /// ρ: agents that misrank this fraction of pairs or more have weight 0; default 0.5.
     bandwidth: Option<f64>,
 }
 
@@ -42,7 +42,7 @@ struct Tables {
     taf: TafTable,
 }
 
-/// Maximum S: a query ranks this many samples of every agent.
+/// Maximum S. A query ranks this many samples for every agent.
 const N_SAMPLES_MAX: usize = 10_000;
 
 /// Reads `[rgpe]`.
@@ -79,7 +79,7 @@ pub(super) fn taf(reading: &Reading<'_>) -> Result<Read, FileError> {
     common(reading, "taf", table.rank, Rule::Taf(settings))
 }
 
-/// The settings of a rule, with the rank from its table.
+/// Returns the settings of a rule, with the rank from its table.
 fn common(
     reading: &Reading<'_>,
     table: &str,

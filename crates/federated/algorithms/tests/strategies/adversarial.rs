@@ -1,4 +1,5 @@
-//! Threat model, section 6: hostile data, domains and settings give a finite proposal in the domain or a typed error.
+//! Tests for section 6 of the threat model: hostile data, domains and settings give a finite
+//! proposal in the domain or a typed error.
 
 use std::sync::Arc;
 
@@ -16,14 +17,14 @@ use fedbo_testkit::test_stream;
 use crate::agents::{map, with_messages};
 use crate::common::{AskAlone, SEED, float, line, observed, own, unit_box};
 
-/// Observations told before asking: inputs and values.
+/// Observations passed to `tell` before `ask`: inputs and values.
 type Data = Vec<(Vec<f64>, Option<f64>)>;
 
 struct Case {
     name: String,
     domain: Domain,
     data: Data,
-    /// True if every proposal must succeed; otherwise a typed error is accepted too.
+    /// True if every proposal must succeed. Otherwise, a typed error is accepted too.
     must_succeed: bool,
 }
 
@@ -148,8 +149,8 @@ fn domains() -> Vec<Case> {
     cases
 }
 
-/// Surrogates of the agent: fixed or fitted hyperparameters, exact or with features, raw or
-/// standardized outputs.
+/// The agent's surrogates, with fixed or fitted hyperparameters, exact or with features, and with
+/// raw or standardized outputs.
 fn surrogates(dim: usize) -> Vec<(String, SurrogateSettings)> {
     let fixed = |lengthscale, outputscale, noise_variance| {
         HyperparameterPolicy::Fixed(Hyperparameters {
@@ -201,10 +202,9 @@ fn in_domain(domain: &Domain, unit: &[f64]) -> bool {
     }
 }
 
-/// The cases of the threat model's section 6 that reach strategies, each with every surrogate,
-/// through [`Fts`]'s `tell` and `ask`: a finite proposal in the domain or a typed error, no panic
-/// (INV-21). With standardized outputs on a box, errors are not accepted: every proposal must
-/// succeed.
+/// Runs the cases from section 6 of the threat model that reach strategies through `tell` and `ask`
+/// of [`Fts`], with every surrogate. The result is a finite proposal in the domain or a typed
+/// error, never a panic (INV-21). With standardized outputs on a box, every proposal must succeed.
 #[test]
 fn adversarial_strategies() {
     let cases: Vec<Case> = values().into_iter().chain(inputs()).chain(domains()).collect();
@@ -230,7 +230,7 @@ fn adversarial_strategies() {
             let fts = Fts::new(case.domain.clone(), settings, map(dim, 8), Seed::new(SEED));
             let mut fts = with_messages(fts.unwrap(), 0..2);
             for (x, y) in &case.data {
-                // The error is typed; the checks below must still hold.
+                // The error is typed. The checks below must still hold.
                 let told = fts.tell(&[observed(x, *y, Source::Own)]);
                 assert!(told.is_ok() || !sure, "{about}: {told:?}");
             }
@@ -260,7 +260,7 @@ fn adversarial_strategies() {
     assert!(n_proposals > 1500, "{n_proposals} proposals only");
 }
 
-/// Spaces and domains without points are refused, and the error names the cause.
+/// Spaces and domains without points are rejected, and the error names the cause.
 #[test]
 fn impossible_domains_are_refused() {
     for bad in [
@@ -283,8 +283,8 @@ fn impossible_domains_are_refused() {
     }
 }
 
-/// p_t is a probability at both ends of the counter, also for an unchecked empty list. β_t is
-/// finite at t = 10⁹ and at the end of the counter.
+/// p_t is a probability at both ends of the counter's range, even for an unchecked empty list. β_t
+/// is finite at t = 10⁹ and at the end of the range.
 #[test]
 fn schedules_hold_at_the_ends_of_the_counter() {
     let Domain::Finite(points) = line(20) else {

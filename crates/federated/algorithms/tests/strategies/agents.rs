@@ -13,10 +13,10 @@ use fedbo_testkit::test_stream;
 
 use crate::common::{AskAlone, SEED, line, own};
 
-/// A map of `m` features with length scale 0.2.
+/// A map with `m` features and length scale 0.2.
 pub(crate) fn map(dim: usize, m: usize) -> Arc<FeatureMap> {
     let description = FeatureDescription::random(m, dim, LengthscaleLaw::Fixed(0.2));
-    let mut stream = Seed::new(SEED).stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = Seed::new(SEED).stream(Purpose::SHARED_FEATURES, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
 
@@ -38,12 +38,12 @@ pub(crate) fn fts_with(
     Fts::new(domain, settings, map, Seed::new(SEED)).unwrap()
 }
 
-/// An agent on 16 points of a line with 16 shared features: an `ask` takes microseconds.
+/// An agent on 16 points of a line with 16 shared features, for which `ask` takes microseconds.
 pub(crate) fn small_fts(local_prob: LocalProb, agent_sampling: AgentSampling) -> Fts {
     fts_with(line(16), own(1), local_prob, agent_sampling, MESSAGE, map(1, 16))
 }
 
-/// Receives messages of prior draws from these senders.
+/// Lets an agent receive messages with prior draws from these senders.
 pub(crate) fn with_messages(mut fts: Fts, senders: impl IntoIterator<Item = u32>) -> Fts {
     for sender in senders {
         let m = fts.map().n_features();

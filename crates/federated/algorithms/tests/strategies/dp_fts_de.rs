@@ -1,4 +1,5 @@
-//! DP-FTS-DE's agent: regions, weights, belief and the maximum of a function with jumps.
+//! Tests of the DP-FTS-DE agent: regions, weights, belief, and the maximum of a discontinuous
+//! function.
 
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeightLaw, ExplorationWeights, Memory,
@@ -6,10 +7,10 @@ use fedbo_federated::dp_fts_de::{
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::Function;
 use fedbo_protocol::{Aggregate, AggregateContent};
-use fedbo_space::{ParameterSpec, Partition, Space};
+use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::{
-    Domain, LocalProb, LogEi, LogEiSettings, MessageContent, MessageSettings, Observation, Points,
-    Source, Strategy, ThompsonSettings,
+    Domain, LocalProb, LogEi, LogEiSettings, MessageContent, MessageSettings, Observation,
+    Partition, Points, Source, Strategy, ThompsonSettings,
 };
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
@@ -19,7 +20,7 @@ use crate::common::{SEED, line, own, unit_box};
 
 const N_FEATURES: usize = 24;
 
-/// Uses the aggregate whenever there is one.
+/// Settings that use the aggregate whenever there is one.
 fn settings(dim: usize, n_regions: u32) -> DpFtsDeSettings {
     DpFtsDeSettings {
         own: own(dim),
@@ -49,7 +50,7 @@ fn release(round: u64, content: AggregateContent) -> Aggregate {
     Aggregate { round, content, noise_std, witnesses: Vec::new() }
 }
 
-/// f̃ as in the paper: φ(x)·ω^(i) for the region i that contains x.
+/// f̃ as in the paper, φ(x)·ω^(i) for the region i that contains x.
 fn piecewise(map: &FeatureMap, partition: &Partition, rows: &[Vec<f64>], unit: &[f64]) -> f64 {
     let phi = map.features(unit);
     let omega = &rows[partition.region_of(unit)];
@@ -57,8 +58,7 @@ fn piecewise(map: &FeatureMap, partition: &Partition, rows: &[Vec<f64>], unit: &
 }
 
 /// On a box, the proposal is at least as good as the best point of a dense cover of the box, and
-/// lies in its reported region. This holds also if the best function peaks beyond the border of its
-/// own region.
+/// lies in its reported region. This also holds if the best function peaks outside its own region.
 #[test]
 fn the_maximum_of_a_function_with_jumps_is_found_on_its_own_side_of_the_border() {
     for (dim, n_regions) in [(1, 1), (1, 2), (1, 3), (1, 7), (2, 4), (2, 6), (3, 4)] {
@@ -128,8 +128,9 @@ fn snapped_proposals_belong_to_the_region_of_the_snapped_point() {
     }
 }
 
-/// Weights and normaliser applied to region sums give the paper's ω^(i) = (1/q) Σ_n φ_n^(i) ω_n,
-/// computed agent by agent, for every law of the weights and every stage of its schedule.
+/// The weights and the normalizer, applied to region sums, give the paper's ω^(i) = (1/q) Σ_n
+/// φ_n^(i) ω_n, computed agent by agent, for every law of the weights and every stage of its
+/// schedule.
 #[test]
 fn region_sums_hold_all_that_the_papers_weighted_averages_need() {
     let (n_agents, n_regions, q) = (14_usize, 3_usize, 0.35);
@@ -209,7 +210,8 @@ fn region_sums_hold_all_that_the_papers_weighted_averages_need() {
     }
 }
 
-/// The mean over releases weighs each release by discount^age over the variance of its noise.
+/// The mean over releases weights each release by discount^age divided by the variance of its
+/// noise.
 #[test]
 fn a_belief_is_the_weighted_mean_of_the_releases() {
     let rows = random_rows(3, 21);
@@ -237,8 +239,8 @@ fn a_belief_is_the_weighted_mean_of_the_releases() {
     }
 }
 
-/// 1 − E‖noise‖²/‖ω‖² estimates the share of signal in a belief: near 0 for noise alone, near the
-/// true value for a mixture. It grows as a mean over releases reduces the noise.
+/// 1 − E‖noise‖²/‖ω‖² estimates the fraction of signal in a belief. It is near 0 for pure noise and
+/// near the true value for a mixture. It increases as a mean over releases reduces the noise.
 #[test]
 fn the_signal_share_is_that_of_the_belief() {
     let signal: Vec<f64> = random_rows(1, 31).remove(0);
@@ -269,7 +271,7 @@ fn the_signal_share_is_that_of_the_belief() {
     }
 }
 
-/// Vectors of length C of N agents that share part of their direction.
+/// Vectors with norm C from N agents, which share part of their direction.
 fn vectors(n_agents: usize, length: f64, seed: u64) -> Vec<Vec<f64>> {
     let mut stream = test_stream(seed);
     let common = stream.normals(N_FEATURES);
@@ -291,8 +293,8 @@ fn weighted_sum(weights: impl Iterator<Item = f64>, vectors: &[Vec<f64>]) -> Vec
 }
 
 /// Compares ρ̂ with the norms of the weighted means of the vectors, computed from φ agent by agent.
-/// On average over noise and over participation, ρ̂² equals theirs for each content of a release
-/// and for a mean over releases. Without subtracting the energy of the noise it is larger.
+/// Averaged over noise and participation, ρ̂² equals their square, for each kind of release and for
+/// a mean over releases. Without subtracting the energy of the noise, it is larger.
 #[test]
 fn the_alignment_is_that_of_the_vectors() {
     const N_AGENTS: usize = 60;
@@ -387,8 +389,8 @@ fn the_alignment_is_that_of_the_vectors() {
     }
 }
 
-/// Equal vectors have ρ = 1. For releases of noise, half of the estimates are ρ̂ = 0, and few
-/// exceed the bound for noise alone.
+/// Equal vectors have ρ = 1. For releases with only noise, half of the estimates are ρ̂ = 0, and
+/// few exceed the bound for pure noise.
 #[test]
 fn alignment_ends_at_1_and_noise_has_none() {
     let all = |sum: Vec<f64>, noise_std: f64| {
@@ -408,14 +410,14 @@ fn alignment_ends_at_1_and_noise_has_none() {
         (0..400).map(|seed| all(test_stream(3000 + seed).normals(N_FEATURES), 1.0)).collect();
     let n_zero = noise.iter().filter(|found| found.rho() <= 0.0).count();
     let n_seen = noise.iter().filter(|found| found.is_seen()).count();
-    // Chi-square with 24 degrees of freedom: below its mean in 54 % of cases, more than two
-    // standard deviations above it in 3.6 %.
+    // A chi-squared variable with 24 degrees of freedom is below its mean in 54 % of cases, and
+    // more than two standard deviations above it in 3.6 %.
     assert!((180..250).contains(&n_zero), "{n_zero}");
     assert!((3..30).contains(&n_seen), "{n_seen}");
 }
 
 /// With [`AggregateUse::Signal`], a release of noise is hardly used, and a release of signal is
-/// used by the schedule.
+/// used according to the schedule.
 #[test]
 fn what_says_nothing_is_not_trusted() {
     let uses = |scale: f64| {
@@ -441,7 +443,8 @@ fn what_says_nothing_is_not_trusted() {
     assert!(noise < 30 && signal > 90, "{noise} and {signal}");
 }
 
-/// The own posterior is sampled without a release, with an uninformative release, and if p_t is 1.
+/// The agent's own posterior is sampled if there is no release, if the release is uninformative,
+/// and if p_t is 1.
 #[test]
 fn without_a_release_the_own_posterior_is_sampled() {
     let mut agent_alone = agent(line(31), settings(1, 2));
@@ -464,8 +467,8 @@ fn without_a_release_the_own_posterior_is_sampled() {
     assert_eq!(source(&local), Source::Own);
 }
 
-/// 1 − p_t = 1/√t: the first query uses the release, the hundredth in one of ten cases. Initial
-/// points do not count.
+/// With 1 − p_t = 1/√t, the first query uses the release, and the hundredth does so in one of ten
+/// cases. Initial points do not count.
 #[test]
 fn the_schedule_counts_queries_alone() {
     let mut agent =
@@ -560,8 +563,8 @@ fn a_message_may_hold_the_posteriors_mean_or_nothing() {
     assert!(zero.iter().all(|w| *w == 0.0) && zero.len() == N_FEATURES);
 }
 
-/// Line 6 with the log expected improvement instead of a sample. Before a release, and with
-/// p_t = 1, the queries are those of `log-ei` after the draw for p_t. Releases are used as usual.
+/// Line 6 with the log expected improvement instead of a sample. Before a release, and with p_t =
+/// 1, the queries are those of `log-ei` after the draw for p_t. Releases are used as usual.
 #[test]
 fn own_queries_may_be_those_of_log_expected_improvement() {
     let mut of_log_ei = LogEiSettings::for_study(1, false);

@@ -1,5 +1,5 @@
-//! FTS Algorithm 1 line by line: p_t, P_N, messages used and restored, stragglers, refused
-//! messages.
+//! Tests of FTS Algorithm 1, line by line: p_t, P_N, used and restored messages, stragglers, and
+//! refused messages.
 
 use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_gp::{MapHash, WeightSpaceSample};
@@ -17,7 +17,8 @@ use crate::common::{AskAlone, SEED, count, initial, line, observed, own, unit_bo
 
 const NEVER_OWN: LocalProb = LocalProb::Constant(0.0);
 
-/// Number of times that `n` streams choose each of `senders`; the last count is of own proposals.
+/// Counts how often `n` streams choose each of `senders`. The last count is that of the agent's own
+/// proposals.
 fn tally(fts: &Fts, senders: &[u32], n: u64) -> Vec<f64> {
     let mut counts = vec![0.0; senders.len() + 1];
     for stream in 0..n {
@@ -31,7 +32,8 @@ fn tally(fts: &Fts, senders: &[u32], n: u64) -> Vec<f64> {
     counts
 }
 
-/// Chi-square test of counts against probabilities, at level 1e-4; classes of probability 0 must be empty.
+/// Chi-squared test of counts against probabilities, at level 1e-4. Classes with probability 0 must
+/// be empty.
 fn follows(counts: &[f64], probabilities: &[f64]) -> Result<(), String> {
     let total: f64 = counts.iter().sum();
     let (mut statistic, mut degrees) = (0.0, -1.0);
@@ -46,9 +48,9 @@ fn follows(counts: &[f64], probabilities: &[f64]) -> Result<(), String> {
     check_chi_squared(statistic, degrees, 1e-4)
 }
 
-/// Line 6: with p_t = 0 and one message ω the proposal is argmax φ(x)·ω: no point of a dense grid
-/// is better, and the maximizer of −ω is far worse. On a finite domain it is exactly the best
-/// point.
+/// Line 6: with p_t = 0 and one message ω, the proposal is argmax φ(x)·ω. No point of a dense grid
+/// is better, and the maximizer of −ω is far worse. On a finite domain, the proposal is exactly the
+/// best point.
 #[test]
 fn a_message_proposes_the_maximizer_of_its_function() {
     for dim in [1, 2] {
@@ -93,7 +95,7 @@ fn a_message_proposes_the_maximizer_of_its_function() {
     assert_eq!(fts.ask_alone(&mut test_stream(0)).unwrap().unit, points.row(best));
 }
 
-/// Line 3: with p_t = 1 no stream uses any of the messages, with p_t = 0 every stream uses one.
+/// Line 3: with p_t = 1, no stream uses a message. With p_t = 0, every stream uses one.
 #[test]
 fn the_ends_of_p_t_are_sharp() {
     for (p, n_own) in [(1.0, 1000.0), (0.0, 0.0)] {
@@ -103,9 +105,9 @@ fn the_ends_of_p_t_are_sharp() {
     }
 }
 
-/// Line 3: over 4000 streams the share of own proposals in step t lies within 5 binomial standard
-/// errors of p_t, where t counts the steps told since the initial points, including failed ones.
-/// Within the same tolerance it differs from p_{t+1}.
+/// Line 3: over 4000 streams, the fraction of the agent's own proposals in step t is within 5
+/// binomial standard errors of p_t, where t counts the steps passed to `tell` since the initial
+/// points, including failed ones. It differs from p_{t+1} by more than this tolerance.
 #[test]
 fn own_proposals_have_frequency_p_t() {
     let n = 4000.0_f64;
@@ -124,8 +126,8 @@ fn own_proposals_have_frequency_p_t() {
 }
 
 /// Line 6: senders follow P_N, uniform or given, restricted to the available messages and
-/// renormalised (chi-square over 6000 streams at level 1e-4). The counts of one law fail the test
-/// for the other law.
+/// renormalized (chi-squared test over 6000 streams at level 1e-4). The counts for one law fail the
+/// test for the other law.
 #[test]
 fn senders_follow_p_n() {
     let senders = [1, 2, 4, 7];
@@ -142,9 +144,9 @@ fn senders_follow_p_n() {
     }
 }
 
-/// Section 3.1: a used message is removed when its trial is told, failed or not, and P_N is
-/// renormalised. If no message is left, the own posterior is sampled. A new message restores its
-/// sender.
+/// Section 3.1: a used message is removed when its trial is passed to `tell`, failed or not, and
+/// P_N is renormalized. If no message is left, the agent's own posterior is sampled. A new message
+/// restores its sender.
 #[test]
 fn used_messages_are_removed_and_fresh_ones_restore_their_sender() {
     let sampling = AgentSampling::Given(vec![0.2, 0.3, 0.5]);
@@ -161,7 +163,7 @@ fn used_messages_are_removed_and_fresh_ones_restore_their_sender() {
     let mut fts = with_messages(fts, [1]);
     assert!(tally(&fts, &senders, 300)[1] > 299.5);
     fts.tell(&[observed(&[0.8], Some(1.0), Source::Own)]).unwrap();
-    assert_eq!(fts.inbox().len(), 1); // an own query uses no message
+    assert_eq!(fts.inbox().len(), 1); // its own query uses no message
 }
 
 /// Section 3.1: an agent without a message, or one that has become a straggler, has probability 0.
@@ -174,8 +176,8 @@ fn stragglers_are_never_chosen() {
     follows(&tally(&fts, &[0, 1, 2], 2000), &[0.5, 0.0, 0.5, 0.0]).unwrap();
 }
 
-/// Without messages, or if all available ones have probability 0, p_t = 0 falls back to the own
-/// posterior.
+/// Without messages, or if all available messages have probability 0, p_t = 0 falls back to the
+/// agent's own posterior.
 #[test]
 fn an_empty_inbox_falls_back_to_the_own_posterior() {
     let fts = small_fts(NEVER_OWN, AgentSampling::Uniform);
@@ -185,8 +187,8 @@ fn an_empty_inbox_falls_back_to_the_own_posterior() {
     assert_eq!(fts.ask_alone(&mut test_stream(1)).unwrap().source, Source::Own);
 }
 
-/// A message with another map's hash, another length or a number that is not finite is refused with
-/// its sender's name, and the inbox keeps the older message.
+/// A message with another map's hash, a wrong length or a number that is not finite is refused, and
+/// the error names its sender. The inbox keeps the older message.
 #[test]
 fn defective_messages_are_refused_and_change_nothing() {
     let mut fts = with_messages(small_fts(NEVER_OWN, AgentSampling::Uniform), [4]);
@@ -217,8 +219,8 @@ fn defective_messages_are_refused_and_change_nothing() {
     }
 }
 
-/// A message counts as used although its maximizer was evaluated before and a random point replaces
-/// it (section 3.1 removes sampled messages). Otherwise it would be drawn forever.
+/// A message counts as used even if its maximizer was evaluated before and a random point replaces
+/// it (section 3.1 removes sampled messages). Otherwise, it would be drawn forever.
 #[test]
 fn a_message_replaced_by_a_random_point_counts_as_used() {
     let mut settings = own(1);
@@ -237,7 +239,7 @@ fn a_message_replaced_by_a_random_point_counts_as_used() {
     assert!(fts.inbox().is_empty());
 }
 
-/// A finite message cannot stop its receiver, however large or small its weights: c ω gives the
+/// A finite message cannot stop its receiver, however large or small its weights are. c ω gives the
 /// same proposal as ω.
 #[test]
 fn the_scale_of_a_message_does_not_matter() {
@@ -263,8 +265,8 @@ fn the_scale_of_a_message_does_not_matter() {
     }
 }
 
-/// `ask` only reads state: equal streams give equal proposals, own or from a message, and different
-/// streams give different ones.
+/// `ask` only reads state. Equal streams give equal proposals, whether from the agent's own model
+/// or from a message, and different streams give different ones.
 #[test]
 fn equal_streams_give_equal_proposals() {
     let fts = fts_with(
@@ -285,9 +287,9 @@ fn equal_streams_give_equal_proposals() {
     assert!(own.windows(2).all(|pair| pair[0].unit != pair[1].unit));
 }
 
-/// Line 4 with the log expected improvement instead of a sample. With p_t = 1 the queries are those
-/// of `log-ei` after the draw for p_t. With p_t = 0 messages are used as usual, and if none is left
-/// the own query follows the same rule.
+/// Line 4 with the log expected improvement instead of a sample. With p_t = 1, the queries are
+/// those of `log-ei` after the draw for p_t. With p_t = 0, messages are used as usual, and if none
+/// is left, the agent's own query follows the same rule.
 #[test]
 fn own_queries_may_be_those_of_log_expected_improvement() {
     let mut settings = LogEiSettings::for_study(2, false);

@@ -1,4 +1,4 @@
-//! P_N learned from the agent's own observations.
+//! Tests of P_N learned from the agent's own observations.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::common::{AskAlone, line, observed, own};
 
 const SHARPNESS: f64 = 2.0;
 const TARGET: u32 = 0;
-/// Locations of the own observations, by index of the 31 points.
+/// Locations of the agent's own observations, as indices into the 31 points.
 const PLACES: [u32; 15] = [0, 2, 4, 6, 9, 11, 13, 15, 17, 20, 22, 24, 26, 28, 30];
 
 fn value(map: &FeatureMap, weights: &[f64], x: f64) -> f64 {
@@ -21,7 +21,7 @@ fn value(map: &FeatureMap, weights: &[f64], x: f64) -> f64 {
     function.values(&Points::from_flat(1, vec![x]))[0]
 }
 
-/// An agent with the objective e^(φ·ω), where agent 0 sends ω; agents 1 to 4 send unrelated
+/// An agent with the objective e^(φ·ω). Agent 0 sends ω, and agents 1 to 4 send unrelated
 /// functions.
 fn agent(n_observations: usize) -> (Fts, Arc<FeatureMap>) {
     let map = map(1, 40);
@@ -55,9 +55,9 @@ fn chi_squared(counts: &[f64], law: &[f64]) -> Result<(), String> {
     check_chi_squared(statistic, 4.0, 1e-4)
 }
 
-/// P_N[n] ∝ exp(c √t τ_n) with Kendall's τ by counting pairs, computed here from the values (6
-/// observations, chi-square over 5000 streams at level 1e-4). The law for half the sharpness fails
-/// the test.
+/// P_N[n] ∝ exp(c √t τ_n), where Kendall's τ is computed here from the values by counting pairs (6
+/// observations, chi-squared test over 5000 streams at level 1e-4). The law for half the sharpness
+/// fails the test.
 #[test]
 fn probabilities_follow_the_rank_correlation() {
     let t = 6;
@@ -93,7 +93,8 @@ fn probabilities_follow_the_rank_correlation() {
     assert!(chi_squared(&counts, &law(0.5 * SHARPNESS)).is_err());
 }
 
-/// After 15 observations the message that equals the own function has most of the probability.
+/// After 15 observations, the message that equals the agent's own function has most of the
+/// probability.
 #[test]
 fn the_own_function_is_recognised() {
     let (fts, _) = agent(15);
@@ -102,8 +103,8 @@ fn the_own_function_is_recognised() {
     assert!(counts[1..].iter().all(|c| *c < 150.0), "{counts:?}");
 }
 
-/// With 0 or 1 observations there is no information and P_N is uniform (chi-square over 5000
-/// streams at level 1e-4).
+/// With 0 or 1 observations, there is no information, and P_N is uniform (chi-squared test over
+/// 5000 streams at level 1e-4).
 #[test]
 fn without_a_pair_of_observations_all_are_equal() {
     for n in [0, 1] {

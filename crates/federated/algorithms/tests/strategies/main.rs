@@ -1,11 +1,11 @@
 //! Contract tests of the agents of federated algorithms.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
+#![expect(clippy::unwrap_used, reason = "test helpers, where a panic fails the test")]
 
 mod adversarial;
 mod agents;
 #[path = "../../../../strategies/tests/strategies/common.rs"]
-#[allow(dead_code, reason = "helpers that the tests of two crates share")]
+#[allow(dead_code, reason = "the tests of two crates share these helpers")]
 mod common;
 mod dp_fts_de;
 mod fts;

@@ -1,4 +1,4 @@
-//! The contract of agents that send statistics of observations.
+//! Contract tests for agents that send statistics of observations.
 
 use fedbo_federated::MessageAgent;
 use fedbo_gp::MapHash;
@@ -10,7 +10,7 @@ use fedbo_testkit::{test_stream, uniform_points};
 
 pub(crate) const RANK: usize = 10;
 
-/// 12 observations of a function that peaks at a different point for every agent.
+/// 12 observations of a function that peaks at a different point for each agent.
 pub(crate) fn seen(id: u32) -> Vec<Observation> {
     let points = uniform_points(12, 2, &mut test_stream(u64::from(id)));
     let shift = 0.1 * f64::from(id);
@@ -35,8 +35,8 @@ pub(crate) fn broadcast(messages: Vec<AgentUpdate>, stragglers: Vec<u32>) -> Bro
     Broadcast { round: 1, messages, stragglers }
 }
 
-/// Checks that messages have the length that coordinators expect: without observations, with some,
-/// and from a placebo, which sends different content. Returns these three messages.
+/// Checks that messages have the length that coordinators expect, without observations, with
+/// observations, and from a placebo, which sends different content. Returns these three messages.
 pub(crate) fn messages_have_one_length<P: MessageParty>(
     new: impl Fn(bool) -> MessageAgent<P>,
 ) -> [Vec<f64>; 3] {
@@ -51,8 +51,8 @@ pub(crate) fn messages_have_one_length<P: MessageParty>(
 }
 
 /// Checks that the agent's own message is skipped, that a straggler's message is dropped until it
-/// sends again, and that a newer message replaces an older one. Returns the weight of the others,
-/// `share`, with three of them, one, two and none.
+/// sends another one, and that a newer message replaces an older one. Returns the weight of the
+/// other agents, `share`, with three, one, two and none of them.
 pub(crate) fn broadcasts_are_taken<P: MessageParty>(
     new: impl Fn(bool) -> MessageAgent<P>,
     share: impl Fn(&MessageAgent<P>) -> f64,
@@ -74,8 +74,8 @@ pub(crate) fn broadcasts_are_taken<P: MessageParty>(
     })
 }
 
-/// Checks that the order of messages changes nothing, to the last bit: once an agent that joins
-/// late has all messages, it equals one that was there from the start.
+/// Checks that the order of messages has no influence, bit for bit. Once an agent that joins late
+/// has all messages, it equals one that was there from the start.
 pub(crate) fn the_order_of_messages_does_not_count<P: MessageParty>(
     new: impl Fn(bool) -> MessageAgent<P>,
 ) {
@@ -92,8 +92,8 @@ pub(crate) fn the_order_of_messages_does_not_count<P: MessageParty>(
     assert_eq!(ask([2, 3, 1]), expected);
 }
 
-/// Checks that defective and hostile messages are refused with their sender's name, and that the
-/// others are used.
+/// Checks that invalid and hostile messages are refused with errors that name the sender, and that
+/// the others are used.
 pub(crate) fn defective_messages_are_refused<P: MessageParty>(
     new: impl Fn(bool) -> MessageAgent<P>,
 ) {

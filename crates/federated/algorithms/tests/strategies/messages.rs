@@ -1,4 +1,4 @@
-//! The messages of an agent: posterior draws and placebos.
+//! Tests of an agent's messages: posterior draws and placebos.
 
 use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_strategies::{
@@ -18,7 +18,7 @@ const XS: [f64; 6] = [0.05, 0.2, 0.4, 0.55, 0.8, 0.9];
 const YS: [f64; 6] = [310.0, 290.0, 355.0, 400.0, 330.0, 300.0];
 const M: usize = 12;
 
-/// An agent with the observations (XS, YS); its own surrogate uses raw or standardized outputs.
+/// An agent with the observations (XS, YS). Its own surrogate uses raw or standardized outputs.
 fn agent(message: MessageSettings, own_standardized: bool, ys: &[f64]) -> Fts {
     let mut settings = own(1);
     settings.surrogate.standardize = own_standardized;
@@ -54,8 +54,8 @@ fn draws(fts: &Fts, n: u64) -> Vec<Vec<f64>> {
     (0..n).map(|i| fts.weight_sample(&mut test_stream(i)).unwrap()).collect()
 }
 
-/// A placebo is N(0, I) for any history (Kolmogorov–Smirnov over 200 draws at level 1e-4), and the
-/// same stream gives the same numbers with and without observations. A posterior message after
+/// A placebo is N(0, I) for any history (Kolmogorov–Smirnov test over 200 draws at level 1e-4), and
+/// the same stream gives the same numbers with and without observations. A posterior message after
 /// observations is not N(0, I).
 #[test]
 fn placebos_are_standard_normal_whatever_the_history() {
@@ -67,7 +67,7 @@ fn placebos_are_standard_normal_whatever_the_history() {
     assert!(check_standard_normal(&draws(&posterior, 200).concat(), 1e-4).is_err());
 }
 
-/// Before any observation, a posterior message is a draw of the prior N(0, I) too.
+/// Before any observation, a posterior message is also a draw from the prior N(0, I).
 #[test]
 fn messages_without_observations_are_prior_draws() {
     for standardize in [true, false] {
@@ -76,9 +76,9 @@ fn messages_without_observations_are_prior_draws() {
     }
 }
 
-/// Posterior messages have mean ν and covariance σ²Σ⁻¹ (FTS eqs. (2), (3)) for raw or standardized
-/// outputs, entry by entry within 5 standard errors over 4000 draws, compared with dense algebra.
-/// The test distinguishes raw from standardized outputs.
+/// Posterior messages have mean ν and covariance σ²Σ⁻¹ (FTS eqs. (2) and (3)) for raw or
+/// standardized outputs. Each entry agrees with dense algebra within 5 standard errors over 4000
+/// draws. The test distinguishes raw from standardized outputs.
 #[test]
 fn posterior_messages_have_the_law_of_equation_2() {
     for standardize in [true, false] {
@@ -92,9 +92,9 @@ fn posterior_messages_have_the_law_of_equation_2() {
     }
 }
 
-/// The surrogate's own noise variance is converted to the units of the message's outputs, whichever
-/// of the two is standardized, and is limited by the floor (the whole law over 1000 draws at level
-/// 1e-4; 1.2 times the noise fails).
+/// The surrogate's noise variance is converted to the units of the message's outputs, whichever of
+/// the two is standardized, and is limited by the floor. Tests the distribution over 1000 draws at
+/// level 1e-4, which 1.2 times the noise fails.
 #[test]
 fn the_own_noise_variance_is_brought_to_the_messages_units() {
     let HyperparameterPolicy::Fixed(fixed) = own(1).surrogate.hyperparameters else {
@@ -124,8 +124,8 @@ fn the_own_noise_variance_is_brought_to_the_messages_units() {
     }
 }
 
-/// Raw outputs at the end of the floating-point range give a typed error, never a message with a
-/// NaN (INV-21).
+/// Raw outputs at the end of the floating-point range give a typed error, never a message with NaN
+/// (INV-21).
 #[test]
 fn a_message_that_overflows_is_an_error() {
     let raw = MessageSettings {

@@ -1,5 +1,5 @@
-//! The shared prior between neighbours: observations count as the messages that the neighbours
-//! would have sent.
+//! Tests of the shared prior between neighbours, where observations are equivalent to the messages
+//! that the neighbours would have sent.
 
 use fedbo_federated::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
 use fedbo_federated::shared_prior::{NeighbourPriorAgent, SharedPriorAgent};
@@ -29,12 +29,12 @@ fn agent() -> NeighbourPriorAgent {
     agent_with(settings())
 }
 
-/// The function of one agent: a bump near (0.35, 0.6).
+/// The function of an agent, with a bump near (0.35, 0.6).
 fn like(id: u32, x: &[f64]) -> f64 {
     -(x[0] - 0.35 - 0.01 * f64::from(id)).powi(2) - (x[1] - 0.6).powi(2)
 }
 
-/// Observations of `f` at n points, reported by a neighbour.
+/// Observations of `f` at `n` points, reported by a neighbour.
 fn reported(sender: u32, n: usize, f: impl Fn(&[f64]) -> f64) -> Vec<Observation> {
     observed(Source::Message { sender }, u64::from(sender), n, f)
 }
@@ -49,9 +49,9 @@ fn ask(agent: &impl Strategy) -> Proposal {
     agent.ask(&Points::new(2), &mut test_stream(5)).unwrap()
 }
 
-/// An agent that was told the observations of four neighbours asks bit for bit as one that received
-/// the messages that they would have sent: in one report or several, with and without outputs of
-/// its own.
+/// An agent that received the observations of four neighbours makes the same queries, bit for bit,
+/// as one that received the messages that they would have sent. This holds for one report or
+/// several, and with and without outputs of its own.
 #[test]
 fn observations_count_as_the_message_that_their_neighbour_would_have_sent() {
     let all: Vec<Vec<Observation>> = (1..=4).map(|id| reported(id, 9, |x| like(id, x))).collect();
@@ -87,9 +87,9 @@ fn observations_count_as_the_message_that_their_neighbour_would_have_sent() {
     assert!(ask(&relayed) != ask(&agent()));
 }
 
-/// Four neighbours with similar functions, each in units of its own: the first query is near their
-/// maximum, and the agent's own outputs raise the trust. If the same observations are pooled as if
-/// they came from one function, as in `distributed-ts`, the queries differ.
+/// With four neighbours that have similar functions in different units, the first query is near
+/// their maximum, and the agent's own outputs increase its trust. If the same observations are
+/// pooled as if they came from one function, as in `distributed-ts`, the queries differ.
 #[test]
 fn neighbours_in_other_units_help_at_once() {
     let all: Vec<Observation> = (1..=4)
@@ -119,7 +119,7 @@ fn neighbours_in_other_units_help_at_once() {
 }
 
 /// Neighbours with bad best points at another level lose the agent's trust, and then do not
-/// influence its queries. Neighbours with the agent's own function negated are trusted in the
+/// influence its queries. Neighbours that have the agent's function negated are trusted in the
 /// negated sense, because they show where its maximum is.
 #[test]
 fn neighbours_that_mislead_are_dropped() {
@@ -146,12 +146,12 @@ fn neighbours_that_mislead_are_dropped() {
     let (found, by_itself) = (ask(&agent), ask(&alone));
     assert_eq!(found.source, Source::Shared { trust_percent: 0 });
     let distance = (found.unit[0] - by_itself.unit[0]).hypot(found.unit[1] - by_itself.unit[1]);
-    // Its mixture contains a second model of its own, in the others' units; their best points are
-    // at a corner.
+    // The agent's mixture contains a second model of its own function, in the others' units. The
+    // others' best points are at a corner.
     assert!(distance < 0.15, "{found:?} {by_itself:?}");
 }
 
-/// A failed trial of a neighbour changes nothing, and neither does a neighbour with only failed
+/// A neighbour's failed trial changes nothing, and neither does a neighbour with only failed
 /// trials.
 #[test]
 fn failed_trials_of_neighbours_change_nothing() {
@@ -164,9 +164,9 @@ fn failed_trials_of_neighbours_change_nothing() {
     assert_eq!(ask(&agent), before);
 }
 
-/// Reports that give no model, here because of a non-finite input, are refused with their
-/// neighbour's name. The neighbour's earlier reports are kept, the others count, and the agent
-/// continues. Values at the ends of the floating-point range do give a model.
+/// Reports that give no model, here because of a non-finite input, are refused with an error that
+/// names the neighbour. The neighbour's earlier reports are kept, the other neighbours' reports
+/// count, and the agent continues. Values at the ends of the floating-point range do give a model.
 #[test]
 fn observations_without_a_model_are_refused_and_named() {
     let mut agent = agent();

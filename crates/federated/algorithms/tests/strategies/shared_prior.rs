@@ -1,4 +1,4 @@
-//! The shared prior among agents: sent messages, received broadcasts, and the controls.
+//! Tests of the shared prior between agents: sent messages, received broadcasts, and controls.
 
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ fn defective_messages_are_refused() {
     message_agents::defective_messages_are_refused(agent);
 }
 
-/// An agent that uses no information of others asks as one that received no messages.
+/// An agent that uses no information from others makes the same queries as one that received no
+/// messages.
 #[test]
 fn alone_messages_change_nothing() {
     let settings = SharedPriorSettings {
@@ -58,7 +59,7 @@ fn alone_messages_change_nothing() {
     assert_eq!(ask(&with), ask(&new()));
 }
 
-/// An agent that learns from releases: one of 20 agents, without a release yet.
+/// An agent that learns from releases, one of 20, before the first release.
 fn private_agent(content: MessageContent, sampling_rate: f64) -> PrivatePriorAgent {
     let party = SharedPriorSettings { rank: RANK, ..SharedPriorSettings::default_for(2, false) };
     let settings = PrivatePriorSettings { party, content, n_agents: 20, sampling_rate };
@@ -77,8 +78,8 @@ fn length(vector: &[f64]) -> f64 {
     vector.iter().map(|v| v * v).sum::<f64>().sqrt()
 }
 
-/// A vector has M numbers and norm 1, for any units and number of outputs. It is zero without
-/// outputs, and a control's vector is uninformative.
+/// A vector has M numbers and norm 1, regardless of the units and the number of outputs. It is zero
+/// without outputs, and a control's vector is uninformative.
 #[test]
 fn directions_have_length_1() {
     let mut agent = private_agent(MessageContent::Mean, 1.0);
@@ -110,8 +111,8 @@ fn directions_have_length_1() {
     assert!(product.abs() < 0.9, "{product}");
 }
 
-/// m = c a Rᵀu with a = 1 − r v/‖Rᵀu‖², over two releases weighed by the inverse variance of their
-/// noise, computed here from the sums.
+/// m = c a Rᵀu with a = 1 − r v/‖Rᵀu‖², over two releases that are weighted by the inverse variance
+/// of their noise. Computed here from the sums.
 #[test]
 fn the_prior_is_the_shrunk_mean_of_the_releases() {
     let (q, n_agents) = (0.5, 20.0);
@@ -144,7 +145,7 @@ fn the_prior_is_the_shrunk_mean_of_the_releases() {
 }
 
 /// The alignment is that of the directions: the norm of the mean of their coefficients, which
-/// contain only the noise of r numbers.
+/// contain the noise of only r numbers.
 #[test]
 fn the_alignment_is_that_of_the_directions() {
     assert!(private_agent(MessageContent::Mean, 1.0).alignment().is_none());
@@ -175,8 +176,8 @@ fn the_alignment_is_that_of_the_directions() {
     assert!(error < 0.03 * expected.powi(2), "{error}");
 }
 
-/// A sum that no directions can produce is shortened to the longest possible one: the agent
-/// continues, also before any output.
+/// A sum that is too long to come from directions is shortened to the longest possible length. The
+/// agent continues, even before it has any output.
 #[test]
 fn a_sum_that_is_too_long_is_shortened() {
     let mut agent = private_agent(MessageContent::Mean, 1.0);
@@ -188,7 +189,7 @@ fn a_sum_that_is_too_long_is_shortened() {
     agent.ask(&Points::new(2), &mut test_stream(6)).unwrap();
 }
 
-/// Outputs that are all equal have no direction, regardless of rounding.
+/// If all outputs are equal, there is no direction, regardless of rounding.
 #[test]
 fn equal_outputs_have_no_direction() {
     for n in 1..12 {
@@ -200,7 +201,8 @@ fn equal_outputs_have_no_direction() {
     }
 }
 
-/// A release with no more energy than its noise is not used: the agent asks as it would alone.
+/// A release with no more energy than its noise is not used. The agent makes the same queries as a
+/// standalone agent.
 #[test]
 fn noise_alone_is_not_used() {
     let mut agent = private_agent(MessageContent::Mean, 1.0);
@@ -212,8 +214,8 @@ fn noise_alone_is_not_used() {
     assert_eq!(ask(&agent), ask(&alone));
 }
 
-/// Releases with another shape, with a number that is not finite, or not newer than the last change
-/// nothing.
+/// Releases change nothing if they have the wrong shape, contain a number that is not finite, or
+/// are not newer than the last.
 #[test]
 fn releases_that_do_not_fit_a_shared_prior_change_nothing() {
     let mut agent = private_agent(MessageContent::Mean, 1.0);
@@ -242,8 +244,8 @@ fn releases_that_do_not_fit_a_shared_prior_change_nothing() {
     assert!(agent.prior() == before);
 }
 
-/// Twenty agents with similar functions and one release with little noise: trust rises at once, and
-/// the first query is near their maximum.
+/// With twenty agents that have similar functions, and one release with little noise, trust is high
+/// immediately, and the first query is near their maximum.
 #[test]
 fn a_release_of_like_tasks_is_trusted_and_leads_at_once() {
     let mut sum = vec![0.0; 40];

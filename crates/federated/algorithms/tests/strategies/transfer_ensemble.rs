@@ -1,5 +1,5 @@
-//! RGPE and TAF among agents: sent messages, received broadcasts, settings from a file, and the
-//! controls.
+//! Tests of RGPE and TAF between agents: sent messages, received broadcasts, settings from a file,
+//! and controls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn share<P: MessageParty>(agent: &MessageAgent<P>) -> f64 {
     agent.transfer().unwrap().meta_share
 }
 
-/// Messages are those of the shared prior without a best point, level and size, also before any
+/// Messages are those of the shared prior without best point, level and size, even before any
 /// output. A placebo's messages have the same length.
 #[test]
 fn messages_are_statistics_alone() {
@@ -84,7 +84,7 @@ fn space() -> Space {
     Space::from_specs([("a", &unit), ("b", &unit)]).unwrap()
 }
 
-/// The settings from a file with this text.
+/// Reads the settings from a file with this text.
 fn read(algorithm: &Algorithm, text: &str) -> Result<Arc<dyn Relayed>, String> {
     let file = TomlFile::from_text(Path::new("f.toml"), text);
     let space = space();
@@ -136,7 +136,7 @@ fn options_are_read_and_checked() {
     }
 }
 
-/// Agents alone use and send no information; a warm start is not among the controls.
+/// Standalone agents use and send no information. A warm start is not among the controls.
 #[test]
 fn controls_use_what_they_say() {
     for name in ["rgpe", "taf"] {

@@ -1,11 +1,11 @@
-//! The objective of each agent, and the space shared by all agents.
+//! Checks of the agents' objectives and of the space that all agents share.
 
 use std::sync::Arc;
 
 use fedbo_config::{CommandKeys, FileError};
 use fedbo_federated::{Algorithm, Exchange, Role};
 use fedbo_objective::{CommandSpec, Problem, ProblemSpec};
-use fedbo_space::{Direction, Kind, Parameter, Space};
+use fedbo_space::{Direction, Parameter, Space};
 use fedbo_study::OldSource;
 
 use super::Parts;
@@ -13,7 +13,8 @@ use crate::checked::{AgentObjective, Objectives};
 use crate::file::{AgentTable, FederationFile};
 
 impl Parts<'_> {
-    /// An agent's built-in problem; `None` if it has a command or no objective in the file.
+    /// Returns an agent's built-in problem, or `None` if it has a command or no objective in the
+    /// file.
     pub(super) fn problem(
         &self,
         index: usize,
@@ -79,7 +80,7 @@ impl Parts<'_> {
                     n_silos: agent.n_silos,
                     field: agent.field,
                     data: agent.data.as_ref().map(|data| self.file.folder().join(data)),
-                    // A seed is an option of noisy problems only.
+                    // Only noisy problems take a seed.
                     seed: agent.noise_std.map(|_| seed),
                 };
                 let found = self.problems.find(&spec);
@@ -212,7 +213,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Refuses earlier observations if no agent would get the message based on them.
+    /// Refuses earlier observations if no agent would receive the message based on them.
     pub(super) fn observations_have_an_effect(
         &self,
         file: &FederationFile,
@@ -240,7 +241,7 @@ impl Parts<'_> {
         Err(self.file.error(&["agents", &index.to_string(), "observations"], message))
     }
 
-    /// The earlier observations of an agent.
+    /// Reads an agent's earlier observations.
     pub(super) fn observations(
         &self,
         index: usize,
@@ -278,15 +279,9 @@ impl Parts<'_> {
     }
 }
 
-/// Bounds of a numeric parameter.
+/// The bounds of a numeric parameter, or `None` for a categorical one.
 fn range(parameter: &Parameter) -> Option<(f64, f64)> {
-    match parameter.kind() {
-        Kind::Float { low, high, .. } => Some((*low, *high)),
-        #[expect(clippy::cast_precision_loss, reason = "bounds are checked to lie within ±2^53")]
-        Kind::Int { low, high, .. } => Some((*low as f64, *high as f64)),
-        Kind::Stepped(stepped) => Some((stepped.low(), stepped.high())),
-        Kind::Categorical { .. } => None,
-    }
+    parameter.kind().numbers().map(|numbers| (numbers.low, numbers.high))
 }
 
 fn parameter_names(space: &Space) -> String {

@@ -1,4 +1,4 @@
-//! The reports of neighbours, each counted once.
+//! The mailbox of a peer, in which each neighbour's reports count once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use fedbo_strategies::{Observation, Source};
 
 use super::report::{Report, ReportRejected};
 
-/// Reports of one neighbour.
+/// The reports of one neighbour.
 #[derive(Clone, Debug, Default)]
 struct Sender {
-    /// Reports 0..next have arrived.
+    /// Reports `0..next` have arrived.
     next: u64,
     /// Later reports that arrived before their predecessors.
     early: BTreeMap<u64, Report>,
@@ -17,18 +17,18 @@ struct Sender {
     has_ended: bool,
 }
 
-/// Reports of all neighbours, kept until the agent uses them.
+/// The reports of all neighbours, kept until the peer uses them.
 #[derive(Clone, Debug)]
 pub(super) struct Mailbox {
     owner: u32,
     dim: usize,
-    /// The last round of any agent.
+    /// The last round of any peer.
     last_round: u64,
     /// Maximum number of observations in a report of round 0.
     n_initial_max: usize,
     senders: BTreeMap<u32, Sender>,
-    /// Ordered by round, then sender, so that the agent's input does not depend on the order of
-    /// arrival.
+    /// Ordered by round, then by sender, so that the strategy's input does not depend on the order
+    /// of arrival.
     unused: BTreeMap<(u64, u32), Vec<Observation>>,
 }
 
@@ -44,26 +44,26 @@ impl Mailbox {
         }
     }
 
-    /// Accepts reports from this sender.
+    /// Accepts reports from this sender from now on.
     pub(super) fn admit(&mut self, sender: u32) {
         self.senders.entry(sender).or_default();
     }
 
-    /// Number of reports of this sender that have arrived without a gap, which is the number of the
-    /// next one.
+    /// The number of reports from this sender that have arrived without a gap. This is also the
+    /// number of the next report.
     pub(super) fn next_of(&self, sender: u32) -> u64 {
         self.senders.get(&sender).map_or(0, |sender| sender.next)
     }
 
-    /// Returns true if all observations that this sender made before a round have arrived, or no
-    /// more will follow.
+    /// Returns true if all reports of this sender from before `round` have arrived, or if no more
+    /// reports will follow.
     pub(super) fn has_all_before(&self, round: u64, sender: u32) -> bool {
         let known = self.senders.get(&sender);
         known.is_some_and(|known| known.next >= round || known.has_ended)
     }
 
-    /// Accepts a report, or keeps it until its predecessors have arrived. A repeated report has no
-    /// effect.
+    /// Accepts a report, or holds it back until its predecessors have arrived. A repeated report
+    /// has no effect.
     pub(super) fn take(&mut self, report: Report) -> Vec<ReportRejected> {
         let (sender, round) = (report.sender, report.round);
         let Some(known) = self.senders.get_mut(&sender) else {
@@ -133,8 +133,8 @@ impl Mailbox {
         self.unused.insert((round, sender), usable);
     }
 
-    /// Removes and returns the unused observations of these senders from rounds before `round`, by
-    /// round and sender.
+    /// Removes and returns these senders' unused observations from rounds before `round`, by round
+    /// and sender.
     pub(super) fn use_before(
         &mut self,
         round: u64,

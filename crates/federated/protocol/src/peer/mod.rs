@@ -1,4 +1,4 @@
-//! A peer: an agent that shares observations with its neighbours on a graph, without a coordinator.
+//! Peers: agents that share observations with their neighbours on a graph, without a coordinator.
 
 mod mailbox;
 mod neighbourhood;
@@ -14,21 +14,22 @@ use mailbox::Mailbox;
 pub use neighbourhood::Neighbourhood;
 pub use report::{Report, ReportRejected, Shared};
 
-/// A strategy that learns from observations of neighbours.
+/// A strategy that learns from neighbours' observations.
 pub trait Neighbour: Strategy {
-    /// The domain of its queries.
+    /// The domain of the agent's queries.
     fn domain(&self) -> &Domain;
 
     /// The model of the agent's own objective.
     fn own(&self) -> &Surrogate;
 
-    /// Adds observations, each once. Returns a rejection for each neighbour with unusable ones.
+    /// Adds observations. Each observation must be passed only once. Returns a rejection for each
+    /// neighbour that sent unusable observations.
     ///
-    /// `all` are new to the strategy; `own` is the subset made by the agent itself. An observation
-    /// of a neighbour names it in [`Source::Message`].
+    /// `all` contains the new observations, and `own` the subset that the agent made itself. A
+    /// neighbour's observation has [`Source::Message`] as its source, which names the neighbour.
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned. Nothing is added then.
+    /// If the surrogate cannot be conditioned. In this case, nothing is added.
     fn tell_all(
         &mut self,
         own: &[Observation],
@@ -36,25 +37,26 @@ pub trait Neighbour: Strategy {
     ) -> Result<Vec<ReportRejected>, StrategyError>;
 }
 
-/// The condition for the beginning of a peer's round.
+/// The condition under which a peer begins its next round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// All neighbours have reported the previous round, as in the paper. Queries do not depend on
-    /// the times of arrival.
+    /// when reports arrive.
     Synchronous {
-        /// Maximum wait after the own trial, in milliseconds; `None` for no limit. After a timeout,
-        /// the peer waits for a neighbour again only once that neighbour has caught up.
+        /// Maximum wait after the peer's own trial, in milliseconds; `None` for no limit. After a
+        /// timeout, the peer does not wait for a late neighbour again until that neighbour has
+        /// caught up.
         patience: Option<Tick>,
     },
-    /// The own trial has ended. The peer continues with the reports that have arrived (beyond the
-    /// paper).
+    /// The peer's own trial has ended. The peer continues with the reports that have arrived (an
+    /// extension of the paper).
     Asynchronous,
 }
 
 /// The initial points that a peer shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialSharing {
-    /// All of them: they belong to D_{t,i} of the neighbours.
+    /// All of them, so that they belong to the neighbours' D_{t,i}.
     #[default]
     All,
     /// Only the best one, as in the authors' code.
@@ -69,23 +71,23 @@ pub enum ReportContent {
     /// The observations themselves.
     #[default]
     Observed,
-    /// The observed values at points drawn uniformly from the domain. This control keeps the
-    /// distribution of the values and removes the information about their points.
+    /// The observed values, at points drawn uniformly from the domain. This control keeps the
+    /// distribution of the values but removes the information about their points.
     Placebo,
 }
 
 /// The plan of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerPlan {
-    /// Its index in the graph.
+    /// The peer's index in the graph.
     pub id: u32,
     /// Initial points in unit-cube coordinates, evaluated before its first query.
     pub initial: Vec<Vec<f64>>,
-    /// Number of queries after the initial points (T).
+    /// T, the number of queries after the initial points.
     pub n_rounds: u64,
-    /// The neighbours that the peer shares with.
+    /// The peer's neighbours in each round.
     pub neighbourhood: Neighbourhood,
-    /// The condition for the beginning of a round.
+    /// The condition under which the peer begins its next round.
     pub pace: Pace,
     /// The initial points that the peer shares.
     pub initial_sharing: InitialSharing,
@@ -96,30 +98,30 @@ pub struct PeerPlan {
 /// An event for a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PeerEvent {
-    /// A trial has ended; `None` means that it failed.
+    /// A trial has ended.
     Evaluated {
         /// Index of the trial.
         trial: u64,
-        /// The value, to be maximized.
+        /// The value, to be maximized; `None` if the trial failed.
         value: Option<f64>,
     },
     /// A report has arrived. Late, repeated and reordered reports are allowed.
     Received(Report),
-    /// Time has passed.
+    /// The time has advanced.
     Tick,
 }
 
 /// An instruction to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PeerEffect {
-    /// Evaluate a trial and report with [`PeerEvent::Evaluated`].
+    /// Evaluate this trial and report its result with [`PeerEvent::Evaluated`].
     Evaluate(Trial),
-    /// The peer's log has a new report. Send it to each of [`Peer::recipients`] until that
-    /// neighbour has confirmed it.
+    /// The peer's log has a new report. Send it to each of the [`Peer::recipients`] until that
+    /// neighbour has acknowledged it.
     Shared(Report),
-    /// A report or a part of it is not used.
+    /// A report, or a part of it, is not used.
     Rejected(ReportRejected),
-    /// A round begins without the reports of late neighbours.
+    /// A round begins without the reports of neighbours that are late.
     WentOnWithout {
         /// The round that begins.
         round: u64,
@@ -138,10 +140,11 @@ enum State {
     Done,
 }
 
-/// The state machine of a peer (Algorithm 1, one agent). Equal seeds and events give equal effects.
+/// The state machine of a peer (one agent of Algorithm 1). Equal seeds and events give equal
+/// effects.
 ///
-/// With a synchronous pace without a time limit, equal seeds and values give equal effects,
-/// regardless of the delivery of reports.
+/// At a synchronous pace without a time limit, equal seeds and values give equal queries and
+/// reports, regardless of how reports are delivered.
 pub struct Peer {
     plan: PeerPlan,
     strategy: Box<dyn Neighbour>,
@@ -150,11 +153,11 @@ pub struct Peer {
     seed: Seed,
     state: State,
     mailbox: Mailbox,
-    /// Own observations that the strategy does not have yet, by round.
+    /// The peer's own observations that the strategy does not have yet, by round.
     untold: BTreeMap<u64, Vec<Observation>>,
-    /// The shared reports, by round.
+    /// The reports that the peer has shared, by round.
     log: Vec<Report>,
-    /// Neighbours that missed the beginning of a round and have not caught up.
+    /// Neighbours that were late for a round and have not caught up.
     late: BTreeSet<u32>,
 }
 
@@ -162,7 +165,8 @@ pub struct Peer {
 const N_INITIAL_MAX: usize = 10_000;
 
 impl Peer {
-    /// A peer before its start. Its draws come from `seed`, labelled by its index and the round.
+    /// Creates a peer that has not started. Its draws come from `seed` and are labelled by its
+    /// index and the round.
     #[must_use]
     pub fn new(strategy: Box<dyn Neighbour>, plan: PeerPlan, seed: Seed) -> Self {
         let dim = strategy.domain().dim();
@@ -184,33 +188,33 @@ impl Peer {
         }
     }
 
-    /// Its index.
+    /// The peer's index.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.plan.id
     }
 
-    /// Its surrogate.
+    /// The peer's surrogate.
     #[must_use]
     pub fn surrogate(&self) -> &Surrogate {
         self.strategy.own()
     }
 
-    /// All reports that the peer has shared; the index is the round.
+    /// All reports that the peer has shared, indexed by round.
     #[must_use]
     pub fn log(&self) -> &[Report] {
         &self.log
     }
 
-    /// The neighbours that receive the current log: those in the round that the peer is about to
-    /// begin.
+    /// The neighbours to which the current log must be sent. These are the neighbours in the round
+    /// that the peer is about to begin.
     #[must_use]
     pub fn recipients(&self) -> &BTreeSet<u32> {
         self.plan.neighbourhood.at(self.log.len() as u64)
     }
 
-    /// The number of reports of a neighbour that have arrived without a gap. The neighbour learns
-    /// this number and continues from there.
+    /// The number of reports from a neighbour that have arrived without a gap. The driver sends
+    /// this number to the neighbour, which continues from there.
     #[must_use]
     pub fn received_from(&self, neighbour: u32) -> u64 {
         self.mailbox.next_of(neighbour)
@@ -222,7 +226,7 @@ impl Peer {
         matches!(self.state, State::Done)
     }
 
-    /// The instant at which the peer's patience ends and [`PeerEvent::Tick`] has an effect.
+    /// The time at which the peer stops waiting and [`PeerEvent::Tick`] has an effect.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
         match (self.plan.pace, &self.state) {
@@ -233,7 +237,8 @@ impl Peer {
         }
     }
 
-    /// Starts with the first initial point, or with the first round if there is none.
+    /// Starts the peer with its first initial point, or with its first round if it has no initial
+    /// points.
     ///
     /// # Errors
     /// If the peer has already started, or its query cannot be computed.
@@ -273,8 +278,8 @@ impl Peer {
         }
     }
 
-    /// Returns the next initial point. If none is left, shares the round's report, and begins the
-    /// next round if it may begin.
+    /// Begins the next initial point. If none is left, shares the round's report, and begins the
+    /// next round if its condition holds.
     fn after_trial(&mut self, round: u64, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
         if let Some(unit) = self.initial.pop_front() {
             return Ok(vec![self.evaluate(0, unit, Source::Initial)]);
@@ -292,7 +297,7 @@ impl Peer {
         Ok(effects)
     }
 
-    /// The report of a round, with the observations to share.
+    /// Creates a round's report, with the observations to share.
     fn report(&self, round: u64) -> Report {
         let observed = self.untold.get(&round).map_or(&[][..], Vec::as_slice);
         let value = |observation: &&Observation| observation.value;
@@ -308,7 +313,7 @@ impl Peer {
             }
             _ => observed.iter().collect(),
         };
-        let mut placebo = self.seed.stream(Purpose::Placebo, u64::from(self.plan.id), round);
+        let mut placebo = self.seed.stream(crate::PLACEBO, u64::from(self.plan.id), round);
         let shared = chosen.into_iter().map(|observation| Shared {
             unit: match self.plan.content {
                 ReportContent::Observed => observation.unit.clone(),
@@ -352,13 +357,13 @@ impl Peer {
         Ok(effects)
     }
 
-    /// Lines 8 to 11: the posterior given D_{t,i}, a function drawn from it, and the maximizer of
-    /// this function.
+    /// Lines 8–11: conditions the posterior on D_{t,i}, draws a function from it, and queries the
+    /// function's maximizer.
     fn begin_round(&mut self, round: u64) -> Result<Vec<PeerEffect>, AgentError> {
         let rejected = self.learn(round)?.into_iter();
         let mut effects: Vec<PeerEffect> = rejected.map(PeerEffect::Rejected).collect();
         let id = u64::from(self.plan.id);
-        let mut stream = self.seed.stream(Purpose::Proposal, id, round);
+        let mut stream = self.seed.stream(Purpose::PROPOSAL, id, round);
         let none_pending = Points::new(self.strategy.domain().dim());
         let proposal = self.strategy.ask(&none_pending, &mut stream);
         let proposal = proposal.map_err(|source| self.failed(source))?;
@@ -366,7 +371,7 @@ impl Peer {
         Ok(effects)
     }
 
-    /// Tells the strategy the new observations, in the order of rounds and agents (line 15).
+    /// Passes the new observations to the strategy, ordered by round and agent (line 15).
     fn learn(&mut self, round: u64) -> Result<Vec<ReportRejected>, AgentError> {
         let mut new = match self.plan.pace {
             Pace::Synchronous { .. } => {

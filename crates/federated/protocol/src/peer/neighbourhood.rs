@@ -1,27 +1,28 @@
-//! The neighbours that a peer shares with in each round.
+//! The neighbours of a peer in each round.
 
 use std::collections::BTreeSet;
 
-/// A peer's neighbours in every round: one agent's view of a graph that changes with time.
+/// A peer's neighbours in every round. This is one agent's view of a graph that changes over time.
 ///
-/// Edges are those of the paper's N(i), with a time. To begin round t, an agent uses the earlier
-/// observations of its neighbours *of that round*. It sends its reports to the neighbours of the
-/// round that it is about to begin. A new neighbour therefore gets all earlier reports, and reports
-/// stay known after an edge ends.
+/// Edges are those of the paper's N(i), but may change between rounds. To begin round t, an agent
+/// uses the earlier observations of its neighbours *in that round*. It sends its reports to its
+/// neighbours in the round that it is about to begin. A new neighbour therefore receives all
+/// earlier reports, and reports remain in use after an edge is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbourhood {
-    /// Neighbours from a round on, in ascending order of rounds, the first from round 0.
+    /// Sets of neighbours, each with the first round in which it applies, in ascending order. The
+    /// first applies from round 0.
     spans: Vec<(u64, BTreeSet<u32>)>,
 }
 
 impl Neighbourhood {
-    /// The same neighbours in all rounds.
+    /// Creates a neighbourhood with the same neighbours in all rounds.
     #[must_use]
     pub fn fixed(neighbours: impl IntoIterator<Item = u32>) -> Self {
         Self { spans: vec![(0, neighbours.into_iter().collect())] }
     }
 
-    /// Sets other neighbours from a round on, and discards earlier settings for this and later
+    /// Changes the neighbours from `round` on. Replaces any previous setting for this and later
     /// rounds.
     #[must_use]
     pub fn from_round(mut self, round: u64, neighbours: impl IntoIterator<Item = u32>) -> Self {
@@ -30,7 +31,7 @@ impl Neighbourhood {
         self
     }
 
-    /// The neighbours of a round.
+    /// The neighbours in a round.
     #[must_use]
     pub fn at(&self, round: u64) -> &BTreeSet<u32> {
         static NONE: BTreeSet<u32> = BTreeSet::new();
@@ -38,7 +39,7 @@ impl Neighbourhood {
         span.map_or(&NONE, |(_, neighbours)| neighbours)
     }
 
-    /// All neighbours of this round or an earlier one.
+    /// All neighbours in this round or an earlier one.
     #[must_use]
     pub fn up_to(&self, round: u64) -> BTreeSet<u32> {
         let begun = self.spans.iter().filter(|(from, _)| *from <= round);
@@ -46,7 +47,7 @@ impl Neighbourhood {
         all.copied().collect()
     }
 
-    /// All neighbours of any round.
+    /// All neighbours in any round.
     #[must_use]
     pub fn ever(&self) -> BTreeSet<u32> {
         self.up_to(u64::MAX)

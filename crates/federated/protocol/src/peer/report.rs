@@ -1,20 +1,21 @@
-//! A peer's report of a round to its neighbours.
+//! The reports that a peer sends to its neighbours.
 
 use std::fmt;
 
-/// A peer's observations of one round, sent to its neighbours (Algorithm 1 line 13). Observations
-/// are raw: reports are not private.
+/// A peer's observations of one round, sent to its neighbours (Algorithm 1, line 13). The
+/// observations are raw, so reports are not private.
 ///
-/// A peer makes one report per round, in order and without gaps, from round 0, its initial points.
-/// The round is therefore also the report's number in the sender's log, and a receiver that counts
-/// reports uses each exactly once.
+/// A peer creates one report per round, in order and without gaps, starting with its initial points
+/// in round 0. The round is therefore also the report's index in the sender's log, and a receiver
+/// that counts reports uses each exactly once.
 #[derive(Clone, PartialEq)]
 pub struct Report {
     /// Index of the sender.
     pub sender: u32,
-    /// The round, which is also the report's number.
+    /// The round, which is also the report's index in the log.
     pub round: u64,
-    /// The shared observations: one, or in round 0 those of the shared initial points.
+    /// The shared observations. One per round, except in round 0, which has those of the shared
+    /// initial points.
     pub observations: Vec<Shared>,
     /// True if this is the sender's last report.
     pub is_last: bool,
@@ -30,7 +31,7 @@ pub struct Shared {
 }
 
 impl fmt::Debug for Report {
-    /// Prints counts only: observations stay out of logs.
+    /// Prints only counts, so that observations stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -72,8 +73,8 @@ pub enum ReportRejected {
         /// Round of the report.
         round: u64,
     },
-    /// The report holds more observations than a round has. It is not used, but the round counts as
-    /// reported.
+    /// The report contains more observations than a round has. It is not used, but the round counts
+    /// as reported.
     #[error("agent {sender} reports {found} observations of round {round}, at most {most}")]
     TooMany {
         /// The sender.
@@ -96,8 +97,8 @@ pub enum ReportRejected {
         /// The reason.
         reason: &'static str,
     },
-    /// No model fits all reports of the sender. Earlier knowledge from it stays, and its next
-    /// report is tried again.
+    /// No model fits all reports of the sender. What was learned from its earlier reports is kept,
+    /// and its next report is tried again.
     #[error("the reports of agent {sender} are not used: {reason}")]
     NoModel {
         /// The sender.

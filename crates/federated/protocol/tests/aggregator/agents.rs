@@ -1,4 +1,5 @@
-//! An agent with aggregate handouts: the rounds in which it uploads, and the joining of handouts.
+//! Tests of agents with aggregate handouts: the rounds in which they upload, and how handouts are
+//! joined.
 
 use std::sync::Arc;
 
@@ -10,8 +11,7 @@ use fedbo_protocol::{
     Handout, Release, UpdateRejected, UsesHandouts,
 };
 use fedbo_protocol::{Aggregate, AggregateContent};
-use fedbo_space::Partition;
-use fedbo_strategies::{Domain, LocalProb, MessageSettings, Points, ThompsonSettings};
+use fedbo_strategies::{Domain, LocalProb, MessageSettings, Partition, Points, ThompsonSettings};
 use fedbo_streams::Seed;
 
 use crate::aggregator::common::{OneHot, shared_map};
@@ -69,9 +69,9 @@ fn rounds(releases: &[Arc<Release>]) -> Vec<u64> {
     releases.iter().map(|release| release.aggregate.round).collect()
 }
 
-/// Round 0 collects after the initial points; later rounds collect if their handout says so. In
-/// other rounds the end of the trial has no effect, and the last round of a plan ends it either
-/// way.
+/// Round 0 collects after the initial points. Later rounds collect if their handout requests it. In
+/// other rounds, the end of the trial has no effect. The last round completes the plan in either
+/// case.
 #[test]
 fn an_agent_uploads_only_where_vectors_are_collected() {
     for last_collects in [true, false] {
@@ -92,8 +92,8 @@ fn an_agent_uploads_only_where_vectors_are_collected() {
     }
 }
 
-/// After a trial, an agent acts on all handouts that arrived during it, in any order: every release
-/// once and sorted, the newest round, and this round's `collects` flag.
+/// After a trial, an agent acts on all handouts that arrived during it, in any order. It gets every
+/// release once and sorted, the newest round, and that round's `collects` flag.
 #[test]
 fn a_slow_agent_takes_every_release_once() {
     let all = [
@@ -109,7 +109,7 @@ fn a_slow_agent_takes_every_release_once() {
             assert_eq!(begin(&mut agent, all[index].clone()), []);
         }
         let effects = evaluated(&mut agent, 0);
-        // The vector of round 0 is late but still belongs to round 0.
+        // The vector for round 0 is late but still belongs to round 0.
         let update = upload(&effects[0]);
         assert_eq!((update.round, update.weights[1].to_bits()), (0, 1.0_f64.to_bits()));
         assert!(is_trial_of(&effects[1..], 4));
@@ -126,7 +126,6 @@ fn a_slow_agent_takes_every_release_once() {
     }
 }
 
-/// Copies of a handout share its releases: joins and clones copy no numbers.
 #[test]
 fn handouts_share_their_releases() {
     let first = handout(1, &[0], true);
@@ -136,7 +135,7 @@ fn handouts_share_their_releases() {
     assert_eq!(Arc::strong_count(&first.releases[0]), 2);
 }
 
-/// DP-FTS-DE uses its handouts, and names a release that does not fit its settings.
+/// DP-FTS-DE uses its handouts, and reports a release that does not match its settings.
 #[test]
 fn dp_fts_de_takes_aggregates() {
     let settings = DpFtsDeSettings {
@@ -160,7 +159,7 @@ fn dp_fts_de_takes_aggregates() {
         collects: true,
     });
     assert_eq!(strategy.take(joined, 3), []);
-    // Sum / (q N) = sum / 2; the later release counts.
+    // The weights are sum / (q N) = sum / 2. The later release counts.
     assert_eq!(strategy.region_weights(), Some(vec![vec![2.0, 3.0]]));
     let unfit =
         AggregateHandout { round: 3, releases: vec![released(2, vec![1.0; 5])], collects: true };
@@ -173,8 +172,8 @@ fn proceed(agent: &mut Agent<OneHot>) -> Vec<AgentEffect> {
     agent.handle(AgentEvent::Proceed).unwrap()
 }
 
-/// At a free pace an agent begins each query on request. It has a message only if it has new
-/// observations and uploads remain: here after its own queries 0, 2 and 4, regardless of the
+/// At a free pace, an agent begins each query on request. It has a message only if it has new
+/// observations and uploads left. Here, this is after its own queries 0, 2 and 4, regardless of the
 /// windows.
 #[test]
 fn a_free_agent_sends_what_is_new_and_no_more_than_it_may() {
@@ -188,7 +187,7 @@ fn a_free_agent_sends_what_is_new_and_no_more_than_it_may() {
     let mut sent = Vec::new();
     for step in 1..=7 {
         assert!(is_trial_of(&proceed(&mut agent), step));
-        // During the trial: the observations before it, once.
+        // During the trial, the agent uploads the earlier observations, once.
         for window in [3 * step, 3 * step + 1] {
             if let Some(update) = agent.upload(window).unwrap() {
                 assert_eq!(update.round, window);
@@ -202,8 +201,8 @@ fn a_free_agent_sends_what_is_new_and_no_more_than_it_may() {
     assert_eq!(agent.upload(99).unwrap(), None, "three are all");
 }
 
-/// A handout received during a trial is used after it, a repeated handout is not used, and a second
-/// request to proceed is an error.
+/// A handout that arrives during a trial is used after the trial, a repeated handout is ignored,
+/// and a second request to proceed is an error.
 #[test]
 fn a_free_agent_uses_what_has_come_in_its_next_query() {
     let pace = FreePace { every: 1, uploads_max: None, max_age: 9 };

@@ -1,5 +1,5 @@
-//! A mechanism that counts, and a strategy that sends one-hot vectors, so that the content of a
-//! release identifies its vectors.
+//! A mechanism without noise and a strategy that sends one-hot vectors, so that a release's content
+//! identifies its vectors.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use fedbo_streams::{Purpose, Seed, Stream};
 
 pub(crate) type Effects = Vec<Effect<AggregateHandout>>;
 
-/// Sums vectors unchanged. Its releases also contain the number of opened rounds, so that a
-/// recomputed release differs from the first one.
+/// A mechanism that sums vectors unchanged. Its releases also contain the number of opened rounds,
+/// so that a recomputed release differs from the original.
 #[derive(Debug)]
 pub(crate) struct Counting {
     pub(crate) n_slots: u32,
     pub(crate) n_features: usize,
-    /// Opened rounds, in order, after an arbitrary number of initial zeros.
+    /// The opened rounds, in order, after an arbitrary number of initial zeros.
     pub(crate) opened: Vec<u64>,
 }
 
@@ -103,12 +103,13 @@ pub(crate) fn map_hash() -> MapHash {
     MapHash([3; 32])
 }
 
-/// A vector with M = 4 that starts with `first`.
+/// An update with M = 4 numbers, starting with `first`.
 pub(crate) fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
     AgentUpdate { sender, round, map: map_hash(), weights: vec![first, 1.0, 0.0, 0.0].into() }
 }
 
-/// Three slots, M = 4, started at time 0, with the first request unanswered.
+/// An aggregator with three slots and M = 4, started at time 0, with its first request still
+/// pending.
 pub(crate) fn aggregator(
     schedule: ReleaseSchedule,
     instants: Option<Instants>,
@@ -123,7 +124,7 @@ pub(crate) fn every_round(n_releases: u64) -> ReleaseSchedule {
     ReleaseSchedule::new(n_releases, 1, 0).unwrap()
 }
 
-/// The bytes of the only effect, which must be a commit of this round.
+/// Returns the bytes of the only effect, which must be a commit of this round.
 pub(crate) fn commit(effects: &Effects, of_round: u64) -> Arc<[u8]> {
     match effects.as_slice() {
         [Effect::Commit { round, bytes, .. }] if *round == of_round => Arc::clone(bytes),
@@ -131,7 +132,7 @@ pub(crate) fn commit(effects: &Effects, of_round: u64) -> Arc<[u8]> {
     }
 }
 
-/// The first effect, which must be a handout.
+/// Returns the first effect, which must be a handout.
 pub(crate) fn handout(effects: &Effects) -> AggregateHandout {
     match effects.first() {
         Some(Effect::Broadcast(handout)) => handout.clone(),
@@ -139,7 +140,7 @@ pub(crate) fn handout(effects: &Effects) -> AggregateHandout {
     }
 }
 
-/// The only effect, which must be a refusal.
+/// Returns the only effect, which must be a refusal.
 pub(crate) fn refusal(effects: &Effects) -> UpdateRejected {
     match effects.as_slice() {
         [Effect::Refuse(rejected)] => rejected.clone(),
@@ -147,7 +148,7 @@ pub(crate) fn refusal(effects: &Effects) -> UpdateRejected {
     }
 }
 
-/// The numbers of a handout's only release.
+/// Returns the numbers of a handout's only release.
 pub(crate) fn total(handout: &AggregateHandout) -> Vec<f64> {
     match handout.releases.as_slice() {
         [release] => match &release.aggregate.content {
@@ -158,8 +159,8 @@ pub(crate) fn total(handout: &AggregateHandout) -> Vec<f64> {
     }
 }
 
-/// Sends vectors for the last round that it knows, each with a 1 at its own place and 0 elsewhere.
-/// Stores the releases that it receives.
+/// A strategy that sends vectors for the last round that it has seen. Each vector is 1 at its own
+/// index and 0 elsewhere. Stores the releases that it receives.
 #[derive(Clone, Debug)]
 pub(crate) struct OneHot {
     slot: u32,
@@ -188,17 +189,17 @@ impl OneHot {
         }
     }
 
-    /// The index of the 1 in a slot's vector of a round.
+    /// The index of the 1 in a slot's vector for a round.
     pub(crate) fn place(slot: u32, n_slots: u32, round: u64) -> usize {
         usize::try_from(round * u64::from(n_slots)).unwrap() + slot as usize
     }
 }
 
 /// The feature map of [`OneHot`]. Its number of features differs from the length of vectors,
-/// because the aggregator checks hashes only.
+/// because the aggregator checks only hashes.
 pub(crate) fn shared_map() -> Arc<FeatureMap> {
     let description = FeatureDescription::random(2, 1, LengthscaleLaw::Fixed(0.2));
-    let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = Seed::new(1).stream(Purpose::SHARED_FEATURES, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
 

@@ -1,4 +1,4 @@
-//! Tests of instants: deadlines of vectors and set instants of releases (INV-9).
+//! Tests of timing: deadlines for vectors and scheduled times of releases (INV-9).
 
 use fedbo_protocol::{Aggregator, Coordinator, Effect, Instants, ReleaseSchedule, UpdateRejected};
 
@@ -6,27 +6,25 @@ use crate::aggregator::common::{
     Counting, aggregator, commit, every_round, handout, period, refusal, total, update,
 };
 
-/// Vectors until 60, handouts at 100, 200, …
+/// An aggregator that accepts vectors until 60, with handouts at 100, 200, …
 fn begun() -> Aggregator<Counting> {
     let mut aggregator = aggregator(every_round(9), period(60, 100));
-    assert_eq!(aggregator.deadline(), None); // waits for the store
+    assert_eq!(aggregator.deadline(), None); // waiting for the store
     aggregator.recalled(0, None, 0).unwrap();
     assert_eq!(aggregator.deadline(), Some(60));
     aggregator
 }
 
-/// A round closes at its deadline with the vectors that have arrived, and is handed out at the set
-/// instant, not before.
 #[test]
 fn a_round_closes_at_its_deadline_and_leaves_at_its_instant() {
     let mut aggregator = begun();
     aggregator.receive(update(1, 0, 4.0), 59);
     assert_eq!(aggregator.tick(59), []);
-    assert_eq!(aggregator.idle(59), []); // ignored, because the round has set instants
+    assert_eq!(aggregator.idle(59), []); // ignored, because the round has scheduled times
     commit(&aggregator.tick(60), 0);
-    assert_eq!(aggregator.deadline(), None); // waits for the commit
+    assert_eq!(aggregator.deadline(), None); // waiting for the commit
     assert_eq!(aggregator.tick(61), []);
-    assert_eq!(aggregator.committed(0, 70).unwrap(), []); // durable but not due
+    assert_eq!(aggregator.committed(0, 70).unwrap(), []); // durable, but not due yet
     assert_eq!(aggregator.deadline(), Some(100));
     assert_eq!(aggregator.tick(99), []);
     let effects = aggregator.tick(100);
@@ -35,7 +33,8 @@ fn a_round_closes_at_its_deadline_and_leaves_at_its_instant() {
     assert_eq!(aggregator.deadline(), Some(160));
 }
 
-/// If all vectors arrive at once, the release is made and durable, and still waits.
+/// If all vectors arrive early, the release is created and made durable, but still waits for its
+/// scheduled time.
 #[test]
 fn a_round_that_is_complete_early_leaves_at_its_instant() {
     let mut aggregator = begun();
@@ -49,7 +48,7 @@ fn a_round_that_is_complete_early_leaves_at_its_instant() {
     assert_eq!(handout(&aggregator.tick(100)).round, 1);
 }
 
-/// A commit that takes longer than the round delays the handout; the next round begins with the
+/// A commit that takes longer than the round delays the handout. The next round begins with the
 /// handout.
 #[test]
 fn a_late_commit_delays_the_round() {
@@ -62,7 +61,8 @@ fn a_late_commit_delays_the_round() {
     assert_eq!(aggregator.deadline(), Some(210));
 }
 
-/// A vector at the deadline is late even without a call of `tick`; the round closes first.
+/// A vector that arrives at the deadline is late even if `tick` was not called, because the round
+/// closes first.
 #[test]
 fn a_vector_at_the_deadline_is_late() {
     let mut aggregator = begun();
@@ -77,7 +77,6 @@ fn a_vector_at_the_deadline_is_late() {
     assert_eq!(effects[2..], [Effect::Refuse(late)]);
 }
 
-/// A stored release waits for its instant like a new one.
 #[test]
 fn a_stored_release_leaves_at_its_instant() {
     let mut first = begun();
@@ -92,7 +91,6 @@ fn a_stored_release_leaves_at_its_instant() {
     assert_eq!(handout(&second.tick(100)).releases[0].bytes, bytes);
 }
 
-/// Rounds without a release last as long as the others.
 #[test]
 fn silent_rounds_end_at_their_instant() {
     let schedule = ReleaseSchedule::new(1, 1, 0).unwrap();
@@ -109,7 +107,7 @@ fn silent_rounds_end_at_their_instant() {
     assert_eq!((next.round, next.releases.len(), next.collects), (2, 0, false));
 }
 
-/// Instants out of order are refused; instants at the end of the time range do no harm.
+/// Times in the wrong order are rejected. Times at the end of the range cause no errors.
 #[test]
 fn impossible_instants_are_refused() {
     assert!(Instants::new(0, 10).is_err() && Instants::new(11, 10).is_err());
@@ -120,7 +118,7 @@ fn impossible_instants_are_refused() {
     commit(&aggregator.tick(u64::MAX), 0);
 }
 
-/// After a crash a coordinator begins with the last stored round, and continues with the next one.
+/// After a crash, a coordinator begins with the last stored round and then continues with the next.
 #[test]
 fn a_coordinator_begins_where_the_last_one_ended() {
     let mut first = begun();

@@ -1,4 +1,4 @@
-//! The mechanisms in an aggregator: their releases, costs and stored bytes.
+//! Tests of the mechanisms in an aggregator: their releases, costs and stored bytes.
 
 use fedbo_privacy::accounting::{NoiseMultiplier, PrivacyEvent, SamplingRate};
 use fedbo_privacy::mechanism::{
@@ -17,13 +17,13 @@ const N: u32 = 5;
 const P: u32 = 2;
 const M: u32 = 3;
 
-/// Regions in rounds 0 and 1, one total later; nine releases.
+/// Nine releases: one sum per region in rounds 0 and 1, one total afterwards.
 fn schedule() -> ReleaseSchedule {
     ReleaseSchedule::new(9, 1, 2).unwrap()
 }
 
-/// A mechanism that samples all slots. With a small multiplier, a release is almost the sum of the
-/// clipped vectors.
+/// A mechanism that samples all slots. With a small noise multiplier, a release is almost the sum
+/// of the clipped vectors.
 fn mechanism(noise_multiplier: f64) -> Mechanism {
     Mechanism::new(MechanismSettings {
         n_slots: N,
@@ -44,7 +44,7 @@ fn update(sender: u32, round: u64, weights: Vec<f64>) -> AgentUpdate {
     AgentUpdate { sender, round, map: map_hash(), weights: weights.into() }
 }
 
-/// The vectors of the slots: (1, 0, 0), not finite, none, (0, 0, 40), (0, 2, 0).
+/// The slots' vectors: (1, 0, 0), not finite, none, (0, 0, 40), (0, 2, 0).
 fn vectors() -> [Option<Vec<f64>>; 5] {
     [
         Some(vec![1.0, 0.0, 0.0]),
@@ -55,7 +55,7 @@ fn vectors() -> [Option<Vec<f64>>; 5] {
     ]
 }
 
-/// Plays the current round; returns its bytes, its cost and the handout after it.
+/// Plays the current round. Returns its bytes, its cost and the handout that follows it.
 fn play<M: RoundMechanism>(
     aggregator: &mut Aggregator<M>,
     vectors: &[Option<Vec<f64>>],
@@ -89,8 +89,8 @@ fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// Regions first, then one total, as scheduled: slot n adds to region n mod P. Vectors are clipped
-/// at S/√P = 10. A vector that is missing or not finite adds nothing.
+/// The release contains regions first and then one total, as scheduled. Slot n adds to region n mod
+/// P. Vectors are clipped to norm S/√P = 10. A vector that is missing or not finite adds nothing.
 #[test]
 fn the_lattice_releases_sums_of_regions_then_a_total() {
     let mut aggregator = Aggregator::new(simulated(1e-3), schedule(), map_hash(), None);
@@ -114,7 +114,7 @@ fn the_lattice_releases_sums_of_regions_then_a_total() {
     }
 }
 
-/// INV-3: without any vector the release has the same size, and its numbers are only noise.
+/// INV-3: without any vectors, the release has the same size, and its numbers are only noise.
 #[test]
 fn a_round_without_vectors_releases_noise_in_the_same_size() {
     let mut crowd = Aggregator::new(simulated(1.0), schedule(), map_hash(), None);
@@ -133,7 +133,7 @@ fn a_round_without_vectors_releases_noise_in_the_same_size() {
     }
 }
 
-/// INV-10: a release has a cost event if its noise is secure, and none if the noise comes from a
+/// INV-10: a release has a privacy event if its noise is secure, and none if the noise comes from a
 /// seed. Two secure rounds with the same vectors differ.
 #[test]
 fn only_secure_noise_has_a_price() {
@@ -146,7 +146,7 @@ fn only_secure_noise_has_a_price() {
     let mut simulation = Aggregator::new(simulated(1.0), schedule(), map_hash(), None);
     let (simulated_bytes, event, _) = play(&mut simulation, &vectors());
     assert_eq!(event, None);
-    // Neither reads the other's bytes.
+    // Neither accepts the other's bytes.
     assert!(
         secure().restore(0, &bytes).is_ok() && simulated(1.0).restore(0, &simulated_bytes).is_ok()
     );
@@ -154,8 +154,8 @@ fn only_secure_noise_has_a_price() {
     assert!(simulated(1.0).restore(0, &bytes).is_err());
 }
 
-/// Bytes of another round, another shape or other settings are errors, as are truncated or extended
-/// bytes.
+/// Bytes from another round, with another shape or with other settings are rejected, as are
+/// truncated or extended bytes.
 #[test]
 fn the_lattice_reads_its_own_releases_only() {
     let mut aggregator = Aggregator::new(simulated(1.0), schedule(), map_hash(), None);
@@ -185,16 +185,16 @@ fn paper_mechanism(noise_multiplier: f64) -> PaperMechanism {
     .unwrap()
 }
 
-/// Region 0 weights only slot 0 in round 0 and all slots equally later; region 1 always weights all
-/// slots equally.
+/// In round 0, region 0 gives weight only to slot 0. In later rounds, and always in region 1, all
+/// slots have equal weight.
 fn weights(round: u64) -> Vec<Vec<f64>> {
     let everybody = vec![0.2; 5];
     let first = vec![1.0, 0.0, 0.0, 0.0, 0.0];
     vec![if round == 0 { first } else { everybody.clone() }, everybody]
 }
 
-/// The paper's mechanism without noise returns the weighted averages of clipped vectors, with the
-/// weights of the round, and has no cost event.
+/// Without noise, the paper's mechanism returns the weighted averages of the clipped vectors, with
+/// the round's weights, and has no privacy event.
 #[test]
 fn the_paper_releases_weighted_averages() {
     let rounds = PaperRounds::new(paper_mechanism(0.0), weights, SecureNoise::new());
@@ -210,8 +210,7 @@ fn the_paper_releases_weighted_averages() {
     }
 }
 
-/// With noise the cost is the paper's event if the noise is secure. The standard deviation is z
-/// φ_max S / q.
+/// With secure noise, the cost is the paper's event. The standard deviation is z φ_max S / q.
 #[test]
 fn the_papers_noise_is_announced() {
     let rounds = PaperRounds::new(paper_mechanism(0.5), weights, SecureNoise::new());
@@ -227,7 +226,8 @@ fn the_papers_noise_is_announced() {
     assert_eq!(play(&mut aggregator, &vectors()).1, None);
 }
 
-/// Weights that are not averages end the session at the beginning of the round, not at its end.
+/// Weights that do not define averages end the session at the beginning of the round, not at its
+/// end.
 #[test]
 fn wrong_weights_are_an_error_before_a_vector_is_taken() {
     let wrong = |_round| vec![vec![0.5; 5], vec![0.2; 5]];

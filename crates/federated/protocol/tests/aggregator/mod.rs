@@ -1,7 +1,7 @@
-//! Rounds of DP-FTS-DE: the effects of the aggregator's machine, its mechanisms, and whole sessions
+//! Tests of DP-FTS-DE rounds: the effects of the aggregator, its mechanisms, and complete sessions
 //! in virtual time.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
+#![expect(clippy::unwrap_used, reason = "test helpers, where a panic fails the test")]
 
 mod agents;
 mod common;

@@ -1,4 +1,4 @@
-//! The release time does not depend on vectors or on the sample (INV-4, INV-5, INV-9).
+//! Tests that the release time does not depend on vectors or on the sample (INV-4, INV-5, INV-9).
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -35,7 +35,7 @@ fn rounds(n_slots: u32, n_features: u32, rate: f64) -> LatticeRounds<SecureNoise
     LatticeRounds::new(mechanism, schedule, SecureNoise::new())
 }
 
-/// A vector of one of eight kinds. Hostile kinds exercise every possible code path.
+/// Creates a vector of one of eight kinds. The hostile kinds exercise every code path.
 fn vector(kind: usize, n_features: usize, luck: &mut Stream) -> Vec<f64> {
     let norm = 1.1 * (n_features as f64).sqrt();
     match kind {
@@ -49,7 +49,7 @@ fn vector(kind: usize, n_features: usize, luck: &mut Stream) -> Vec<f64> {
             vector
         }
         5 => {
-            // At the clipping norm, or one ulp above.
+            // At the clipping norm, or one ulp above it.
             let mut vector = vec![0.0; n_features];
             vector[luck.below(n_features)] =
                 if luck.bernoulli(0.5) { norm } else { norm.next_up() };
@@ -60,15 +60,15 @@ fn vector(kind: usize, n_features: usize, luck: &mut Stream) -> Vec<f64> {
     }
 }
 
-/// Rounds of the mechanism in virtual time, with some vectors missing and others late. Each round
-/// closes when all vectors have arrived or at its deadline, and leaves at its set instant,
-/// regardless of vectors and sample.
+/// Plays rounds of the mechanism in virtual time, with some vectors missing and others late. Each
+/// round closes when all vectors have arrived or at its deadline. Its release leaves at its
+/// scheduled time, regardless of the vectors and the sample.
 fn leaves_at_its_instant(n_rounds: u64) {
     const N: u32 = 3;
     const M: u32 = 4;
     let instants = Some(Instants::new(COLLECT, PERIOD).unwrap());
     let schedule = ReleaseSchedule::new(n_rounds, 1, 0).unwrap();
-    // Half of the slots are sampled: it is secret whether a vector counted, and the time must not
+    // Half of the slots are sampled. Whether a vector was sampled is secret, and the time must not
     // reveal it.
     let mut aggregator = Aggregator::new(rounds(N, M, 0.5), schedule, map_hash(), instants);
     let mut luck = test_stream(1);
@@ -87,7 +87,7 @@ fn leaves_at_its_instant(n_rounds: u64) {
             let update = AgentUpdate { sender, round, map, weights: weights.into() };
             if *time < COLLECT || committed {
                 let effects = aggregator.receive(update, began + time);
-                // The only possible answer to a vector is that its round is over.
+                // The only possible response to a vector is that its round is over.
                 let closes = n_in_time == N as usize && sender + 1 == N;
                 match effects.as_slice() {
                     [] => assert!(!closes),
@@ -113,15 +113,15 @@ fn leaves_at_its_instant(n_rounds: u64) {
             [Effect::Broadcast(handout), Effect::Recall { .. }] => {
                 assert_eq!((handout.round, handout.releases.len()), (round + 1, 1));
             }
-            // The last round with a release.
+            // This was the last round with a release.
             [Effect::Broadcast(handout)] => assert_eq!(handout.round, n_rounds),
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// Rank correlation of times with the adversary's choice, and the number of pairs. Ranks limit the
-/// weight of interruptions of the process, which do not depend on the contents.
+/// Returns the rank correlation between times and the adversary's choice, and the number of pairs.
+/// Ranks limit the influence of process interruptions, which do not depend on the contents.
 fn correlation(of: &[Vec<f64>; 2]) -> (f64, usize) {
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     for (choice, times) in [0.0, 1.0].into_iter().zip(of) {
@@ -142,18 +142,18 @@ fn correlation(of: &[Vec<f64>; 2]) -> (f64, usize) {
     (covariance / (xx * yy).sqrt(), ranked.len())
 }
 
-/// Seconds from the last vector to the bytes of the release, for zero vectors and for hostile
-/// vectors. The order is random, so that drift of the machine affects both equally. `work` runs
-/// within the measured time.
-#[expect(clippy::disallowed_methods, reason = "time is what is measured here")]
+/// Measures the seconds from the last vector to the bytes of the release, for zero vectors and for
+/// hostile vectors. The order is random, so that drift affects both equally. `work` runs within the
+/// measured time.
+#[expect(clippy::disallowed_methods, reason = "this test measures time")]
 fn closings(n: usize, work: impl Fn(usize)) -> [Vec<f64>; 2] {
     const N: u32 = 20;
     const M: u32 = 64;
     const POOL: usize = 50;
     let mut rounds = rounds(N, M, 0.5);
     let mut luck = test_stream(2);
-    // Vectors are generated beforehand and copied to one place, unchanged or masked to zeros: only
-    // the numbers differ between rounds.
+    // Vectors are generated in advance and copied to one buffer, either unchanged or masked to
+    // zeros, so that only the numbers differ between rounds.
     let pool: Vec<Vec<Vec<f64>>> = (0..POOL)
         .map(|_| {
             let vectors = (0..N).map(|_| {
@@ -183,7 +183,7 @@ fn closings(n: usize, work: impl Fn(usize)) -> [Vec<f64>; 2] {
     times
 }
 
-/// |correlation| of independent pairs is above 5/√n with a probability of 6e-7.
+/// For independent pairs, the absolute correlation exceeds 5/√n with a probability of 6e-7.
 fn is_uncorrelated(times: &[Vec<f64>; 2]) -> Result<(), String> {
     let (found, n) = correlation(times);
     let limit = 5.0 / (n as f64).sqrt();
@@ -193,11 +193,12 @@ fn is_uncorrelated(times: &[Vec<f64>; 2]) -> Result<(), String> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "time is what is measured here")]
+#[expect(clippy::disallowed_methods, reason = "this test measures time")]
 fn times_tell_nothing(n: usize) {
     let times = closings(n, |_| {});
     is_uncorrelated(&times).unwrap();
-    // The check can fail: it detects a tenth of the usual time added to one choice.
+    // Verifies that the check can fail: a tenth of the typical time, added to one choice, is
+    // detected.
     let mut usual = times.concat();
     usual.sort_by(f64::total_cmp);
     let tenth = 0.1 * usual[usual.len() / 2];

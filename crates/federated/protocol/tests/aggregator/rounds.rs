@@ -19,8 +19,8 @@ fn begun(schedule: ReleaseSchedule) -> Aggregator<Counting> {
     aggregator
 }
 
-/// Recall, vectors, commit, and then the handout together with the next recall: nothing else, and
-/// in this order.
+/// The effects are a recall, a commit after the vectors, and then the handout together with the
+/// next recall. There are no others.
 #[test]
 fn effects_come_in_order() {
     let mut aggregator = begun(every_round(9));
@@ -44,8 +44,8 @@ fn effects_come_in_order() {
     assert_eq!(aggregator.mechanism().opened, [0, 1, 2, 3]);
 }
 
-/// INV-1: between the close and the driver's answer nothing triggers a handout. An answer to
-/// another request is an error that changes nothing.
+/// INV-1: between the close and the driver's confirmation, nothing triggers a handout. A response
+/// to another request is an error that changes nothing.
 #[test]
 fn nothing_leaves_before_the_commit() {
     let mut aggregator = begun(every_round(9));
@@ -70,7 +70,7 @@ fn nothing_leaves_before_the_commit() {
     assert!(matches!(again, Err(RoundError::Unasked { .. })), "{again:?}");
 }
 
-/// INV-2: a stored release is handed out byte for byte. No round is opened, no vector is read and
+/// INV-2: a stored release is handed out byte for byte. No round is opened, no vector is read, and
 /// nothing is charged.
 #[test]
 fn a_stored_release_is_handed_out_as_it_is() {
@@ -91,13 +91,13 @@ fn a_stored_release_is_handed_out_as_it_is() {
     assert_eq!(total(&next), [3.0, 3.0, 0.0, 0.0]);
     assert_eq!(effects[1..], [Effect::Recall { round: 1 }]);
     assert_eq!(second.mechanism().opened, [] as [u64; 0]);
-    // The next round is played as usual, and the first vector's slot is free again.
+    // The next round proceeds as usual, and accepts a new vector from the first slot.
     second.recalled(1, None, 0).unwrap();
     assert_eq!(second.receive(update(0, 1, 1.0), 0), []);
     assert_eq!(second.mechanism().opened, [1]);
 }
 
-/// Stored bytes that are not this round's release end the session before a vector is accepted.
+/// Stored bytes that are not this round's release end the session before any vector is accepted.
 #[test]
 fn a_stored_release_of_another_round_is_an_error() {
     let mut first = begun(every_round(9));
@@ -115,8 +115,8 @@ fn a_stored_release_of_another_round_is_an_error() {
     assert!(matches!(refusal(&taken), UpdateRejected::NotCollected { round: 1, .. }));
 }
 
-/// INV-3: a round with missing vectors, or without any, releases in the same size, and the session
-/// continues.
+/// INV-3: a round with missing vectors, or without any vectors, has a release of the same size, and
+/// the session continues.
 #[test]
 fn empty_rounds_release() {
     let mut aggregator = begun(every_round(9));
@@ -130,8 +130,8 @@ fn empty_rounds_release() {
     assert_eq!(total(&next), [5.0, 1.0, 0.0, 0.0]);
 }
 
-/// INV-6: the first vector of a slot counts. A repeat gets the same answer regardless of its
-/// content; a late vector counts in no round.
+/// INV-6: the first vector of a slot counts. A repeat gets the same response regardless of its
+/// content. A late vector counts in no round.
 #[test]
 fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     let mut aggregator = begun(every_round(9));
@@ -139,7 +139,8 @@ fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
     assert_eq!(aggregator.receive(update(0, 0, 500.0), 0), []);
     commit(&aggregator.idle(0), 0);
-    // Closed but not handed out yet: late, but a repeat is still a repeat.
+    // The round is closed but not handed out yet. New vectors are late, but a repeat is still a
+    // repeat.
     let late = aggregator.receive(update(1, 0, 500.0), 0);
     let expected = UpdateRejected::Late { sender: 1, round: 0 };
     assert_eq!(refusal(&late), expected);
@@ -158,8 +159,8 @@ fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     assert_eq!(total(&next), [6.0, 3.0, 0.0, 0.0]); // nothing was carried over
 }
 
-/// An unknown sender, another map, another length and a round that has not begun are refused by
-/// name. The sender can still deliver, and the round waits for it.
+/// An unknown sender, another map, a wrong length and a round that has not begun are refused with
+/// specific reasons. The sender can still deliver, and the round waits for it.
 #[test]
 fn refusals_are_for_public_reasons() {
     let mut aggregator = begun(every_round(9));
@@ -197,7 +198,7 @@ fn refusals_are_for_public_reasons() {
     commit(&aggregator.receive(update(2, 0, 1.0), 0), 0);
 }
 
-/// A vector that arrives before the store's answer is refused, not kept.
+/// A vector that arrives before the store has responded is refused and not kept.
 #[test]
 fn nothing_is_taken_before_the_store_has_answered() {
     let mut aggregator = aggregator(every_round(9), None);
@@ -208,7 +209,7 @@ fn nothing_is_taken_before_the_store_has_answered() {
     assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
 }
 
-/// Releases in rounds 0 and 3 only. The handouts between and after them carry no release and
+/// Only rounds 0 and 3 have releases. The handouts between and after them contain no release and
 /// request no vectors, and an upload in these rounds is refused.
 #[test]
 fn rounds_follow_the_schedule() {
@@ -249,7 +250,7 @@ fn rounds_follow_the_schedule() {
     assert_eq!(seen, expected);
 }
 
-/// A schedule out of range is refused by name.
+/// A schedule that is out of range is rejected, and the error names the parameter.
 #[test]
 fn impossible_schedules_are_refused() {
     for (n_releases, every, name) in [
@@ -263,8 +264,8 @@ fn impossible_schedules_are_refused() {
     assert_eq!(ReleaseSchedule::new(u64::MAX, 1, 0).unwrap().last(), u64::MAX - 1);
 }
 
-/// INV-4, canary: vectors, and releases that are not durable yet, do not appear in the debug output
-/// of the machine, its effects or its errors.
+/// INV-4, with a canary: vectors, and releases that are not durable yet, do not appear in the debug
+/// output of the machine, its effects or its errors.
 #[test]
 fn debug_prints_no_number() {
     let canary = 123_456.75;
@@ -322,8 +323,8 @@ impl RoundMechanism for Exhausted {
     }
 }
 
-/// Without randomness nothing leaves: there is no release and no later round, and no more vectors
-/// are accepted.
+/// Without randomness, nothing leaves: there is no release and no later round, and no further
+/// vectors are accepted.
 #[test]
 fn a_round_without_randomness_fails_and_nothing_follows() {
     let mechanism = Exhausted(Counting::new(3, 4));
@@ -343,8 +344,7 @@ fn a_round_without_randomness_fails_and_nothing_follows() {
     assert_eq!(aggregator.round(), 0);
 }
 
-/// Plays a round of an aggregator with windows. Returns the participants of its commit, and the
-/// refusals.
+/// Plays a window of an aggregator. Returns the participants in its commit, and the refusals.
 fn window(
     aggregator: &mut Aggregator<Counting>,
     round: u64,
@@ -369,8 +369,8 @@ fn window(
     (participants, refused)
 }
 
-/// k of T: a slot is in any two of four releases, and its third vector is refused. The same holds
-/// for a restarted coordinator that continues with the counts.
+/// k of T: a slot can be in any two of four releases, and its third vector is refused. The same
+/// holds for a restarted coordinator that continues with the counts.
 #[test]
 fn a_slot_is_in_so_many_releases_and_in_no_more() {
     let instants = Some(Instants::new(10, 10).unwrap());
@@ -380,7 +380,7 @@ fn a_slot_is_in_so_many_releases_and_in_no_more() {
     assert_eq!(window(&mut first, 1, &[0, 1]), (vec![0, 1], vec![]));
     let spent = UpdateRejected::Spent { sender: 0, most: 2 };
     assert_eq!(window(&mut first, 2, &[0, 1, 2]), (vec![1, 2], vec![spent.clone()]));
-    // Killed and restarted in the current window.
+    // The coordinator is killed and restarted in the current window.
     let mut counts = Participations::new(3, 2);
     for (round, slots) in [(0, [0, 2]), (1, [0, 1]), (2, [1, 2])] {
         slots.iter().for_each(|slot| counts.count(*slot, round));

@@ -1,9 +1,9 @@
-//! Sessions under network faults.
+//! Simulated sessions with network faults.
 
 use crate::aggregator::simulation::play;
 use crate::network_faults::Counts;
 
-/// Events that the sessions must cover, each at least once per this many sessions.
+/// Events that the sessions must cover. Each occurs on average at least once in this many sessions.
 const HAPPENINGS: [(&str, u64); 21] = [
     ("crashes", 1),
     ("lost vectors", 8),
@@ -28,11 +28,11 @@ const HAPPENINGS: [(&str, u64); 21] = [
     ("trials again", 2),
 ];
 
-/// Under network faults: each release counts each accepted slot once, with its vector of that
-/// round, and no other slot. A release is durable before it leaves, has the same bytes from every
-/// coordinator, and exists for every scheduled round. A restarted agent makes the same vectors,
-/// byte for byte, and gets every release once. No agent gets stuck, and equal seeds give equal
-/// traces.
+/// Checks these properties under network faults. Each release counts each accepted slot once, with
+/// its vector for that round, and no other slot. A release is durable before it leaves, has the
+/// same bytes from every coordinator, and exists for every scheduled round. A restarted agent
+/// creates the same vectors, byte for byte, and receives every release once. No agent gets stuck,
+/// and equal seeds give equal traces.
 fn in_any_weather(n_seeds: u64) {
     let mut all = Counts::default();
     let mut last = 0;

@@ -1,4 +1,4 @@
-//! Rounds of DP-FTS-DE with one-hot vectors, and their invariants under network faults.
+//! DP-FTS-DE rounds with one-hot vectors, and their invariants under network faults.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct Sums {
     n_features: usize,
     n_initial: Vec<usize>,
     schedule: ReleaseSchedule,
-    /// Rounds of the releases that each agent has received since its last start.
+    /// The rounds of the releases that each agent has received since its last start.
     taken: BTreeMap<u32, Vec<u64>>,
 }
 
@@ -34,7 +34,7 @@ impl Sums {
         Self {
             seed,
             n_rounds,
-            // One place for each slot in each round of the plan.
+            // One index for each slot in each round of the plan.
             n_features: OneHot::place(0, u32::try_from(n_slots).unwrap(), n_rounds + 1),
             n_initial: (0..n_slots).map(|_| luck.below(3)).collect(),
             schedule: ReleaseSchedule::new(n_releases, every, 0).unwrap(),
@@ -42,8 +42,8 @@ impl Sums {
         }
     }
 
-    /// The release of a round contains each accepted vector once, and nothing of another round
-    /// (INV-6).
+    /// Checks that a round's release contains each accepted vector once, and nothing from other
+    /// rounds (INV-6).
     fn check_sums(&self, round: u64, release: &Release, slots: impl Iterator<Item = u32>) {
         let AggregateContent::Total(sums) = &release.aggregate.content else {
             panic!("a total expected, not {:?}", release.aggregate);
@@ -75,7 +75,8 @@ impl Subject for Sums {
         Agent::new(strategy, plan, Seed::new(self.seed)).unwrap()
     }
 
-    /// A coordinator that recomputes a round releases different bytes than its predecessor.
+    /// Creates a coordinator. If it recomputed a round, its release would differ from that of its
+    /// predecessor.
     fn coordinator(
         &self,
         found: &Durable<AggregateHandout>,
@@ -114,8 +115,8 @@ impl Subject for Sums {
         }
     }
 
-    /// A round is durable before an agent learns of it: no agent is early, even after the
-    /// coordinator has lost vectors.
+    /// A round is durable before any agent receives its handout, so no agent is early, even after
+    /// the coordinator has lost vectors.
     fn check_refused(&self, rejected: &UpdateRejected) {
         assert!(matches!(rejected, UpdateRejected::Late { .. }), "{rejected}");
     }
@@ -124,7 +125,8 @@ impl Subject for Sums {
         self.taken.remove(&slot);
     }
 
-    /// Every release arrives once and in order, regardless of restarts of agent and coordinator.
+    /// Every release arrives once and in order, regardless of restarts of the agent and the
+    /// coordinator.
     fn taken(&mut self, slot: u32, handout: &AggregateHandout) {
         let taken = self.taken.entry(slot).or_default();
         let rounds = handout.releases.iter();
@@ -142,11 +144,12 @@ impl Subject for Sums {
     }
 }
 
-/// Plays a session; returns a digest of all events, and counts of them.
+/// Plays a session. Returns a digest of all events, and their counts.
 pub(crate) fn play(seed: u64) -> (u64, Counts) {
     let mut world = World::new(seed, |luck| Sums::draw(seed, luck));
     let trace = world.run();
-    // INV-3: every scheduled round before the current one has its release, and no other round has one.
+    // INV-3: every scheduled round before the current one has a release, and no other round has
+    // one.
     let (durable, schedule) = (&world.durable, world.subject.schedule);
     for round in 0..durable.round {
         let scheduled = schedule.releases(round);

@@ -1,4 +1,4 @@
-//! The agent's state machine, event by event.
+//! Tests of the agent's state machine, event by event.
 
 use fedbo_federated::fts::Fts;
 use fedbo_protocol::MessageRejected;
@@ -27,7 +27,7 @@ fn trials(effects: &[AgentEffect]) -> Vec<Trial> {
         .collect()
 }
 
-/// Rounds of the uploads among the effects.
+/// The rounds of the uploads among the effects.
 fn uploads(effects: &[AgentEffect]) -> Vec<u64> {
     effects
         .iter()
@@ -51,8 +51,8 @@ fn unexpected(agent: &mut Agent<Fts>, event: AgentEvent<Broadcast>, doing: &str)
     }
 }
 
-/// The whole plan: initial points first, each `Source::Initial` in round 0, then the first message,
-/// then one query and one message per round until the plan is complete.
+/// A complete plan: initial points first, each with `Source::Initial` in round 0, then the first
+/// message, then one query and one message per round.
 #[test]
 fn a_plan_runs_from_initial_points_to_its_last_round() {
     let mut agent = agent(4, 2, 2, OWN_ONLY, 7);
@@ -79,8 +79,8 @@ fn a_plan_runs_from_initial_points_to_its_last_round() {
     assert_eq!(agent.surrogate().len(), 5); // including its history
 }
 
-/// A contributor uploads exactly one message, for round 0, and finishes. No later event makes it
-/// upload another.
+/// A contributor uploads exactly one message, for round 0, and finishes. No later event causes
+/// another upload.
 #[test]
 fn a_contributor_uploads_exactly_one_message() {
     let mut agent = agent(1, 0, 0, OWN_ONLY, 7);
@@ -93,8 +93,8 @@ fn a_contributor_uploads_exactly_one_message() {
     assert!(agent.start().is_err() && agent.handle(evaluated(0)).is_err());
 }
 
-/// An event that the state does not allow is `Unexpected`, names the agent and the state, and
-/// changes nothing: the plan continues unaffected.
+/// An event that is not valid in the current state gives `Unexpected`, which names the agent and
+/// the state. It does not affect the plan.
 #[test]
 fn events_in_wrong_states_are_unexpected() {
     let mut agent = agent(4, 1, 1, OWN_ONLY, 7);
@@ -109,7 +109,7 @@ fn events_in_wrong_states_are_unexpected() {
     assert_eq!(uploads(&agent.handle(evaluated(0)).unwrap()), [0]);
     unexpected(&mut agent, evaluated(0), "waiting for a round"); // reported twice
     assert!(matches!(agent.start(), Err(AgentError::Unexpected { .. })));
-    assert_eq!(agent.handle(next(0)), Ok(vec![])); // it begins no round
+    assert_eq!(agent.handle(next(0)), Ok(vec![])); // does not begin a round
     assert_eq!(trials(&agent.handle(next(1)).unwrap()).len(), 1);
     let effects = agent.handle(evaluated(1)).unwrap();
     assert!(effects.contains(&AgentEffect::Finished));
@@ -118,7 +118,7 @@ fn events_in_wrong_states_are_unexpected() {
     assert!(matches!(agent.start(), Err(AgentError::Unexpected { .. })));
 }
 
-/// A broadcast delivered again has no effect before, during and after the query that it began.
+/// A repeated broadcast has no effect before, during and after the query that it started.
 #[test]
 fn repeated_broadcasts_have_no_effect() {
     let mut agent = agent(4, 0, 3, OWN_ONLY, 7);
@@ -131,8 +131,8 @@ fn repeated_broadcasts_have_no_effect() {
     assert_eq!(trials(&begin(&mut agent, broadcast(2, vec![], &[]))).len(), 1);
 }
 
-/// If a round closes during a trial (deadline), the agent acts after the trial: it uploads the late
-/// message for its own round, then begins the newest round, once.
+/// If a round's deadline passes during a trial, the agent acts after the trial. It uploads the late
+/// message for its own round, and then begins the newest round, once.
 #[test]
 fn a_trial_that_outlives_its_round_joins_the_newest_one() {
     let mut agent = agent(4, 1, 5, OWN_ONLY, 7);
@@ -149,7 +149,7 @@ fn a_trial_that_outlives_its_round_joins_the_newest_one() {
 }
 
 /// Among the broadcasts received during a trial, the newest message of each sender counts, unless
-/// the sender has become a straggler since.
+/// the sender has since become a straggler.
 #[test]
 fn kept_broadcasts_are_joined() {
     for (second, used) in [
@@ -166,8 +166,8 @@ fn kept_broadcasts_are_joined() {
     }
 }
 
-/// A round beyond the plan ends it without another query, and the largest round number does not
-/// break the agent.
+/// A round beyond the plan completes it without another query, and the largest round number causes
+/// no overflow.
 #[test]
 fn rounds_beyond_the_plan_end_it() {
     let mut first = agent(4, 0, 3, OWN_ONLY, 7);
@@ -182,8 +182,8 @@ fn rounds_beyond_the_plan_end_it() {
     assert!(effects.contains(&AgentEffect::Finished));
 }
 
-/// A defective message is refused and its sender named. The valid messages beside it are used, and
-/// the round continues. The agent's own message is not used.
+/// An invalid message is refused, and the refusal names its sender. The other messages are used,
+/// and the round continues. The agent's own message is not used.
 #[test]
 fn defective_messages_are_refused_and_the_round_goes_on() {
     let mut agent = agent(4, 0, 3, MESSAGES_ONLY, 7);
@@ -206,7 +206,7 @@ fn defective_messages_are_refused_and_the_round_goes_on() {
     assert_eq!(trials(&effects)[0].source, Source::Message { sender: 5 });
 }
 
-/// A failed trial still ends its round: the message is sent and the next round begins.
+/// A failed trial still completes its round: the message is sent, and the next round begins.
 #[test]
 fn a_failed_trial_ends_its_round() {
     let mut agent = agent(4, 1, 1, OWN_ONLY, 7);
@@ -220,8 +220,8 @@ fn a_failed_trial_ends_its_round() {
     assert_eq!((agent.surrogate().len(), agent.surrogate().failed().len()), (before, 2));
 }
 
-/// The `Debug` output of a message shows its length and no weight, in every type that holds it (a
-/// small version of INV-9's canary).
+/// The `Debug` output of every type that holds a message shows its length, but no weights (a small
+/// version of INV-9's canary).
 #[test]
 fn debug_prints_no_weight() {
     let canary = 123_456.75;

@@ -1,4 +1,4 @@
-//! A small agent: 12 points on a line, 8 shared features.
+//! Small agents with 12 points on a line and 8 shared features.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ pub(crate) const N_FEATURES: usize = 8;
 
 pub(crate) fn map() -> Arc<FeatureMap> {
     let description = FeatureDescription::random(N_FEATURES, 1, LengthscaleLaw::Fixed(0.2));
-    let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = Seed::new(1).stream(Purpose::SHARED_FEATURES, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
 
-/// Queries its own posterior with probability `local_prob`, otherwise a message.
+/// Queries by its own posterior with probability `local_prob`, otherwise by a message.
 pub(crate) fn strategy(local_prob: f64) -> Fts {
     let domain = Domain::Finite(Arc::new(Points::from_flat(
         1,
@@ -57,7 +57,7 @@ pub(crate) fn strategy(local_prob: f64) -> Fts {
     Fts::new(domain, settings, map(), Seed::new(2)).unwrap()
 }
 
-/// An agent with this many initial points and rounds.
+/// Creates an agent with these numbers of initial points and rounds.
 pub(crate) fn agent(
     id: u32,
     n_initial: u32,
@@ -74,7 +74,7 @@ pub(crate) fn agent(
     Agent::new(strategy(local_prob), plan, Seed::new(seed)).unwrap()
 }
 
-/// A valid message with `first` among its weights.
+/// A valid message with `first` as its first weight.
 pub(crate) fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
     let mut weights = vec![0.5; N_FEATURES];
     weights[0] = first;

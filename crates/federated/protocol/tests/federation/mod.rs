@@ -1,7 +1,7 @@
-//! Rounds of federated Thompson sampling: the agent's machine, event by event, and whole
+//! Tests of federated Thompson sampling: the agent's state machine, event by event, and complete
 //! federations in virtual time.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
+#![expect(clippy::unwrap_used, reason = "test helpers, where a panic fails the test")]
 
 mod agent;
 mod common;

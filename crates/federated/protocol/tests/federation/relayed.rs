@@ -1,4 +1,4 @@
-//! Rounds of federated Thompson sampling under network faults: the fate of each message.
+//! Rounds of federated Thompson sampling under network faults, with bookkeeping for each message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use fedbo_streams::Stream;
 use crate::federation::common::{N_FEATURES, agent, map};
 use crate::network_faults::{Counts, Durable, PERIOD, Subject, World};
 
-/// The expected state of an agent, by plain bookkeeping.
+/// The expected state of an agent, from simple bookkeeping.
 #[derive(Default)]
 struct ReferenceState {
     /// Handouts that the agent has not acted on.
     told: Vec<Broadcast>,
-    /// Round of each sender's unused message.
+    /// The round of each sender's unused message.
     inbox: BTreeMap<u32, u64>,
     used: BTreeSet<(u32, u64)>,
-    /// Sender of the message behind the running trial.
+    /// The sender of the message that led to the running trial.
     running: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Subject for Relayed {
         agent(slot, n_initial, self.n_rounds, 0.3, self.seed)
     }
 
-    /// Resumes after the last durable broadcast.
+    /// Creates a coordinator that resumes after the last durable broadcast.
     fn coordinator(&self, found: &Durable<Broadcast>, _incarnation: u32) -> Relay {
         let mut newest = BTreeMap::new();
         for broadcast in found.handed.values() {
@@ -76,8 +76,8 @@ impl Subject for Relayed {
         relay.from_round(found.round, newest)
     }
 
-    /// A message is relayed once, with its sender's bytes. A participant without a message is a
-    /// straggler. Only a round with all messages ends before its timeout.
+    /// A message is relayed once, with the bytes that its sender sent. A participant without a
+    /// message is a straggler. Only a round with all messages ends before its timeout.
     fn check_handout(
         &mut self,
         found: &Durable<Broadcast>,
@@ -114,7 +114,8 @@ impl Subject for Relayed {
         self.shadows[slot as usize].told.push(broadcast.clone());
     }
 
-    /// A message is used at most once, never from a straggler, and never by its own sender.
+    /// A message is used at most once, never after its sender became a straggler, and never by its
+    /// own sender.
     fn asked(&mut self, slot: u32, trial: &Trial, strategy: &Fts) {
         let shadow = &mut self.shadows[slot as usize];
         if let Some(sender) = shadow.running.take() {
@@ -149,7 +150,7 @@ impl Subject for Relayed {
     }
 }
 
-/// Plays a session; returns a digest of all events, and counts of them.
+/// Plays a session. Returns a digest of all events, and their counts.
 fn play(seed: u64) -> (u64, Counts) {
     let mut world = World::new(seed, |luck| Relayed::draw(seed, luck));
     let trace = world.run();
@@ -162,7 +163,7 @@ fn play(seed: u64) -> (u64, Counts) {
     (trace, world.counts)
 }
 
-/// Events that the sessions must cover, each at least once per this many sessions.
+/// Events that the sessions must cover. Each occurs on average at least once in this many sessions.
 const HAPPENINGS: [(&str, u64); 15] = [
     ("crashes", 2),
     ("lost vectors", 5),
@@ -181,10 +182,10 @@ const HAPPENINGS: [(&str, u64); 15] = [
     ("replayed logs", 1),
 ];
 
-/// Under network faults: rounds advance one by one. A message is relayed once and used at most once
-/// by each receiver, never after its sender has become a straggler. An agent that was away acts on
-/// everything that it missed. The restart of an agent or a coordinator changes none of this. No
-/// agent gets stuck, and equal seeds give equal traces.
+/// Checks these properties under network faults. Rounds advance one by one. A message is relayed
+/// once, and used at most once by each receiver, never after its sender has become a straggler. An
+/// agent that was away acts on everything that it missed. Restarts of agents or the coordinator
+/// change none of this. No agent gets stuck, and equal seeds give equal traces.
 fn in_any_weather(n_seeds: u64) {
     let mut all = Counts::default();
     for seed in 0..n_seeds {

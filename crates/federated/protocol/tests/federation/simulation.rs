@@ -1,4 +1,4 @@
-//! Invariants of federations under network faults.
+//! Tests of the invariants of federations under network faults.
 
 use std::collections::BTreeSet;
 
@@ -41,12 +41,12 @@ fn rising(rounds: &[u64]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Under loss, delay, duplication, reordering and stalls: rounds only advance, one by one. No
-    /// agent acts twice on a round. Initial points come before round 1. An upload is delivered at
-    /// most once, for its own sender. A straggler has no message in the broadcast that names it.
-    /// Contributors upload once. An agent that received all broadcasts has finished its plan. (The
-    /// simulation itself asserts that repeated broadcasts have no effect and that there is no
-    /// error.)
+    /// Checks these properties under loss, delay, duplication, reordering and stalls. Rounds
+    /// advance one by one. No agent acts twice on a round. Initial points come before round 1. An
+    /// upload is delivered at most once, for its own sender. A straggler has no message in the
+    /// broadcast that names it. Contributors upload once. An agent that received all broadcasts has
+    /// finished its plan. (The simulation itself asserts that repeated broadcasts have no effect
+    /// and that there are no errors.)
     #[test]
     fn rounds_hold_in_any_weather(weather in weather()) {
         let outcome = simulate(&weather);
@@ -91,7 +91,7 @@ proptest! {
         }
     }
 
-    /// Equal seeds give equal traces, weights included.
+    /// Equal seeds give equal traces, including weights.
     #[test]
     fn equal_seeds_give_equal_traces(weather in weather()) {
         let trace = simulate(&weather).trace;
@@ -100,8 +100,9 @@ proptest! {
     }
 }
 
-/// Without faults, every agent queries once in every round, and every broadcast holds all messages
-/// of the previous round. Contributors' messages are in round 1 only, and there are no stragglers.
+/// Without faults, every agent queries once in every round, and every broadcast contains all
+/// messages of the previous round. Contributors' messages are only in round 1, and there are no
+/// stragglers.
 #[test]
 fn in_fine_weather_nothing_is_missed() {
     let outcome = simulate(&NetworkFaults {

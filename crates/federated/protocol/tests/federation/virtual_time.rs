@@ -1,5 +1,5 @@
 //! A federation in virtual time. Messages are lost, delayed, duplicated and reordered, and agents
-//! stall. The driver is a queue of dated events; all randomness comes from one stream.
+//! stall. The driver is a queue of timed events. All randomness comes from one stream.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -14,7 +14,7 @@ use fedbo_testkit::test_stream;
 
 use crate::federation::common::{N_FEATURES, agent, map};
 
-/// A federation and the faults of its messages and agents.
+/// A federation, and the faults of its messages and agents.
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkFaults {
     pub(crate) seed: u64,
@@ -39,22 +39,22 @@ enum Event {
     Evaluated(u32, u64),
 }
 
-/// Record of an agent's actions.
+/// A record of an agent's actions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemberState {
     pub(crate) trials: Vec<Trial>,
     pub(crate) upload_rounds: Vec<u64>,
     pub(crate) finished: bool,
-    /// Rounds of the broadcasts that reached the agent.
+    /// The rounds of the broadcasts that reached the agent.
     pub(crate) heard: BTreeSet<u64>,
 }
 
-/// Record of a run.
+/// A record of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) states: BTreeMap<u32, MemberState>,
     pub(crate) broadcasts: Vec<Broadcast>,
-    /// Every effect with its time, weights included.
+    /// Every effect with its time, including weights.
     pub(crate) trace: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ struct Run {
     weather: NetworkFaults,
     luck: Stream,
     queue: BinaryHeap<Reverse<(Tick, u64)>>,
-    /// By number. Events at the same instant are ordered by the time of sending.
+    /// By number. Events at the same time are ordered by when they were sent.
     events: BTreeMap<u64, Event>,
     next_event: u64,
     agents: BTreeMap<u32, Agent<Fts>>,
@@ -170,8 +170,8 @@ impl Run {
     }
 }
 
-/// Runs a federation until all agents have finished, or 10 rounds beyond the plan, and then
-/// delivers the remaining messages.
+/// Runs a federation until all agents have finished, but at most 10 rounds beyond the plan, and
+/// then delivers the remaining messages.
 ///
 /// # Panics
 /// If an agent returns an error, a valid message is refused, or a repeated broadcast has an effect.

@@ -1,8 +1,8 @@
 //! The coordinator's clock, which can be adjusted.
 use fedbo_protocol::Tick;
 
-/// A clock that never goes back while its process runs. After it is set back, its reading stays
-/// constant until the time catches up.
+/// A clock that never goes backwards while its process runs. If it is set back, its reading stays
+/// constant until the time has caught up.
 #[derive(Debug)]
 pub(crate) struct Clock {
     offset: i64,
@@ -23,7 +23,7 @@ impl Clock {
         self.latest
     }
 
-    /// The time of the simulation, now or later, at which the clock reads `tick`.
+    /// The simulation time, now or later, at which the clock reads `tick`.
     pub(crate) fn when(&self, tick: Tick, now: Tick) -> Tick {
         if tick <= self.latest {
             return now;
@@ -37,7 +37,7 @@ impl Clock {
         self.offset += step;
     }
 
-    /// Starts a new process, without the latest reading of the old one.
+    /// Starts a new process, which does not know the latest reading of the old one.
     pub(crate) fn forget(&mut self) {
         self.latest = 0;
     }

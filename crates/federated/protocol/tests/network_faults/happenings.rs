@@ -59,7 +59,7 @@ impl<S: Subject> World<S> {
         self.clock.set(step, self.now);
     }
 
-    /// Stops an agent. Its work in progress is lost; its durable state is kept.
+    /// Stops an agent. Its work in progress is lost, and its durable state is kept.
     pub(super) fn fall(&mut self, slot: u32, time: Option<usize>) {
         let now = self.now;
         let member = &mut self.members[slot as usize];

@@ -1,11 +1,11 @@
-//! The coordinator's side: its process drives the machine, crashes and restarts.
+//! The coordinator's side: a process that drives the state machine, crashes and restarts.
 use fedbo_protocol::{AgentUpdate, Coordinator, Effect, Handout as _};
 
 use super::{Event, HandoutOf, Stored, Subject, World};
 
 impl<S: Subject> World<S> {
     /// Starts a coordinator in the durable round. If the round's release is stored, the round keeps
-    /// its original beginning. Otherwise it begins now, because its vectors are lost.
+    /// its original start time. Otherwise it begins now, because its vectors are lost.
     pub(super) fn restart(&mut self) {
         if self.host.is_some() {
             return;
@@ -49,7 +49,7 @@ impl<S: Subject> World<S> {
                 self.write(round, stored);
             }
         }
-        self.incarnation += 1; // drops pending answers to the old process
+        self.incarnation += 1; // drops pending responses to the old process
         self.after(time, Event::Restart);
     }
 
@@ -99,7 +99,7 @@ impl<S: Subject> World<S> {
         self.effects(effects);
     }
 
-    /// Answers an agent that asks for the rounds after `after`.
+    /// Responds to an agent that asks for the rounds after `after`.
     pub(super) fn answer(&mut self, slot: u32, after: u64, delivered: Option<u64>) {
         let Some(host) = &self.host else {
             return;

@@ -1,4 +1,4 @@
-//! An agent's side: its process drives the machine, and replays its log after a restart.
+//! An agent's side: a process that drives the state machine and replays its log after a restart.
 use std::collections::BTreeMap;
 
 use fedbo_protocol::{
@@ -7,7 +7,7 @@ use fedbo_protocol::{
 
 use super::{Event, HandoutOf, Subject, World};
 
-/// State of an upload.
+/// The state of an upload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Pending,
@@ -15,7 +15,7 @@ enum State {
     Missed,
 }
 
-/// Entry in an agent's log of inputs.
+/// An entry in an agent's log of inputs.
 #[derive(Clone)]
 enum Told<H> {
     Round(H),
@@ -33,7 +33,7 @@ pub(crate) struct Member<S: UsesHandouts> {
     pub(crate) done: bool,
     log: Vec<Told<S::Handout>>,
     uploads: BTreeMap<u64, (AgentUpdate, State)>,
-    /// Newest round that the agent knows.
+    /// The newest round that the agent has seen.
     pub(crate) round: u64,
 }
 
@@ -64,11 +64,11 @@ impl<S: UsesHandouts> Member<S> {
         self.process += 1;
     }
 
-    /// Handles the coordinator's answer to an upload.
+    /// Handles the coordinator's response to an upload.
     pub(crate) fn answered(&mut self, round: u64, accepted: bool) {
         let (_, state) = self.uploads.get_mut(&round).unwrap();
-        // The answer to a repeat does not change an earlier acknowledgement. An agent that is down
-        // misses the answer.
+        // The response to a repeat does not change an earlier acknowledgement. An agent that is
+        // down misses the response.
         if *state == State::Pending && self.live.is_some() {
             *state = if accepted { State::Acknowledged } else { State::Missed };
         }
@@ -81,7 +81,7 @@ impl<S: UsesHandouts> Member<S> {
 }
 
 impl<S: Subject> World<S> {
-    /// Starts or restarts an agent: it replays its log and carries out the remaining effects.
+    /// Starts or restarts an agent, which replays its log and carries out the remaining effects.
     pub(super) fn rise(&mut self, slot: u32) {
         let agent = self.subject.agent(slot);
         let member = &mut self.members[slot as usize];
@@ -136,7 +136,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// Passes a logged event to an agent. Sometimes the agent stops before it acts on it.
+    /// Passes a logged event to an agent. Sometimes the agent stops before it acts on the event.
     fn tell(&mut self, slot: u32, event: AgentEvent<HandoutOf<S>>) {
         if self.luck.bernoulli(0.01) {
             self.counts.add("falls midway", 1);
@@ -152,7 +152,7 @@ impl<S: Subject> World<S> {
         self.agent_effects(slot, effects);
     }
 
-    /// Receives a handout addressed to an agent that knows the rounds up to `after`.
+    /// Delivers a handout that was addressed to an agent with the rounds up to `after`.
     pub(super) fn take(&mut self, slot: u32, after: u64, handout: HandoutOf<S>) {
         let member = &mut self.members[slot as usize];
         let Some(agent) = member.live.as_mut().filter(|_| !member.done) else {
@@ -161,7 +161,7 @@ impl<S: Subject> World<S> {
         let round = handout.round();
         if round <= member.round {
             if round > after + 1 {
-                return; // the answer to an older question would repeat rounds
+                return; // the response to an older request would repeat rounds
             }
             let effects = agent.handle(AgentEvent::Broadcast(handout)).unwrap();
             assert_eq!(effects, [], "a handout that came before has effects");
@@ -215,7 +215,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// Sends an upload until it is answered.
+    /// Sends an upload until there is a response.
     pub(super) fn deliver(&mut self, slot: u32, process: u32, round: u64) {
         let member = &self.members[slot as usize];
         let Some((update, State::Pending)) = member.uploads.get(&round) else {
@@ -230,7 +230,7 @@ impl<S: Subject> World<S> {
         self.after(delay, Event::Send(slot, process, round));
     }
 
-    /// Sends an acknowledged upload again, after the coordinator has lost it.
+    /// Resends an acknowledged upload after the coordinator has lost it.
     pub(super) fn send_again(&mut self, slot: u32, round: u64) {
         let member = &self.members[slot as usize];
         if member.live.is_none() || member.delivered() != Some(round) {

@@ -1,8 +1,8 @@
 //! A federation in virtual time under network faults. Messages are lost, delayed, duplicated and
-//! reordered. Agents and their coordinator stop at any moment and restart from durable state. Parts
+//! reordered. Agents and their coordinator stop at any time and restart from durable state. Parts
 //! of the network are cut off, agents join late and leave, and the coordinator's clock jumps or
 //! stops. All randomness comes from one stream.
-#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
+#![expect(clippy::unwrap_used, reason = "test helpers, where a panic fails the test")]
 
 mod clock;
 mod happenings;
@@ -24,7 +24,7 @@ use fedbo_testkit::test_stream;
 use clock::Clock;
 use member::Member;
 
-/// A typical duration of a round; the other durations are relative to it.
+/// A typical duration of a round. Other durations are relative to it.
 pub(crate) const PERIOD: Tick = 100;
 
 pub(crate) type HandoutOf<S> = <<S as Subject>::Strategy as UsesHandouts>::Handout;
@@ -33,14 +33,14 @@ pub(crate) type HandoutOf<S> = <<S as Subject>::Strategy as UsesHandouts>::Hando
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) bytes: Arc<[u8]>,
-    /// Slots with an accepted vector for the round.
+    /// The slots with an accepted vector for the round.
     pub(crate) slots: BTreeSet<u32>,
 }
 
-/// The durable state that a restarted coordinator finds.
+/// The durable state from which a coordinator restarts.
 pub(crate) struct Durable<H> {
     pub(crate) round: u64,
-    /// Instant at which the round began, by the coordinator's clock.
+    /// The time at which the round began, according to the coordinator's clock.
     pub(crate) began: Tick,
     pub(crate) releases: BTreeMap<u64, Stored>,
     /// Handouts by round.
@@ -54,13 +54,13 @@ pub(crate) trait Subject {
 
     fn n_slots(&self) -> u32;
 
-    /// An agent before its start; the same each time.
+    /// Creates an agent that has not started. It is the same each time.
     fn agent(&self, slot: u32) -> Agent<Self::Strategy>;
 
-    /// The coordinator of number `incarnation`, before its start.
+    /// Creates the coordinator with number `incarnation`, which has not started.
     fn coordinator(&self, found: &Durable<HandoutOf<Self>>, incarnation: u32) -> Self::Coordinator;
 
-    /// Checks a handout that leaves. `found` is the durable state before it.
+    /// Checks a handout that leaves. `found` is the durable state before that.
     fn check_handout(
         &mut self,
         found: &Durable<HandoutOf<Self>>,
@@ -69,20 +69,21 @@ pub(crate) trait Subject {
         counts: &mut Counts,
     );
 
-    /// Accepts a refusal that may occur, and panics on any other.
+    /// Accepts the refusals that may occur, and panics on all others.
     fn check_refused(&self, rejected: &UpdateRejected);
 
-    /// Records a handout given to an agent. After a restart, an agent gets its handouts again.
+    /// Records a handout that an agent receives. After a restart, an agent receives its handouts
+    /// again.
     fn taken(&mut self, slot: u32, handout: &HandoutOf<Self>);
 
-    /// Records the restart of an agent, which then gets everything again.
+    /// Records the restart of an agent, which then receives everything again.
     fn restarted(&mut self, slot: u32);
 
-    /// Checks a trial of an agent, with the agent's strategy at that moment.
+    /// Checks an agent's trial, given the strategy's current state.
     fn asked(&mut self, slot: u32, trial: &Trial, strategy: &Self::Strategy);
 }
 
-/// Number of occurrences of each event.
+/// The number of occurrences of each event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(BTreeMap<&'static str, u64>);
 
@@ -106,22 +107,22 @@ impl Counts {
 enum Event<H> {
     /// A vector reaches the coordinator.
     Upload(AgentUpdate),
-    /// The answer to an upload reaches its sender: true if it was accepted.
+    /// The response to an upload reaches its sender: true if it was accepted.
     Verdict(u32, u64, bool),
     /// An agent asks for rounds after this one, and reports its last delivered round.
     Question(u32, u64, Option<u64>),
-    /// A handout reaches an agent that knows the rounds up to this one.
+    /// A handout reaches an agent with the rounds up to this one.
     Handout(u32, u64, H),
     /// The coordinator requests a vector again.
     Resend(u32, u64),
-    /// Internal events of an agent; the second number identifies the process.
+    /// Internal events of an agent. The second number identifies the process.
     Evaluated(u32, u32, Trial),
     Send(u32, u32, u64),
     Poll(u32, u32),
     /// An agent stops, and restarts after this time.
     Fall(u32, Option<usize>),
     Rise(u32),
-    /// Agents are cut off for this time: messages from them, to them, or both.
+    /// Agents are cut off for this time. This affects messages from them, to them, or both.
     Cut(Vec<u32>, [bool; 2], usize),
     /// The coordinator's clock is adjusted.
     Jump(i64),
@@ -140,18 +141,18 @@ pub(crate) struct World<S: Subject> {
     loss: f64,
     delay: usize,
     queue: BinaryHeap<Reverse<(Tick, u64)>>,
-    /// By number. Events at the same instant are ordered by the time of planning.
+    /// By number. Events at the same time are ordered by when they were scheduled.
     events: BTreeMap<u64, Event<HandoutOf<S>>>,
     next_event: u64,
     pub(crate) members: Vec<Member<S::Strategy>>,
-    /// Ends of the interruptions of messages from and to each agent.
+    /// The times until which messages from and to each agent are cut off.
     cut: Vec<[Tick; 2]>,
     clock: Clock,
     /// `None` while the coordinator is down.
     host: Option<S::Coordinator>,
     incarnation: u32,
     pub(crate) durable: Durable<HandoutOf<S>>,
-    /// Slots with a vector that the coordinator has accepted, by round.
+    /// The slots with vectors that the coordinator has accepted, by round.
     collected: BTreeMap<u64, BTreeSet<u32>>,
     pub(crate) counts: Counts,
     trace: DefaultHasher,
@@ -201,8 +202,8 @@ impl<S: Subject> World<S> {
         self.events.insert(id, event);
     }
 
-    /// Sends a message from an agent (0) or to it (1) zero times, once or twice, each copy with its
-    /// own delay.
+    /// Sends a message from an agent (0) or to an agent (1) zero times, once or twice. Each copy
+    /// has its own delay.
     fn send(&mut self, slot: u32, direction: usize, make: impl Fn() -> Event<HandoutOf<S>>) {
         if self.is_cut(slot, direction) || self.luck.bernoulli(self.loss) {
             return;
@@ -222,7 +223,7 @@ impl<S: Subject> World<S> {
     /// Runs until every remaining agent has finished. Returns a digest of all events.
     ///
     /// # Panics
-    /// If a property does not hold, or agents have not finished after 100 periods.
+    /// If a property is violated, or if agents have not finished after 100 periods.
     pub(crate) fn run(&mut self) -> u64 {
         self.plan();
         self.restart();

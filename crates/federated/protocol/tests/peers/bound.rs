@@ -1,5 +1,5 @@
-//! The measured Bayesian simple regret against the bound of theorem 3.1, on functions drawn from
-//! the agents' prior.
+//! Compares the measured Bayesian simple regret with the bound of Theorem 3.1, on functions drawn
+//! from the agents' prior.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ fn points() -> Points {
     Points::from_flat(1, places.collect())
 }
 
-/// f* − f(x) of each agent and round, for one function. Agents know only the prior.
+/// f* − f(x) for each agent and round, for one function. Agents know only the prior.
 fn instants(team: &Team, joint: &Arc<JointSampler>, seed: Seed) -> Vec<Vec<f64>> {
     let prior = Posterior::new(kernel(), NOISE_STD.powi(2), Points::new(1), Vec::new()).unwrap();
-    let mut stream = seed.stream(Purpose::Problem, 0, 0);
+    let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
     let function = joint.sample(&prior, 1.0, &mut stream).unwrap();
     let best = function.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let settings = ThompsonSettings {
@@ -76,7 +76,7 @@ fn instants(team: &Team, joint: &Arc<JointSampler>, seed: Seed) -> Vec<Vec<f64>>
                 .find(|place| (points().row(*place)[0] - trial.unit[0]).abs() < 1e-12)
                 .unwrap();
             instants[agent].push(best - function[place]);
-            let mut noise = seed.stream(Purpose::ObservationNoise, agent as u64, trial.index);
+            let mut noise = seed.stream(Purpose::OBSERVATION_NOISE, agent as u64, trial.index);
             let value = Some(function[place] + NOISE_STD * noise.normal());
             let trial = trial.index;
             work.push((agent, Some(PeerEvent::Evaluated { trial, value })));
@@ -92,8 +92,8 @@ fn instants(team: &Team, joint: &Arc<JointSampler>, seed: Seed) -> Vec<Vec<f64>>
     instants
 }
 
-/// R_SB(t) = min over agents and rounds up to t of the mean of f* − f(x) over functions (equation
-/// 1).
+/// R_SB(t) is the minimum over agents and rounds up to t of the mean of f* − f(x) over functions
+/// (equation 1).
 #[test]
 fn regret_stays_under_the_bound_on_functions_of_the_prior() {
     let joint = Arc::new(JointSampler::new(kernel(), points()).unwrap());
@@ -103,7 +103,7 @@ fn regret_stays_under_the_bound_on_functions_of_the_prior() {
         let bound = prior.bound(clique);
         let mut sums = vec![vec![0.0; 40]; n as usize];
         for function in 0..N_FUNCTIONS {
-            let seed = Seed::new(7).child(Purpose::Run, function);
+            let seed = Seed::new(7).child(Purpose::RUN, function);
             for (sums, instants) in sums.iter_mut().zip(instants(&team, &joint, seed)) {
                 for (sum, instant) in sums.iter_mut().zip(instants) {
                     *sum += instant / N_FUNCTIONS as f64;
@@ -119,8 +119,8 @@ fn regret_stays_under_the_bound_on_functions_of_the_prior() {
             let limit = bound.at(round as u64 + 1);
             assert!(least <= limit, "{n} agents, round {round}: {least} above {limit}");
         }
-        // Random queries would satisfy the bound too; the measured regret must also fall far below
-        // that.
+        // Random queries would satisfy the bound too, so the measured regret must also be far below
+        // that of the first queries.
         assert!(least < 0.25 * first.unwrap(), "{n} agents: {least}");
     }
 }

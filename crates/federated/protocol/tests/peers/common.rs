@@ -1,5 +1,5 @@
-//! Peers with small surrogates, an objective with a different value at each point, and a network
-//! without faults.
+//! Peers with small surrogates, an objective that takes a different value at each point, and a
+//! network without faults.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::{Domain, SharedPriorSettings, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
 
-/// Agents and the edges between them.
+/// Agents, and the edges between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Team {
     pub(crate) neighbours: Vec<Vec<u32>>,
@@ -23,7 +23,7 @@ pub(crate) struct Team {
     pub(crate) n_initial: usize,
     pub(crate) pace: Pace,
     pub(crate) seed: u64,
-    /// Constructor of an agent; the seed determines its fits.
+    /// Creates an agent. The seed determines its fits.
     pub(crate) strategy: fn(Seed) -> Box<dyn Neighbour>,
 }
 
@@ -48,7 +48,7 @@ impl Team {
     }
 
     pub(crate) fn initial(&self, agent: u32) -> Vec<Vec<f64>> {
-        let mut stream = self.root().stream(Purpose::InitialDesign, u64::from(agent), 0);
+        let mut stream = self.root().stream(Purpose::INITIAL_DESIGN, u64::from(agent), 0);
         (0..self.n_initial).map(|_| vec![stream.uniform(), stream.uniform()]).collect()
     }
 
@@ -87,21 +87,21 @@ fn distributed_ts(seed: Seed) -> Box<dyn Neighbour> {
     Box::new(DistributedTs::new(domain(), settings, seed).unwrap())
 }
 
-/// An agent with a shared prior.
+/// Creates an agent with a shared prior.
 pub(crate) fn shared_prior(seed: Seed) -> Box<dyn Neighbour> {
     let description = FeatureDescription { n_features: 30, ..FeatureDescription::for_parties(2) };
-    let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = Seed::new(1).stream(Purpose::SHARED_FEATURES, 0, 0);
     let map = Arc::new(FeatureMap::draw(&description, &mut stream).unwrap());
     let settings = SharedPriorSettings { rank: 8, ..SharedPriorSettings::default_for(2, false) };
     Box::new(NeighbourPriorAgent::new(domain(), settings, map, seed).unwrap())
 }
 
-/// Equal at equal points, and different at all other points that a test visits.
+/// An objective that takes different values at all distinct points that a test visits.
 pub(crate) fn objective(unit: &[f64]) -> f64 {
     -(unit[0] - 0.3).powi(2) - 0.5 * (unit[1] - 0.6).powi(2) + 0.1 * (9.0 * unit[0]).sin()
 }
 
-/// The queries of each agent if reports arrive at once and none is lost.
+/// Runs the peers with immediate delivery and no losses, and returns each peer's queries.
 pub(crate) fn calm(peers: &mut [Peer]) -> Vec<Vec<Vec<f64>>> {
     let mut queries = vec![Vec::new(); peers.len()];
     let mut sent: BTreeMap<(usize, u32), usize> = BTreeMap::new();

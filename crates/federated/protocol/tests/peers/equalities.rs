@@ -1,4 +1,4 @@
-//! Comparisons of peers on special graphs with loops that do not use peers.
+//! Compares peers on special graphs with reference loops that do not use peers.
 
 use fedbo_protocol::{InitialSharing, Neighbourhood, Peer, PeerPlan, ReportContent};
 use fedbo_strategies::{Observation, Points, Source, Strategy as _, ThompsonSampling};
@@ -11,8 +11,8 @@ fn observation(unit: Vec<f64>) -> Observation {
     Observation::new(unit, value, Source::Own)
 }
 
-/// Reference for batch Thompson sampling: one model of all observations, and one sample per agent
-/// in each round.
+/// A reference for batch Thompson sampling, with one model of all observations and one sample per
+/// agent in each round.
 fn batch(team: &Team) -> Vec<Vec<Vec<f64>>> {
     let mut model = ThompsonSampling::new(domain(), settings(), team.root()).unwrap();
     let mut queries: Vec<Vec<Vec<f64>>> = (0..team.n()).map(|n| team.initial(n)).collect();
@@ -21,7 +21,7 @@ fn batch(team: &Team) -> Vec<Vec<Vec<f64>>> {
     for round in 1..=team.n_rounds {
         let asked: Vec<Vec<f64>> = (0..team.n())
             .map(|agent| {
-                let mut stream = team.root().stream(Purpose::Proposal, u64::from(agent), round);
+                let mut stream = team.root().stream(Purpose::PROPOSAL, u64::from(agent), round);
                 model.ask(&Points::new(2), &mut stream).unwrap().unit
             })
             .collect();
@@ -34,14 +34,14 @@ fn batch(team: &Team) -> Vec<Vec<Vec<f64>>> {
     queries
 }
 
-/// Reference for an agent without neighbours.
+/// A reference for an agent without neighbours.
 fn alone(team: &Team, agent: u32) -> Vec<Vec<f64>> {
     let mut model = ThompsonSampling::new(domain(), settings(), team.root()).unwrap();
     let mut queries = team.initial(agent);
     let told: Vec<Observation> = queries.iter().cloned().map(observation).collect();
     model.tell(&told).unwrap();
     for round in 1..=team.n_rounds {
-        let mut stream = team.root().stream(Purpose::Proposal, u64::from(agent), round);
+        let mut stream = team.root().stream(Purpose::PROPOSAL, u64::from(agent), round);
         let unit = model.ask(&Points::new(2), &mut stream).unwrap().unit;
         model.tell(&[observation(unit.clone())]).unwrap();
         queries.push(unit);
@@ -70,14 +70,14 @@ fn a_graph_without_edges_is_everybody_alone() {
     }
 }
 
-/// In a star the centre has all observations; a leaf has its own and the centre's.
+/// In a star, the centre has all observations, and a leaf has its own and the centre's.
 #[test]
 fn each_agent_models_its_own_and_its_neighbours_observations() {
     let team = Team::new(4, &star(4), SYNCHRONOUS, 5);
     let mut peers = peers(&team);
     let queries = calm(&mut peers);
     let known = |agents: &[usize]| {
-        // The observations of the last round are shared but no longer used.
+        // The observations of the last round are shared but not used any more.
         let of = |agent: &usize| queries[*agent][..6].iter().map(|unit| objective(unit));
         let mut known: Vec<f64> = agents.iter().flat_map(of).collect();
         known.sort_by(f64::total_cmp);
@@ -90,7 +90,7 @@ fn each_agent_models_its_own_and_its_neighbours_observations() {
     }
 }
 
-/// A new neighbour gets all earlier reports, and reports stay known after the edge ends.
+/// A new neighbour receives all earlier reports, and reports are kept after the edge is removed.
 #[test]
 fn a_neighbour_that_comes_brings_its_past() {
     let team = Team::new(2, &[], SYNCHRONOUS, 6);
@@ -102,8 +102,8 @@ fn a_neighbour_that_comes_brings_its_past() {
     let queries = calm(&mut peers);
     for agent in 0..2_usize {
         assert_eq!(queries[agent][..4], alone(&team, u32::try_from(agent).unwrap())[..4]);
-        // Own observations of rounds 0 to 4, the other's of rounds 0 to 3: the edge ends before
-        // round 4 is needed.
+        // The agent has its own observations of rounds 0 to 4 and the other's of rounds 0 to 3,
+        // because the edge is removed before round 4 is needed.
         let (own, others) = (&queries[agent][..6], &queries[1 - agent][..5]);
         let mut expected: Vec<f64> = own.iter().chain(others).map(|unit| objective(unit)).collect();
         let mut found = peers[agent].surrogate().outputs().to_vec();
@@ -127,7 +127,7 @@ fn what_is_shared_of_initial_points_is_a_choice() {
     assert_eq!(n_known(InitialSharing::Nothing), 2 * (2 + 4) - 2);
 }
 
-/// A placebo has the observed values at none of the observed points.
+/// A placebo report has the observed values, but at none of the observed points.
 #[test]
 fn a_placebo_says_nothing_of_where_values_are_from() {
     let team = Team::new(2, &complete(2), SYNCHRONOUS, 8);

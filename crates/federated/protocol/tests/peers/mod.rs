@@ -1,8 +1,8 @@
-//! Peers on graphs: equivalences on special graphs, and network faults.
+//! Tests of peers on graphs: equivalences on special graphs, and network faults.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
-    reason = "a test that cannot go on has failed, and the place says where; teams are small"
+    reason = "a panic fails the test and shows the location; teams are small"
 )]
 
 mod bound;

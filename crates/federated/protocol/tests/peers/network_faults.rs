@@ -1,5 +1,5 @@
-//! Reports are lost, delayed, duplicated and reordered; peers crash and are rebuilt from their
-//! durable events; links are cut.
+//! Tests in which reports are lost, delayed, duplicated and reordered, peers crash and are restored
+//! from their durable events, and links are cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use fedbo_testkit::test_stream;
 
 use crate::peers::common::{SYNCHRONOUS, Team, calm, complete, objective, shared_prior, star};
 
-/// Time after which a sender retries.
+/// The time after which a sender retries.
 const RETRY: Tick = 40;
 
 enum Due {
@@ -22,13 +22,13 @@ enum Due {
     Dies(u32),
 }
 
-/// A peer with its durable state.
+/// A peer, with its durable state.
 struct Host {
     /// `None` after a crash.
     peer: Option<Peer>,
-    /// Events that the machine handled, in order.
+    /// The events that the state machine has handled, in order.
     durable: Vec<(PeerEvent, Tick)>,
-    /// The number of reports that each neighbour has confirmed.
+    /// The number of reports that each neighbour has acknowledged.
     confirmed: BTreeMap<u32, u64>,
 }
 
@@ -39,7 +39,7 @@ struct World<'a> {
     queue: BTreeMap<(Tick, u64), Due>,
     n_queued: u64,
     hosts: Vec<Host>,
-    /// End of the interruption between two peers.
+    /// The time until which the link between two peers is cut.
     cut: BTreeMap<(u32, u32), Tick>,
     loss: f64,
     queries: Vec<BTreeMap<u64, Vec<f64>>>,
@@ -127,7 +127,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Starts a new process and replays the durable events at their original instants.
+    /// Starts a new process and replays the durable events at their original times.
     fn rise(&mut self, agent: u32) {
         if self.hosts[agent as usize].peer.is_some() {
             return;
@@ -200,7 +200,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Sends unconfirmed reports, and retries later.
+    /// Sends unacknowledged reports, and retries later.
     fn push(&mut self, agent: u32) {
         let Some(peer) = &self.hosts[agent as usize].peer else {
             self.after(RETRY as usize, Due::Retry(agent));
@@ -241,7 +241,7 @@ fn graphs() -> Vec<(u32, Vec<(u32, u32)>)> {
     vec![(4, star(4)), (3, complete(3)), (4, vec![(0, 1), (1, 2), (2, 3)])]
 }
 
-/// With a synchronous pace, faults of delivery and crashes do not change the queries.
+/// At a synchronous pace, delivery faults and crashes do not change the queries.
 #[test]
 fn weather_changes_nothing_of_a_synchronous_team() {
     for (case, (n, edges)) in graphs().into_iter().enumerate() {
@@ -258,7 +258,7 @@ fn weather_changes_nothing_of_a_synchronous_team() {
     }
 }
 
-/// The same for a team whose agents learn a prior from each other's observations.
+/// The same holds for agents that learn a prior from each other's observations.
 #[test]
 fn weather_changes_nothing_of_a_team_with_a_shared_prior() {
     let team = Team { strategy: shared_prior, ..Team::new(3, &complete(3), SYNCHRONOUS, 7) };
@@ -273,7 +273,7 @@ fn weather_changes_nothing_of_a_team_with_a_shared_prior() {
     }
 }
 
-/// Without waiting or with limited patience, every agent still finishes, and no observation counts
+/// Without waiting, or with limited patience, every agent still finishes, and no observation counts
 /// twice.
 #[test]
 fn nothing_is_counted_twice_at_any_pace() {
@@ -301,7 +301,8 @@ fn nothing_is_counted_twice_at_any_pace() {
                 let made = sources.iter().flat_map(|source| world.queries[*source].values());
                 let made: BTreeSet<u64> = made.map(|unit| objective(unit).to_bits()).collect();
                 assert!(known.is_subset(&made));
-                // All own observations except the last, which followed the last query.
+                // All of its own observations are known, except the last, which followed the last
+                // query.
                 let own = world.queries[agent].values().rev().skip(1);
                 assert!(own.clone().all(|unit| known.contains(&objective(unit).to_bits())));
             }
@@ -310,7 +311,6 @@ fn nothing_is_counted_twice_at_any_pace() {
     assert!(n_late > 0, "nobody was ever late");
 }
 
-/// Invalid reports are refused with the sender named, and the rounds continue.
 #[test]
 fn what_is_no_report_is_refused() {
     let team = Team::new(3, &[(0, 1)], SYNCHRONOUS, 3);

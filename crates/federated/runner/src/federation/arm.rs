@@ -1,4 +1,4 @@
-//! One arm of a run: its agents and their coordinator.
+//! A single arm of a run: its agents and their coordinator.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,14 +26,14 @@ use fedbo_federation::{
     ReleasePlan, Role,
 };
 
-/// An arm before its single run.
+/// An arm that is ready to run once.
 pub(crate) struct ArmRun<'a> {
-    /// The federation, for the current repetition.
+    /// The federation of the current repetition.
     pub(crate) federation: &'a Federation,
     pub(crate) arm: Arm,
-    /// The objective of each agent that makes queries, in the order of the file.
+    /// The objectives of the agents that make queries, in file order.
     pub(crate) objectives: Vec<Arc<dyn Objective>>,
-    /// The ledger for the charges of the arm's releases, if they are charged.
+    /// The ledger that the arm's releases are charged to, if they are charged.
     pub(super) ledger: Option<&'a mut StudyLedger>,
     pub(crate) observer: &'a mut (dyn Observer + Send),
     pub(crate) stop: &'a AtomicBool,
@@ -61,7 +61,7 @@ pub(crate) fn objective(
 }
 
 impl<'a> ArmRun<'a> {
-    /// Creates an arm without charges: one of a declared experiment.
+    /// Creates an arm without charges, for a declared experiment.
     pub(crate) fn uncharged(
         federation: &'a Federation,
         arm: Arm,
@@ -115,7 +115,7 @@ impl<'a> ArmRun<'a> {
         }
     }
 
-    /// Runs an arm of agents that share with neighbours, in virtual time.
+    /// Runs an arm of agents that share observations with neighbours, in virtual time.
     fn neighbours(self, neighbours: &NeighbourPlan) -> Result<Ended, RunError> {
         let federation = self.federation;
         let mut members = Vec::with_capacity(federation.agents.len());
@@ -140,8 +140,8 @@ impl<'a> ArmRun<'a> {
         Ok(ended)
     }
 
-    /// Runs an arm of agents that learn from releases. Charged releases have noise from the
-    /// operating system, all others have noise from the seed (INV-10).
+    /// Runs an arm of agents that learn from releases. The noise of charged releases comes from the
+    /// operating system. All other noise comes from the seed (INV-10).
     fn released(
         mut self,
         releases: &ReleasePlan,
@@ -209,8 +209,7 @@ impl<'a> ArmRun<'a> {
         Ok(ended)
     }
 
-    /// Creates the agents that make queries, in the order of the file. Moves their objectives out
-    /// of `self`.
+    /// Creates the agents that make queries, in file order. Moves their objectives out of `self`.
     fn members<S: UsesHandouts>(
         &mut self,
         strategy: impl Fn(Seed) -> Result<S, StrategyError>,
@@ -241,7 +240,7 @@ impl<'a> ArmRun<'a> {
     }
 }
 
-/// The messages of the agents with earlier trials, which each of them sends before the first round.
+/// Creates the messages that agents with earlier trials send before the first round.
 fn contributions<S: UsesHandouts>(
     federation: &Federation,
     strategy: impl Fn(Seed) -> Result<S, StrategyError>,
@@ -263,7 +262,7 @@ fn contributions<S: UsesHandouts>(
     Ok(contributions)
 }
 
-/// The durations in a session at a free pace.
+/// The durations of trials and windows at a free pace.
 fn times(free: &FreePlan) -> FreeTimes {
     FreeTimes { trials: free.trial_ms.clone(), last_window: free.windows - 1 }
 }

@@ -1,4 +1,4 @@
-//! Converts the trials of a federation's agents to rows of its results.
+//! Conversion of a federation's trials to result rows.
 
 use fedbo_federation::{Arm, Federation};
 use fedbo_report::Row;
@@ -6,15 +6,15 @@ use fedbo_report::Row;
 use crate::row_builder::{RowBuilder, RowLabels};
 use crate::session::TrialRecord;
 
-/// Row builders for the agents of one arm in one repetition.
+/// Row builders for the agents of an arm in one repetition.
 pub(crate) struct ArmRowBuilders<'a> {
     federation: &'a Federation,
-    /// In the order of the agents.
+    /// One per agent, in order.
     row_builders: Vec<RowBuilder>,
 }
 
 impl<'a> ArmRowBuilders<'a> {
-    /// Creates the builders for a new arm; `experiment` is its name in the results.
+    /// Creates the builders for an arm. `experiment` is the experiment's name in the results.
     pub(crate) fn new(federation: &'a Federation, experiment: &str, arm: Arm) -> Self {
         let agents = federation.agents.iter();
         let row_builder = agents.map(|agent| {
@@ -30,7 +30,7 @@ impl<'a> ArmRowBuilders<'a> {
         Self { federation, row_builders: row_builder.collect() }
     }
 
-    /// The row of a trial. The trials of each agent must come in order.
+    /// Converts a trial to a row. Each agent's trials must be passed in order.
     pub(crate) fn row(&mut self, record: &TrialRecord) -> Row {
         let index = record.agent as usize;
         let agents = &self.federation.agents;

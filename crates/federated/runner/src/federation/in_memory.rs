@@ -1,4 +1,4 @@
-//! Runs an arm of a federation and keeps its rows in memory.
+//! Runs of a single arm with in-memory results.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,8 +11,9 @@ use super::arm_rows::ArmRowBuilders;
 use super::run_error::RunError;
 use crate::session::{Ended, Observer, TrialRecord};
 
-/// Runs an arm without charges on the current thread pool, and returns its rows, agent by agent.
-/// `experiment` is their experiment name. If `stop` is set, no further wave of trials begins.
+/// Runs an arm without charges on the current thread pool, and returns its rows, grouped by agent.
+/// `experiment` is the experiment name in the rows. If `stop` is set, no further wave of trials
+/// begins.
 ///
 /// # Errors
 /// If an objective cannot be used, or the session fails.
@@ -26,7 +27,7 @@ pub fn run_arm(
     if !known.contains(&arm) {
         return Err(RunError::UnknownArm { arm, known });
     }
-    // Evaluations are never stopped in the middle.
+    // Evaluations that have started are never stopped.
     let never = Arc::new(AtomicBool::new(false));
     let objectives = objectives(federation, &never)?;
     let mut rows = Collector {
@@ -37,7 +38,7 @@ pub fn run_arm(
     Ok((rows.rows.concat(), ended))
 }
 
-/// The rows of an arm, agent by agent.
+/// Collects the rows of an arm, grouped by agent.
 struct Collector<'a> {
     row_builders: ArmRowBuilders<'a>,
     rows: Vec<Vec<Row>>,

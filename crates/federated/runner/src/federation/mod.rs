@@ -1,7 +1,7 @@
-//! A whole federation in one process: a run of its arms, and the results folder that it leaves.
+//! Runs of a whole federation in one process, which write a results folder.
 //!
-//! `fedbo-federation` defines the meaning of a `federation.toml`, [`crate::run_session`] runs the
-//! rounds, and `fedbo-report` writes the results. Start at [`run_federation`].
+//! `fedbo-federation` parses a `federation.toml`, [`crate::run_session`] runs the rounds, and
+//! `fedbo-report` writes the results. Start at [`run_federation`].
 
 mod arm;
 mod arm_rows;

@@ -1,4 +1,4 @@
-//! The outcome of a run: its summary, its figures, and the agents with failures.
+//! The outcome of a run: its summary, its figures, and the agents with failed trials.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::run_error::RunError;
 use crate::session::Ended;
 use fedbo_federation::{Arm, Federation};
 
-/// Maximum number of agents with a panel each.
+/// Maximum number of agents for which each agent has its own panel.
 const PANELS_MAX: usize = 12;
 
 /// Writes the summary and the figures.
@@ -27,7 +27,7 @@ pub(super) fn report(
 ) -> Result<Summary, RunError> {
     let by_regret = federation.knows_regret();
     let metric = if by_regret { Metric::Regret } else { Metric::Best };
-    // Agents differ more than arms do, so each agent has a panel beside the panel of the mean,
+    // Agents differ more than arms do, so each agent has a panel next to the panel with the mean,
     // unless there are too many agents.
     let by_agent = federation.agents.len() <= PANELS_MAX;
     let figure = FigureSpec {
@@ -56,7 +56,8 @@ pub(super) fn report(
             .iter()
             .map(|control| (first.name().to_owned(), control.name().to_owned()))
             .collect(),
-        // Agents that learn from each other count as one value: a single run has no standard error.
+        // Agents that learn from each other are not independent, so a run counts as one value, and
+        // a single run has no standard error.
         clusters: Clusters::Runs,
         private: if federation.is_simulation() {
             Some(false) // INV-10
@@ -83,8 +84,8 @@ pub(super) fn report(
     Ok(summary)
 }
 
-/// The label of the vertical axis: the file's name for the value, if it has one, and the plotted
-/// quantity.
+/// The label of the vertical axis: the plotted quantity, with the file's name for the value if it
+/// has one.
 fn y_label(value_name: Option<&str>, by_regret: bool, by_agent: bool) -> String {
     let mean = if by_agent { "" } else { ", mean over agents" };
     match (value_name, by_regret) {
@@ -94,7 +95,7 @@ fn y_label(value_name: Option<&str>, by_regret: bool, by_agent: bool) -> String 
     }
 }
 
-/// Agents with failed trials.
+/// The agents with failed trials.
 pub(super) fn failures(names: &[String], rows: &[Row]) -> Vec<AgentFailures> {
     let of = |name: &String| {
         let own = || rows.iter().filter(|row| row.agent == *name);
@@ -114,7 +115,7 @@ pub(super) fn failures(names: &[String], rows: &[Row]) -> Vec<AgentFailures> {
 mod tests {
     use super::*;
 
-    /// The file's name for the value does not apply to regrets.
+    /// The file's name for the value is not used for regrets.
     #[test]
     fn the_axis_has_the_words_of_the_file() {
         let words = Some("digits read correctly");

@@ -1,7 +1,7 @@
-//! Resumes an interrupted run: recorded values replace evaluations.
+//! Replay of an interrupted run, in which recorded values replace evaluations.
 //!
-//! A run is a function of its file and of the values of its objectives. Replaying the values
-//! therefore restores every agent's state. Each replayed query is compared with the recorded one.
+//! A run is determined by its file and the values of its objectives. Replaying the values therefore
+//! restores every agent's state. Each replayed query is compared with the recorded one.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::run_error::RunError;
 use fedbo_federation::{Arm, Federation};
 use fedbo_report::{RESULTS_FILE, ReportError, Row, read_results};
 
-/// Rows of an interrupted run that the new run has not reached yet.
+/// Rows of an interrupted run that the current run has not reached yet.
 pub(super) struct PendingRows {
     path: PathBuf,
     rows: HashMap<Place, Row>,
@@ -26,7 +26,7 @@ type Place = (String, u32, String, i64);
 
 impl PendingRows {
     /// Reads the rows in a folder and checks that they belong to this federation and these arms.
-    /// Returns `None` if there are no results.
+    /// Returns `None` if the folder has no results.
     pub(super) fn read(
         folder: &Path,
         federation: &Federation,
@@ -47,7 +47,7 @@ impl PendingRows {
             let refuse = |message: String| Err(recorded.refuse(message));
             if row.experiment != federation.name {
                 return refuse(format!(
-                    "it holds {:?}, the file says {:?}",
+                    "it holds {:?}, the file has {:?}",
                     row.experiment, federation.name
                 ));
             }
@@ -91,19 +91,19 @@ impl PendingRows {
         self.rows.len()
     }
 
-    /// Number of remaining rows of an arm in a run.
+    /// Number of remaining rows for an arm in a run.
     pub(super) fn n_of(&self, arm: Arm, run: u32) -> usize {
         let of_arm = |place: &&Place| place.0 == arm.name() && place.1 == run;
         self.rows.keys().filter(of_arm).count()
     }
 
-    /// The last iteration among the rows of an arm.
+    /// The last iteration among the remaining rows of an arm.
     pub(super) fn last_iteration(&self, arm: Arm) -> Option<i64> {
         let of_arm = self.rows.keys().filter(|key| key.0 == arm.name());
         of_arm.map(|key| key.3).max()
     }
 
-    /// Values of an agent in a run by trial index; `None` for failed trials.
+    /// An agent's recorded values in a run, by trial index; `None` for failed trials.
     pub(super) fn values(
         &self,
         arm: Arm,
@@ -162,8 +162,8 @@ impl PendingRows {
     }
 }
 
-/// Removes an incomplete last line, as after a crash of the machine. Returns false if no line is
-/// left.
+/// Removes an incomplete last line, which a crash of the machine may leave. Returns false if no
+/// line remains.
 fn drop_unfinished_line(path: &Path) -> Result<bool, ReportError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! The results file of a run while it is being written.
+//! The results file, while a run writes it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,39 +19,39 @@ use super::settings_record::SettingsRecord;
 use crate::session::{Observer, TrialRecord};
 use fedbo_federation::{Arm, Federation};
 
-/// The two files of a resumed run that has not reached all rows of the earlier run yet.
+/// The files of a resumed run that has not yet reached all rows of the earlier run.
 struct Staging {
-    /// The new file, with rows in order.
+    /// The new file, with the rows in order.
     new: StagedResults,
-    /// The old file, once there are rows that it does not contain. They are appended to it, so that
-    /// they are kept if this run ends early.
+    /// The old file, opened once there are rows that it does not contain. These are appended to it,
+    /// so that they are kept if this run ends early.
     old: Option<ResultsWriter>,
     /// Files that were marked or removed when rows were added, with their previous contents. The
-    /// summary of a private run is not included: the added rounds may have released more than it
-    /// states.
+    /// summary of a private run is not included, because the added rounds may have released more
+    /// than it states.
     outdated: Vec<(PathBuf, Vec<u8>)>,
 }
 
-/// The results file, and the rows in it.
+/// The results file and its rows.
 pub(super) struct ResultsFile {
     writer: ResultsWriter,
     rows: Vec<Row>,
-    /// Rows of an earlier run that this one has not reached yet.
+    /// Rows of an earlier run that this run has not reached yet.
     pub(super) recorded: Option<PendingRows>,
     staging: Option<Staging>,
     folder: PathBuf,
     parameters: Vec<String>,
-    /// True after rows were added to those of an earlier run.
+    /// True once rows have been added to those of an earlier run.
     is_extended: bool,
-    /// f* − f(x) of each query, by arm, run and round, for agents with a known optimum.
+    /// f* − f(x) of each query of agents with a known optimum, by arm, run and round.
     instants: BTreeMap<(&'static str, u32), Vec<Vec<f64>>>,
     /// The first agent with too many consecutive failures.
     pub(super) failing: Option<FailingAgent>,
 }
 
 impl ResultsFile {
-    /// Returns the results in the folder that the run resumes from; `None` if it does not resume,
-    /// or if there is no trial yet.
+    /// Returns the recorded results that the run resumes from. Returns `None` if the run does not
+    /// resume, or if there are no trials yet.
     pub(super) fn recorded(
         federation: &Federation,
         options: &RunOptions,
@@ -87,7 +87,7 @@ impl ResultsFile {
             let (new, writer) = StagedResults::create(&folder, &parameters)?;
             (writer, Some(Staging { new, old: None, outdated: Vec::new() }))
         } else {
-            // With `Resume`, the folder contains no results here, at most a header.
+            // With `Resume`, the folder has no rows at this point, at most a header.
             let overwrite = options.existing != ExistingResults::Refuse;
             let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
             SettingsRecord::of(federation, options.runs.is_some())?.write(&folder)?;
@@ -106,7 +106,7 @@ impl ResultsFile {
         })
     }
 
-    /// Writes rows. Those with an index in `further` are not in an earlier run.
+    /// Writes rows. `further` contains the indices of the rows that are not part of an earlier run.
     fn write(&mut self, rows: Vec<Row>, further: &[usize]) -> Result<(), RunError> {
         if let Some(staging) = &mut self.staging
             && !further.is_empty()
@@ -133,7 +133,7 @@ impl ResultsFile {
         }
         rows.iter().try_for_each(|row| self.writer.append(row))?;
         self.writer.commit()?;
-        // The new file replaces the old one once it contains all rows of the old one.
+        // The new file replaces the old one once it contains all of its rows.
         if self.recorded.as_ref().is_some_and(|rows| rows.len() == 0)
             && let Some(staging) = self.staging.take()
         {
@@ -143,12 +143,12 @@ impl ResultsFile {
         Ok(marked?)
     }
 
-    /// Returns true if a replayed row belongs to the earlier run; it then gets the recorded
+    /// Returns true if a row belongs to the earlier run. In this case, the row gets the recorded
     /// duration and failure reason.
     ///
     /// # Errors
-    /// If that run cannot be resumed. The rows added to it are removed, and the files beside it are
-    /// restored, except the summary of a private run.
+    /// If the earlier run cannot be resumed. The added rows are then removed, and the files next to
+    /// the results are restored, except for the summary of a private run.
     fn settle(&mut self, row: &mut Row) -> Result<bool, RunError> {
         let Some(recorded) = &mut self.recorded else {
             return Ok(false);
@@ -176,7 +176,7 @@ impl ResultsFile {
         rounds[index].push(regret);
     }
 
-    /// The regret of the agents as a team, by arm and run; empty while a run is replayed.
+    /// The agents' regret as a team, by arm and run. Empty while a run is being replayed.
     pub(super) fn team_runs(&self, experiment: &str) -> Vec<TeamRun> {
         if self.staging.is_some() {
             return Vec::new();
@@ -193,8 +193,8 @@ impl ResultsFile {
         .collect()
     }
 
-    /// Returns all rows that are now in the folder. If the replay was interrupted, these are the
-    /// old rows and the added ones.
+    /// Closes the file and returns all rows in the folder. If the replay was interrupted, these are
+    /// the old rows and the added ones.
     pub(super) fn close(self, folder: &Path) -> Result<Vec<Row>, RunError> {
         if self.staging.is_some() {
             let path = folder.join(fedbo_report::RESULTS_FILE);
@@ -209,7 +209,7 @@ pub(super) struct ArmWriter<'a> {
     pub(super) federation: &'a Federation,
     pub(super) arm: Arm,
     pub(super) row_builders: ArmRowBuilders<'a>,
-    /// Agents that make queries, in order.
+    /// The agents that make queries, in order.
     pub(super) tuning: Vec<u32>,
     /// One counter per agent.
     pub(super) failures: Vec<FailureCounter>,
@@ -258,8 +258,8 @@ impl Observer for ArmWriter<'_> {
 }
 
 impl ArmWriter<'_> {
-    /// Counts failures of an agent. Those of an earlier run do not count: the command was
-    /// repaired before the resume.
+    /// Counts an agent's failures. Failures from an earlier run do not count, because the command
+    /// may have been repaired before the run was resumed.
     fn watch(&mut self, index: usize, outcome: &Outcome, is_replayed: bool) {
         let failures_of_agent = &mut self.failures[index];
         let Outcome::Failed(failure) = outcome else {

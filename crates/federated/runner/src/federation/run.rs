@@ -1,4 +1,4 @@
-//! A run of a federation: its arms one after the other, and the results folder that they leave.
+//! Runs a federation's arms, one after the other, and writes the results folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,66 +23,66 @@ use crate::session::Ended;
 use fedbo_federation::PrivacyPlan;
 use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent, Role};
 
-/// The treatment of existing results in the folder.
+/// Handling of existing results in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingResults {
     /// Keep them and return an error.
     Refuse,
     /// Remove them.
     Overwrite,
-    /// Resume from them; an error if there are none.
+    /// Resume from them. Returns an error if there are none.
     Resume,
 }
 
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The arms, in order; the first is compared with the others. If empty, only the file's own
-    /// algorithm.
+    /// The arms, in order. The first is compared with the others. If empty, only the file's own
+    /// algorithm runs.
     pub arms: Vec<Arm>,
-    /// The number of repetitions, each with another child of the seed; `None` for one run with the
-    /// seed itself.
+    /// The number of repetitions, each with a different child of the seed. `None` for a single run
+    /// with the seed itself.
     pub runs: Option<u32>,
     /// The results folder.
     pub out: PathBuf,
-    /// The treatment of existing results in this folder.
+    /// Handling of existing results in this folder.
     pub existing: ExistingResults,
-    /// True if overwriting results with a ledger may spend the budget again on the same agents. The
-    /// old ledger is kept beside the new one.
+    /// True to allow overwriting results that have a ledger, which spends budget on the same agents
+    /// again. The old ledger is kept next to the new one.
     pub spend_again: bool,
-    /// Worker threads; results do not depend on their number. `None` for the machine's number of
-    /// hardware threads.
+    /// Number of worker threads, which does not affect results. `None` for the number of hardware
+    /// threads.
     pub threads: Option<usize>,
-    /// Maximum number of consecutive failed trials of an agent before the run ends. Trials of
-    /// resumed runs do not count.
+    /// Maximum number of consecutive failed trials of an agent before the run ends. Replayed trials
+    /// of a resumed run do not count.
     pub failures_max: FailuresMax,
 }
 
-/// An arm at its start, and its run.
+/// Describes an arm that is about to run.
 #[derive(Clone, Debug)]
 pub struct ArmStarted<'a> {
     /// The arm.
     pub arm: Arm,
-    /// The number of the run, from 0, and the number of runs; `None` for one run with the seed
-    /// itself.
+    /// The index of the run, counted from 0, and the number of runs. `None` for a single run with
+    /// the seed itself.
     pub run: Option<(u32, u32)>,
     /// Names of the agents that make queries.
     pub agents: &'a [String],
-    /// The number of other agents, which only contribute earlier observations.
+    /// The number of agents that only contribute earlier observations.
     pub n_contributors: usize,
-    /// Initial points of each agent.
+    /// Number of initial points per agent.
     pub n_initial: usize,
-    /// Queries of each agent after the initial points.
+    /// Number of queries per agent after the initial points.
     pub rounds: u64,
     /// The direction of the objective.
     pub direction: Direction,
-    /// Trials of this arm that are replayed instead of evaluated.
+    /// Number of trials in this arm that are replayed instead of evaluated.
     pub n_recorded: usize,
 }
 
 /// Receives the progress of a run.
 pub trait RunProgress: Sync {
-    /// The results are overwritten, and their previous ledger is kept at this path.
+    /// Called when results are overwritten, with the path at which the previous ledger is kept.
     fn ledger_kept(&self, path: &Path) {
         let _ = path;
     }
@@ -93,24 +93,24 @@ pub trait RunProgress: Sync {
         let _ = (plan, spent);
     }
 
-    /// An arm begins.
+    /// Called when an arm starts.
     fn arm_started(&self, start: &ArmStarted<'_>) {
         let _ = start;
     }
 
-    /// A trial of this agent has ended. The order of calls is not deterministic. `agent` is an
-    /// index among the agents that make queries.
+    /// Called when a trial of this agent has ended. The order of calls is not deterministic.
+    /// `agent` is an index among the agents that make queries.
     fn trial_ended(&self, agent: usize, outcome: &Outcome) {
         let _ = (agent, outcome);
     }
 
-    /// One trial per agent has ended and is in the results file. `iteration` is ≤ 0 for initial
-    /// points.
+    /// Called when a wave of at most one trial per agent has ended, before its rows are written to
+    /// the results file. `iteration` is ≤ 0 for initial points.
     fn wave_ended(&self, iteration: i64, rows: &[Row]) {
         let _ = (iteration, rows);
     }
 
-    /// A message was refused; the run continues.
+    /// Called when a message was refused. The run continues.
     fn refused(&self, rejected: &UpdateRejected) {
         let _ = rejected;
     }
@@ -124,32 +124,32 @@ impl RunProgress for Quiet {}
 /// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct RunReport {
-    /// The summary, which is also in the results folder.
+    /// The summary, which is also written to the results folder.
     pub summary: Summary,
     /// The reason why the run ended.
     pub ended: Ended,
-    /// Finished trials.
+    /// Number of finished trials.
     pub n_trials: usize,
-    /// Finished trials without a value.
+    /// Number of finished trials without a value.
     pub n_failed: usize,
     /// Agents with failed trials.
     pub failures: Vec<AgentFailures>,
-    /// The agent with too many failures, if that interrupted the run.
+    /// The agent that interrupted the run with its failures, if any.
     pub failing: Option<FailingAgent>,
     /// The statement of releases and spent budget; `None` if nothing is charged.
     pub statement: Option<Statement>,
 }
 
-/// Failed trials of one agent over all arms.
+/// Failed trials of an agent over all arms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentFailures {
     /// The agent's name.
     pub agent: String,
-    /// Its finished trials.
+    /// The agent's number of finished trials.
     pub n_trials: usize,
-    /// Finished trials without a value.
+    /// The agent's number of finished trials without a value.
     pub n_failed: usize,
-    /// The reason of the last failure.
+    /// The reason for the last failure.
     pub last: String,
 }
 
@@ -162,33 +162,33 @@ pub struct FailingAgent {
     pub arm: Arm,
     /// Number of consecutive failures.
     pub n_in_a_row: u64,
-    /// The reason of the last failure.
+    /// The reason for the last failure.
     pub last: String,
 }
 
-/// Returns the default arms of a run: the federation's own arm, and its controls for repeated runs,
-/// which serve comparisons.
+/// Returns the default arms of a run: the federation's own arm. Repeated runs are meant for
+/// comparisons, so they also include the controls.
 #[must_use]
 pub fn default_arms(federation: &Federation, runs: Option<u32>) -> Vec<Arm> {
     let own = federation.own_arm();
     if runs.is_some() && own.exchanges() { federation.arms() } else { vec![own] }
 }
 
-/// Runs the arms of a federation and writes `results.csv` during the run, then `summary.json` and
-/// the figures.
+/// Runs the arms of a federation. Writes `results.csv` during the run, then `summary.json` and the
+/// figures.
 ///
-/// In repeated runs, all arms of a run share their seeds. The runs of a declared experiment on the
-/// same federation have the same seeds too.
+/// In repeated runs, all arms of a run share their seeds. A declared experiment on the same
+/// federation uses the same seeds for its runs.
 ///
-/// Equal files give equal results for any number of threads, unless releases are charged: their
-/// noise has no seed, and only a resumed run equals the run that it continues. If an agent fails
-/// [`RunOptions::failures_max`] times in a row, the run ends after the running trials, as if it
-/// were interrupted. If `stop` is set, running trials are abandoned, and all finished trials are
-/// kept, summarised and plotted.
+/// Equal files give equal results for any number of threads, unless releases are charged. The noise
+/// of charged releases has no seed, so only a resumed run reproduces the run that it continues. If
+/// an agent fails [`RunOptions::failures_max`] times in a row, the run ends after the running
+/// trials, as if it had been interrupted. If `stop` is set, running trials are abandoned, and all
+/// finished trials are kept, summarised and plotted.
 ///
 /// # Errors
-/// If the folder cannot be written, or contains other results or a ledger that does not match them,
-/// if the budget pays for no release, or if an agent fails.
+/// If the folder cannot be written, if it contains other results or a ledger that does not match
+/// its results, if the budget does not cover a single release, or if an agent fails.
 pub fn run_federation(
     federation: &Federation,
     options: &RunOptions,
@@ -229,8 +229,8 @@ pub fn run_federation(
 
     let _held = FolderLock::acquire(&options.out)?;
     let recorded = ResultsFile::recorded(federation, options, &arms)?;
-    // The ledger is created before the first result: if there are results but no ledger, it was
-    // lost.
+    // The ledger is created before the first result. If there are results but no ledger, the ledger
+    // was lost.
     secure_existing_ledger(options, plan.is_some(), progress)?;
     let mut ledger = match plan {
         Some(plan) => Some(open_ledger(federation, plan, options, recorded.as_ref())?),
@@ -246,8 +246,8 @@ pub fn run_federation(
         None => vec![None],
         Some(runs) => (0..runs).map(Some).collect(),
     };
-    // All arms of a run come before the next run, so that the finished trials of an interrupted run
-    // are paired.
+    // All arms of a run complete before the next run begins, so that the finished trials of an
+    // interrupted run are paired.
     'runs: for run in runs {
         let repetition = run.map(|run| federation.repetition(run));
         let federation = repetition.as_ref().unwrap_or(federation);
@@ -293,7 +293,7 @@ pub fn run_federation(
             }
         }
     }
-    // The duration of a replay is not the duration of the arm.
+    // The duration of a replayed arm is not the duration of the arm itself.
     wall_seconds.retain(|arm, _| !replayed.contains(arm.as_str()));
     if federation.topology().is_some() && federation.knows_regret() {
         let runs = results_file.team_runs(&federation.name);
@@ -318,8 +318,8 @@ pub fn run_federation(
     })
 }
 
-/// Returns true if a run has begun in a folder: it contains results, or a ledger, which is created
-/// before them.
+/// Returns true if a run has begun in a folder, which then contains results or a ledger. The ledger
+/// is created first.
 fn is_begun(folder: &Path) -> bool {
     folder.join(RESULTS_FILE).exists() || study_ledger::is_present(folder)
 }
@@ -346,7 +346,7 @@ fn objectives(
     federation.tuning().map(|(_, agent)| of(agent)).collect()
 }
 
-/// Ensures that no ledger in the folder is lost or mixed with this run's results.
+/// Ensures that no existing ledger is lost, or mixed with this run's results.
 fn secure_existing_ledger(
     options: &RunOptions,
     is_charged: bool,
@@ -357,7 +357,7 @@ fn secure_existing_ledger(
     if goes_on || !study_ledger::is_present(folder) {
         return Ok(());
     }
-    // A ledger without charges, for example of a run that did not reach its first release, can be
+    // A ledger without charges, for example from a run that did not reach its first release, can be
     // replaced.
     let has_charges = study_ledger::has_charges(folder);
     if has_charges && !(options.existing == ExistingResults::Overwrite && options.spend_again) {
@@ -380,8 +380,8 @@ fn open_ledger(
         unreachable!("only releases are charged")
     };
     let last = recorded.and_then(|recorded| recorded.last_iteration(federation.own_arm()));
-    // A query of round t depends on the releases of the rounds before t. At a free pace it depends
-    // on those that the agent happened to have.
+    // A query in round t depends on the releases of the rounds before t. At a free pace, it depends
+    // on the releases that the agent happened to have.
     let n_rounds = match federation.free {
         None => last.map_or(0, |last| u64::try_from(last).unwrap_or(0)),
         Some(_) => 0,
@@ -389,7 +389,7 @@ fn open_ledger(
     StudyLedger::open(&options.out, plan, &releases.schedule(), n_rounds)
 }
 
-/// A ledger's statement, for the summary.
+/// Converts a ledger's statement for the summary.
 fn spent(plan: &PrivacyPlan, statement: &Statement, n_rounds: u64) -> PrivacySpent {
     let claim = &statement.claim;
     PrivacySpent {

@@ -1,4 +1,4 @@
-//! The reasons why a run failed.
+//! Errors of a run.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,11 @@ use fedbo_strategies::StrategyError;
 use crate::session::SessionError;
 use fedbo_federation::{Arm, names};
 
-/// The reason why a run failed. The trials that finished before are in the results folder.
+/// The reason why a run failed. Trials that finished before the failure are in the results folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An arm with exchanges between agents has only one agent.
+    /// An arm in which agents learn from each other has only one agent.
     #[error(
         "arm {arm} needs at least 2 agents that learn from each other; add an [[agents]] table, or run ts"
     )]
@@ -64,7 +64,7 @@ pub enum RunError {
         /// The arm that is charged.
         arm: Arm,
     },
-    /// The results to resume from belong to another file or command.
+    /// The results to resume from belong to a different file or command.
     #[error("cannot resume {}: {message}", path.display())]
     AnotherRun {
         /// The results.
@@ -72,10 +72,10 @@ pub enum RunError {
         /// The difference.
         message: String,
     },
-    /// The budget pays for no release at all.
+    /// The budget does not cover a single release.
     #[error(transparent)]
     NotPaid(FileError),
-    /// The ledger of a folder would be overwritten, or mixed with another run's results.
+    /// The folder's ledger would be overwritten, or mixed with another run's results.
     #[error(
         "{} records the cost of releases, which stays spent even if the file is removed; continue with --resume, choose \
          another folder with --out DIR, or give --overwrite --spend-again, which keeps the file under another name and \
@@ -85,7 +85,7 @@ pub enum RunError {
         /// The ledger.
         path: PathBuf,
     },
-    /// The ledger of the results in the folder is missing.
+    /// The ledger that belongs to the folder's results is missing.
     #[error(
         "{} is missing, but the results beside it depend on its charges; put it back, with the file of the same name ending in \
          -wal if there was one{}, or start again in another folder with --out DIR, which spends again", path.display(),
@@ -107,10 +107,10 @@ pub enum RunError {
     HeadMissing {
         /// The file.
         path: PathBuf,
-        /// Releases in the ledger.
+        /// Number of releases in the ledger.
         found: u64,
     },
-    /// The ledger ends before a release that is known to have been made.
+    /// The ledger ends before a release that is known to exist.
     #[error(
         "{} holds {found} releases, but the results beside it depend on {expected}: it was rolled back or replaced, so it \
          no longer shows the spending; put back the latest ledger of these results", path.display()
@@ -118,9 +118,9 @@ pub enum RunError {
     LedgerSetBack {
         /// The ledger.
         path: PathBuf,
-        /// Releases in it.
+        /// Number of releases in it.
         found: u64,
-        /// Minimum number of releases that were made.
+        /// Minimum number of releases that are known to exist.
         expected: u64,
     },
     /// The ledger cannot be used, or refuses a charge.
@@ -163,7 +163,7 @@ pub enum RunError {
     /// Threads cannot be started.
     #[error("cannot start worker threads: {0}")]
     Threads(String),
-    /// Another error, which should not happen.
+    /// Another error, which should not occur.
     #[error(transparent)]
     Other(anyhow::Error),
 }
@@ -195,7 +195,7 @@ impl From<SessionError> for RunError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Agent(error) => Self::Agent(error),
-            // Errors of our own observer or ledger are passed through unchanged.
+            // Errors from this module's observer or ledger are passed through unchanged.
             SessionError::Observer(error) | SessionError::Store { source: error, .. } => {
                 error.downcast::<Self>().unwrap_or_else(Self::Other)
             }

@@ -1,5 +1,5 @@
-//! The record of a federation's file from the start of its results, so that a run is not resumed
-//! with other settings.
+//! A record of the settings with which a run's results were started, so that the run is not resumed
+//! with different settings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,9 +15,9 @@ use super::run_error::RunError;
 
 /// Name of the record in the results folder.
 const SETTINGS_FILE: &str = "settings.json";
-/// Returns the tables of the file that began the results in a folder, without commands and the
-/// number of rounds. Returns `None` if the folder has no record, or a record of an old version,
-/// which has no tables.
+/// Returns the tables of the file with which a folder's results were started, without commands and
+/// the number of rounds. Returns `None` if the folder has no record, or a record from an old
+/// version, which has no tables.
 #[must_use]
 pub fn recorded_tables(folder: &Path) -> Option<Json> {
     let text = std::fs::read_to_string(folder.join(SETTINGS_FILE)).ok()?;
@@ -27,15 +27,15 @@ pub fn recorded_tables(folder: &Path) -> Option<Json> {
     }
 }
 
-/// The key for repeated runs in old records, beside the tables.
+/// The key for repeated runs in old records, next to the tables.
 const RUNS: &str = "runs";
 
-/// The file's tables, except for settings that may change between sessions: `rounds`, commands and
+/// The file's tables, without the settings that may change between sessions: `rounds`, commands and
 /// their time limits, `[network]` and the number of runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SettingsRecord {
     file: Json,
-    /// True if runs are repeated, each with a child of the seed.
+    /// True if runs are repeated, each with its own child of the seed.
     is_repeated: bool,
 }
 
@@ -67,7 +67,7 @@ impl SettingsRecord {
         write_whole(&path, text.as_bytes())
     }
 
-    /// Checks that the results in a folder were begun with these settings.
+    /// Checks that a folder's results were started with these settings.
     pub(super) fn compare(&self, folder: &Path, federation: &Federation) -> Result<(), RunError> {
         let path = folder.join(SETTINGS_FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -91,8 +91,8 @@ impl SettingsRecord {
                 changes.map(|changes| {
                     let changes = match seed_of_file(federation) == *self.seed() {
                         true => changes.located(federation.source()).to_string(),
-                        // The command line overrides the seed, so changes are not located in the
-                        // file.
+                        // The command line may override the seed, so changes are not attributed to
+                        // lines of the file.
                         false => changes.to_string(),
                     };
                     format!(
@@ -124,8 +124,8 @@ impl SettingsRecord {
     }
 }
 
-/// Adds a digest of the agents' earlier trials, because the study or table may contain other trials
-/// later.
+/// Adds a digest of the agents' earlier trials, because the study or table may contain different
+/// trials later.
 fn add_observations(file: &mut Json, federation: &Federation) {
     let Some(agents) = file.get_mut("agents").and_then(Json::as_array_mut) else { return };
     for (id, agent) in (0_u32..).zip(agents) {
@@ -144,8 +144,8 @@ fn add_observations(file: &mut Json, federation: &Federation) {
     }
 }
 
-/// Tables without the commands of agents: a failing command may be repaired before the run is
-/// resumed.
+/// Removes the agents' commands from the tables, because a failing command may be repaired before
+/// the run is resumed.
 fn without_commands(mut file: Json) -> Json {
     let agents = file.get_mut("agents").and_then(Json::as_array_mut);
     for agent in agents.into_iter().flatten().filter_map(Json::as_object_mut) {
@@ -156,7 +156,7 @@ fn without_commands(mut file: Json) -> Json {
     file
 }
 
-/// Tables without the name of the value, which only figures show.
+/// Removes the name of the value from the tables, because it appears only in figures.
 fn without_value_name(mut file: Json) -> Json {
     if let Some(head) = file.get_mut("federation").and_then(Json::as_object_mut) {
         head.remove("value_name");
@@ -164,7 +164,7 @@ fn without_value_name(mut file: Json) -> Json {
     file
 }
 
-/// The seed in the file.
+/// Returns the seed in the file.
 fn seed_of_file(federation: &Federation) -> Json {
     let file: Json = federation.source().parse().unwrap_or_default();
     match &file["federation"]["seed"] {
@@ -173,10 +173,10 @@ fn seed_of_file(federation: &Federation) -> Json {
     }
 }
 
-/// The advice if only one of the recorded and the current run is repeated.
+/// The advice if only one of the recorded run and the current run is repeated.
 fn of_runs(were_repeated: bool) -> &'static str {
     match were_repeated {
-        true => "it was started with --runs; give it again",
+        true => "it was started with --runs; pass it again",
         false => "it was started without --runs; leave it out",
     }
 }
@@ -186,11 +186,12 @@ fn of_runs(were_repeated: bool) -> &'static str {
 #[serde(untagged)]
 enum Record {
     Tables(SettingsRecord),
-    /// Record of versions up to 0.1: one text per table, which does not show the key that differs.
+    /// A record from version 0.1 or older, with one text per table. It does not show which key
+    /// differs.
     Texts(BTreeMap<String, String>),
 }
 
-/// The first table that differs from the texts of an old record.
+/// Returns the first table that differs from the texts of an old record.
 fn changed_table(
     old: &BTreeMap<String, String>,
     source: &TomlFile,
@@ -232,7 +233,7 @@ mod old {
     use fedbo_federated::fts::FtsTable;
     use serde::Deserialize;
 
-    /// The algorithms' tables that old records contain as texts.
+    /// The algorithms' tables, which old records contain as texts.
     #[derive(Default, Deserialize)]
     pub(super) struct Tables {
         #[serde(default)]
@@ -242,8 +243,7 @@ mod old {
         pub(super) exploration: Option<ExplorationTable>,
     }
 
-    /// The declaration of a parameter in old records: without steps, and with choices that are
-    /// texts only.
+    /// The declaration of a parameter in old records, which had no steps and only text choices.
     #[derive(Debug)]
     #[expect(dead_code, reason = "its text is compared")]
     pub(super) struct ParameterSpec {
@@ -256,8 +256,8 @@ mod old {
 
     impl ParameterSpec {
         pub(super) fn of(spec: &fedbo_space::ParameterSpec) -> Self {
-            // A step or a number among the choices gives another text, as intended: no old record
-            // has them.
+            // A step or a numeric choice gives a different text, as intended, because old records
+            // have neither.
             let choices = spec.choices.as_ref().map(|choices| {
                 let text = |choice: &fedbo_space::Value| match choice {
                     fedbo_space::Value::Choice(text) => text.clone(),
@@ -292,7 +292,7 @@ mod tests {
                        \"x\": ParameterSpec { kind: \"float\", low: Some(0.0), high: Some(9.0), log: None, choices: None }}";
         let mut old = BTreeMap::from([("space".to_owned(), written.to_owned())]);
         let tables = ["federation", "features", "surrogate", "fts", "ts", "agents"];
-        // This test does not cover the other tables.
+        // Replaces the texts of the other tables, which are not tested here.
         while let Some(table) = changed_table(&old, &source, &file, false) {
             assert!(tables.contains(&table.as_str()), "{table}");
             let head = fedbo_federation::FederationTable::default();

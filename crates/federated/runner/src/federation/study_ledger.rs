@@ -1,4 +1,4 @@
-//! The ledger of a run in the results folder: the cost of its releases, and their bytes.
+//! The ledger of a run in the results folder, with the cost and bytes of its releases.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use fedbo_federation::PrivacyPlan;
 
 /// Name of the ledger in the results folder.
 pub const LEDGER_FILE: &str = "ledger.db";
-/// Name of the file with the ledger's head at the time of the last release. A ledger that no longer
-/// contains this head was rolled back.
+/// Name of the file with the ledger's head as of the last release. A ledger that no longer contains
+/// this head was rolled back.
 pub const HEAD_FILE: &str = "ledger.head";
 
-/// The ledger of a running run.
+/// The open ledger of a run.
 #[derive(Debug)]
 pub(super) struct StudyLedger {
     ledger: Ledger,
@@ -26,13 +26,13 @@ pub(super) struct StudyLedger {
 }
 
 impl StudyLedger {
-    /// Opens the ledger in a results folder, or creates it. `n_rounds` is the number of rounds in
-    /// the results that depend on earlier releases.
+    /// Opens or creates the ledger in a results folder. `n_rounds` is the number of rounds in the
+    /// results that depend on earlier releases.
     ///
     /// # Errors
-    /// If the ledger belongs to another study, is damaged, or ends before the state shown by the
-    /// results and the head file: the charges are then unknown, and nothing more is released. If
-    /// the budget does not allow the remaining releases (INV-13).
+    /// If the ledger belongs to another study, is damaged, or ends before the state that the
+    /// results and the head file show. The charges are then unknown, and nothing more is released.
+    /// Also if the budget does not allow the remaining releases (INV-13).
     pub(super) fn open(
         folder: &Path,
         plan: &PrivacyPlan,
@@ -68,8 +68,8 @@ impl StudyLedger {
                 expected: n_released.max(n_remembered),
             });
         }
-        // The head file is written when the ledger is created. If there are releases without it, it
-        // was lost, and a rollback can no longer be detected.
+        // The head file is written when the ledger is created. If there are releases but no head
+        // file, the file was lost, and a rollback can no longer be detected.
         if ledger.releases() > 0 && !exists(&head_file) {
             return Err(RunError::HeadMissing { path: head_file, found: ledger.releases() });
         }
@@ -94,8 +94,8 @@ impl StudyLedger {
 }
 
 impl ReleaseStore for StudyLedger {
-    /// Returns the stored release. If there is none, the budget must allow one more before anything
-    /// is collected (INV-13).
+    /// Returns the stored release. If there is none, checks that the budget allows one more, before
+    /// anything is collected (INV-13).
     fn stored(&mut self, round: u64) -> anyhow::Result<Option<Vec<u8>>> {
         let stored = self.ledger.stored(round).map_err(RunError::from)?;
         if stored.is_none() {
@@ -113,8 +113,8 @@ impl ReleaseStore for StudyLedger {
         let event =
             event.ok_or_else(|| anyhow::anyhow!("round {round}: a release without a price"))?;
         self.ledger.commit(round, event, release).map_err(RunError::from)?;
-        // Written after the charge and before the release leaves the process. A party that has
-        // received the release can therefore tell whether the ledger still contains it.
+        // The head is written after the charge and before the release leaves the process. A party
+        // that has received the release can therefore tell whether the ledger still contains it.
         Ok(self.note_head()?)
     }
 }
@@ -135,11 +135,11 @@ fn read_head(path: &Path) -> Result<Option<Head>, RunError> {
     })
 }
 
-/// Returns the heads of a folder's ledger that are recorded beside it: in the head file, and in the
+/// Returns the heads of a folder's ledger that are recorded next to it, in the head file and in the
 /// summary of finished runs.
 fn recorded_heads(folder: &Path) -> Result<Vec<Head>, RunError> {
     let mut heads: Vec<Head> = read_head(&folder.join(HEAD_FILE))?.into_iter().collect();
-    // An unreadable summary records nothing; it is rewritten at the end of the run.
+    // An unreadable summary contains no heads. It is rewritten at the end of the run.
     if let Ok(summary) = Summary::read(folder) {
         let of_arms = summary.arms.iter().filter_map(|arm| arm.privacy.as_ref());
         heads.extend(of_arms.filter_map(|spent| spent.ledger_head.parse::<Head>().ok()));
@@ -147,14 +147,14 @@ fn recorded_heads(folder: &Path) -> Result<Vec<Head>, RunError> {
     Ok(heads)
 }
 
-/// Returns true if a folder contains a ledger or remains of one.
+/// Returns true if a folder contains a ledger, or traces of one.
 pub(super) fn is_present(folder: &Path) -> bool {
     let log = format!("{LEDGER_FILE}-wal");
     [LEDGER_FILE, log.as_str(), HEAD_FILE].iter().any(|name| exists(&folder.join(name)))
         || !recorded_heads(folder).is_ok_and(|heads| heads.is_empty())
 }
 
-/// Archived ledgers, oldest first.
+/// Lists the archived ledgers, oldest first.
 fn archived_ledgers(folder: &Path) -> Vec<PathBuf> {
     let named = |number: u64| folder.join(format!("ledger-{number}.db"));
     (1..).map(named).take_while(|path| exists(path)).collect()
@@ -164,9 +164,9 @@ fn exists(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
 }
 
-/// Returns true if the ledger in a folder has charges, by its contents or by the head beside it. An
-/// unreadable ledger counts as charged. For a missing ledger the head decides, because no release
-/// leaves before the head is written.
+/// Returns true if the ledger in a folder has charges, according to its contents or the head file
+/// next to it. An unreadable ledger counts as charged. If the ledger is missing, the head file
+/// decides, because no release leaves before the head is written.
 pub(super) fn has_charges(folder: &Path) -> bool {
     let seems_empty = match fedbo_ledger::read(&folder.join(LEDGER_FILE)) {
         Ok(statement) => statement.n_releases() == 0,
@@ -177,8 +177,8 @@ pub(super) fn has_charges(folder: &Path) -> bool {
     !(seems_empty && recorded_heads(folder).is_ok_and(is_empty))
 }
 
-/// Archives a folder's ledger under the next free name `ledger-1.db`, `ledger-2.db`, …, so that the
-/// spending stays on record. Returns this name, or `None` if the ledger was already lost.
+/// Archives a folder's ledger under the next free name (`ledger-1.db`, `ledger-2.db`, …), so that
+/// the spending stays on record. Returns the new path, or `None` if there is no ledger to archive.
 pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError> {
     let ledger = folder.join(LEDGER_FILE);
     let beside = |path: &Path, ending: &str| {
@@ -192,8 +192,8 @@ pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError>
         let named = |number: u64| folder.join(format!("ledger-{number}.db"));
         let place = (1..).map(named).find(|path| !exists(path));
         let place = place.unwrap_or_else(|| unreachable!("there are more numbers than files"));
-        // The ledger is moved first: without its log it may be an older state, and the remaining
-        // log prevents the creation of a new ledger.
+        // The ledger itself is moved first. Without its log, it may be in an older state, and the
+        // remaining log prevents a new ledger from being created.
         for ending in ["", "-wal", "-shm"] {
             let (from, to) = (beside(&ledger, ending), beside(&place, ending));
             changed(&from, std::fs::rename(&from, &to))?;
@@ -206,8 +206,8 @@ pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError>
                 .to_owned(),
         });
     }
-    // The head is removed last: if the ledger is missing, the head shows whether anything was
-    // charged.
+    // The head file is removed last. If the ledger is missing, the head file shows whether anything
+    // was charged.
     for name in [SUMMARY_FILE, HEAD_FILE] {
         let path = folder.join(name);
         changed(&path, std::fs::remove_file(&path))?;
@@ -215,7 +215,7 @@ pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError>
     Ok(kept)
 }
 
-/// Accepts a missing file, which need not be moved.
+/// Ignores a missing file, because it does not need to be moved.
 fn changed(path: &Path, answer: std::io::Result<()>) -> Result<(), RunError> {
     match answer {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,5 @@
-//! Control arms of federations in one process, for every algorithm that a file may name.
+//! Tests of the control arms of federations in one process, for every algorithm that a file can
+//! name.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +15,7 @@ use fedbo_streams::Seed;
 const N_AGENTS: usize = 3;
 const ROUNDS: usize = 5;
 
-/// The text of a file with three agents.
+/// The text of a federation file with three agents.
 fn text(algorithm: &str, initial: usize, tables: &str) -> String {
     let mut text = format!(
         "[federation]\nname = \"bumps\"\nalgorithm = \"{algorithm}\"\nrounds = {ROUNDS}\ninitial = {initial}\n{tables}\n"
@@ -28,7 +29,7 @@ fn text(algorithm: &str, initial: usize, tables: &str) -> String {
     text
 }
 
-/// Three agents with one bump each, at nearby points.
+/// A federation of three agents. Each objective has one bump, at nearby points.
 pub(crate) fn federation(algorithm: &str, initial: usize, tables: &str) -> Federation {
     let text = text(algorithm, initial, tables);
     let federation = Federation::from_text(&text, ALGORITHMS).unwrap();
@@ -59,7 +60,7 @@ fn tables(algorithm: &str) -> &'static str {
     }
 }
 
-/// Each agent alone by log expected improvement is an arm of every algorithm and uses no messages.
+/// Standalone log expected improvement is an arm of every algorithm and uses no messages.
 #[test]
 fn log_ei_is_an_arm_of_every_algorithm() {
     for algorithm in ALGORITHMS.iter().map(|each| each.name) {
@@ -79,7 +80,8 @@ fn log_ei_is_an_arm_of_every_algorithm() {
     }
 }
 
-/// Agents alone by log expected improvement act the same for every algorithm and every graph.
+/// Standalone agents with log expected improvement behave the same for every algorithm and every
+/// graph.
 #[test]
 fn log_ei_is_the_same_beside_every_algorithm_of_one_exchange() {
     let of =
@@ -96,8 +98,8 @@ fn log_ei_is_the_same_beside_every_algorithm_of_one_exchange() {
     );
 }
 
-/// The agent of this arm is the strategy of a study with the settings of an agent, and its messages
-/// are zero.
+/// The agent of this arm is the strategy of a study with an agent's settings, and its messages are
+/// zero.
 #[test]
 fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
     let seed = Seed::new(9);
@@ -109,7 +111,7 @@ fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
     for algorithm in ["fts", "dp-fts-de"] {
         let federation = federation(algorithm, 2, tables(algorithm));
         let map = federation.feature_map().unwrap();
-        let stream = || Seed::new(3).stream(fedbo_streams::Purpose::Test, 0, 0);
+        let stream = || Seed::new(3).stream(fedbo_streams::Purpose::TEST, 0, 0);
         let domain = Domain::Space(federation.space.clone());
         let settings = LogEiSettings::for_agent(&federation.space, false);
         let mut alone = LogEi::new(domain, settings, seed).unwrap();
@@ -137,9 +139,9 @@ fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
     }
 }
 
-/// Own queries by log expected improvement equal those of the arm `log-ei` if all queries are own,
-/// and differ from samples. `ts` is unchanged, and so are the words that identify the study in a
-/// ledger.
+/// With `own_query = "log-ei"`, an agent's own queries equal those of the arm `log-ei` if all its
+/// queries are its own, and differ from Thompson samples. The arm `ts` does not change, and neither
+/// does the text that identifies the study in a ledger.
 #[test]
 fn own_queries_of_a_file_may_be_those_of_log_ei() {
     for (algorithm, more) in
@@ -153,7 +155,7 @@ fn own_queries_of_a_file_may_be_those_of_log_ei() {
         let named = file("own_query = \"ts\"");
         let ask = |federation: &Federation, arm: Arm, drawn: bool| {
             let map = federation.feature_map().unwrap();
-            let mut stream = Seed::new(3).stream(fedbo_streams::Purpose::Test, 0, 0);
+            let mut stream = Seed::new(3).stream(fedbo_streams::Purpose::TEST, 0, 0);
             if drawn {
                 stream.bernoulli(1.0);
             }
@@ -193,8 +195,8 @@ fn own_queries_of_a_file_may_be_those_of_log_ei() {
     }
 }
 
-/// `local_prob = "1-1/t^2"` of dp-fts-de equals the list of its values, which begin with 0 like
-/// those of its other schedules.
+/// For dp-fts-de, `local_prob = "1-1/t^2"` equals the list of its values, which begins with 0 as in
+/// its other schedules.
 #[test]
 fn the_schedule_of_the_theorem_is_one_of_dp_fts_de() {
     let of = |schedule: &str| {
@@ -208,7 +210,7 @@ fn the_schedule_of_the_theorem_is_one_of_dp_fts_de() {
     assert_ne!(of("\"1-1/t^2\""), of("0.0"));
 }
 
-/// Earlier trials of an agent: a grid, with the best value at (.8, .2).
+/// Earlier trials of an agent, on a grid, with the best value at (0.8, 0.2).
 fn grid() -> Vec<(Point, f64)> {
     let places = (0..36_u32).map(|i| [f64::from(i % 6) / 5.0, f64::from(i / 6) / 5.0]);
     let trial = |[x, y]: [f64; 2]| {
@@ -218,9 +220,9 @@ fn grid() -> Vec<(Point, f64)> {
     places.map(trial).collect()
 }
 
-/// The basic setting of FTS (Algorithm 1): an agent sends its earlier observations once and makes
-/// no query. With p_t = 0 the other agent's first query is the maximizer of that message. All later
-/// ones are its own, because no message is left.
+/// In the basic setting of FTS (Algorithm 1), an agent sends one message from its earlier
+/// observations and makes no query. With p_t = 0, the other agent's first query is the maximizer of
+/// that message. All later queries use its own model, because no message is left.
 #[test]
 fn an_agent_with_observations_sends_one_message_and_makes_no_query() {
     let told =
@@ -241,7 +243,8 @@ fn an_agent_with_observations_sends_one_message_and_makes_no_query() {
             row.parameters.iter().map(|(_, v)| v.to_string().parse().unwrap()).collect();
         assert!((at[0] - 0.8).abs() < 0.15 && (at[1] - 0.2).abs() < 0.15, "{at:?}");
     }
-    // Agents alone, and agents with uninformative messages, act as if the contributors were absent.
+    // Standalone agents, and agents that receive uninformative messages, behave as if the
+    // contributors were absent.
     let alone = |federation: &Federation| -> Vec<String> {
         let rows = queries(federation, Arm::ALONE);
         rows.into_iter().filter(|row| row.starts_with("a0 ")).collect()
@@ -256,7 +259,7 @@ fn an_agent_with_observations_sends_one_message_and_makes_no_query() {
     );
 }
 
-/// Every algorithm with messages accepts earlier observations, in each of its arms.
+/// Every algorithm with messages accepts earlier observations, in all of its arms.
 #[test]
 fn observations_are_for_all_algorithms_with_messages() {
     for algorithm in ["fts", "shared-prior", "rgpe", "taf"] {
@@ -292,7 +295,7 @@ fn observations_are_for_all_algorithms_with_messages() {
     assert!(refused(others, "a2", grid()).contains("no agent is left"));
 }
 
-/// An unknown rule is refused with file, line, key and the valid words.
+/// An unknown rule is rejected, and the error states the file, line, key and valid values.
 #[test]
 fn unknown_rules_of_own_queries_are_refused() {
     for algorithm in ["fts", "dp-fts-de"] {
@@ -313,9 +316,9 @@ fn unknown_rules_of_own_queries_are_refused() {
     }
 }
 
-/// Neighbours with a shared prior and without edges work alone. With edges, the others influence
-/// their queries from the first one on, even if reports are late and lost. The exchange is that of
-/// `[distributed-ts]`.
+/// Without edges, neighbours with a shared prior work alone. With edges, the others influence an
+/// agent's queries from the first one on, even if reports are late or lost. The exchange settings
+/// are those in `[distributed-ts]`.
 #[test]
 fn neighbours_learn_a_prior_by_edges_alone() {
     let file = |tables: &str| federation("distributed-shared-prior", 2, tables);
@@ -341,8 +344,8 @@ fn neighbours_learn_a_prior_by_edges_alone() {
     assert!(warm.iter().any(|row| row.contains(" 1 meta-tasks ")), "{warm:?}");
 }
 
-/// Keys of `[distributed-ts]` that do not concern the exchange are refused. Keys of
-/// `[shared-prior]` are those of the algorithm `shared-prior`, and `distributed-ts` has no
+/// Keys of `[distributed-ts]` that do not concern the exchange are rejected. The keys of
+/// `[shared-prior]` are the same as for the algorithm `shared-prior`, and `distributed-ts` has no
 /// features.
 #[test]
 fn keys_without_an_effect_between_neighbours_are_refused() {
@@ -366,8 +369,8 @@ fn keys_without_an_effect_between_neighbours_are_refused() {
     assert!(error.contains("or \"distributed-shared-prior\""), "{error}");
 }
 
-/// One process plays both servers of a secure sum. Equal seeds give equal trials, which differ from
-/// those with a single coordinator because there is a second noise.
+/// One process runs both servers of a secure sum. Equal seeds give equal trials. These differ from
+/// trials with a single coordinator, because both servers add noise.
 #[test]
 fn a_secure_sum_in_one_process_repeats_itself() {
     for algorithm in ["dp-fts-de", "dp-shared-prior"] {

@@ -1,4 +1,4 @@
-//! Sessions at a free pace, in virtual time.
+//! Tests of sessions at a free pace, in virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::arms::{federation, queries};
 
 const FEATURES: &str = "[features]\ncount = 40\n";
 
-/// Agents at a free pace act bit for bit as in rounds if all trials take as long as a window.
+/// If all trials take as long as a window, agents at a free pace behave as in rounds, bit for bit.
 #[test]
 fn at_equal_speeds_trials_are_those_of_rounds() {
     let private = "[features]\ncount = 40\n[privacy]\nsimulate = true\nepsilon = 4.0\n";
@@ -40,7 +40,7 @@ fn at_equal_speeds_trials_are_those_of_rounds() {
     }
 }
 
-/// A federation with agents that need 1 s, 100 s and nearly forever per trial; windows last 1 s.
+/// A federation with agents that need 1 s, 100 s and almost forever per trial. Windows last 1 s.
 fn of_unequal_speeds(algorithm: &str, tables: &str, network: &str) -> Federation {
     let mut text = format!(
         "[federation]\nname = \"bumps\"\nalgorithm = {algorithm:?}\nrounds = 20\ninitial = 2\npace = \"free\"\nwindows = 3000\n\
@@ -61,7 +61,7 @@ fn of_unequal_speeds(algorithm: &str, tables: &str, network: &str) -> Federation
     })
 }
 
-/// The queries of a run in the order of their ends: agent, iteration, source, parameters.
+/// The queries of a run in the order in which they end: agent, iteration, source and parameters.
 fn in_order(federation: &Federation, threads: usize) -> Vec<(String, i64, String)> {
     let row = |row: fedbo_report::Row| {
         (row.agent, row.iteration, format!("{} {:?}", row.source, row.parameters))
@@ -85,8 +85,8 @@ fn rows(federation: &Federation, threads: usize) -> Vec<fedbo_report::Row> {
     read_results(&folder.path().join(RESULTS_FILE)).unwrap()
 }
 
-/// A run that ends because one agent fails keeps the trials of others that were evaluated ahead of
-/// virtual time.
+/// A run that ends because one agent fails keeps the other agents' trials that were evaluated ahead
+/// of virtual time.
 #[test]
 fn trials_that_were_evaluated_are_kept_where_an_agent_fails() {
     let evaluated = Arc::new(AtomicUsize::new(0));
@@ -109,9 +109,9 @@ fn trials_that_were_evaluated_are_kept_where_an_agent_fails() {
     assert_eq!(rows.len(), evaluated.load(Ordering::Relaxed));
 }
 
-/// No agent waits: an agent that is a hundred times as fast finishes before another has its second
-/// result, and a stalled agent delays neither. The exchanged information does not depend on
-/// threads.
+/// No agent waits. An agent that is a hundred times as fast finishes before another has its second
+/// result, and a stalled agent delays neither of them. The exchanged information does not depend on
+/// the number of threads.
 #[test]
 fn a_fast_agent_waits_for_nobody() {
     let private = "[privacy]\nsimulate = true\nepsilon = 4.0\nparticipations = 5\n";
@@ -134,7 +134,7 @@ fn a_fast_agent_waits_for_nobody() {
     }
 }
 
-/// A slow agent learns from the fast one: it uses messages of an agent that has finished.
+/// A slow agent learns from the fast one by using messages from an agent that has finished.
 #[test]
 fn messages_of_an_agent_that_has_ended_are_of_use_until_they_are_too_old() {
     let is_message = |(agent, _, query): &&(String, i64, String)| {

@@ -1,7 +1,7 @@
-//! Sessions in one process: stored and repeated releases of DP-FTS-DE, independence of threads, and
-//! control arms.
+//! Tests of sessions in one process: stored and repeated releases of DP-FTS-DE, independence of the
+//! number of threads, and control arms.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+#![expect(clippy::unwrap_used, reason = "a panic in a test helper fails the test")]
 
 mod arms;
 mod free;
@@ -25,10 +25,10 @@ use fedbo_runner::{
     Ended, Evaluation, Member, NullReleaseStore, Observer, ReleaseStore, SessionError, TrialRecord,
     run_session,
 };
-use fedbo_space::{Partition, Point, Value};
+use fedbo_space::{Point, Value};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnQuery, OwnSampler,
-    Points, Repeats, SampleSearch, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Partition, Points, Repeats, SampleSearch, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -39,7 +39,7 @@ const N_POINTS: u32 = 40;
 const N_INITIAL: usize = 2;
 const N_ROUNDS: u64 = 7;
 
-/// An objective whose maximum differs between agents.
+/// An objective with a different maximum for each agent.
 struct Bump;
 
 impl Objective for Bump {
@@ -53,7 +53,7 @@ impl Objective for Bump {
 fn map() -> Arc<FeatureMap> {
     let description =
         FeatureDescription::random(N_FEATURES as usize, 1, LengthscaleLaw::Fixed(0.2));
-    let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = Seed::new(1).stream(Purpose::SHARED_FEATURES, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
 
@@ -92,7 +92,7 @@ fn strategy(map: &Arc<FeatureMap>) -> DpFtsDe {
 fn members(rounds_of: impl Fn(u32) -> u64) -> Vec<Member<DpFtsDe>> {
     let map = map();
     let member = |id: u32| {
-        let mut stream = Seed::new(3).stream(Purpose::InitialDesign, u64::from(id), 0);
+        let mut stream = Seed::new(3).stream(Purpose::INITIAL_DESIGN, u64::from(id), 0);
         let mut point =
             || vec![f64::from(u32::try_from(stream.below(40)).unwrap()) / f64::from(N_POINTS - 1)];
         let plan = AgentPlan {
@@ -135,12 +135,12 @@ fn aggregator<S: NoiseSource>(
     Aggregator::new(rounds, schedule, map().hash(), None)
 }
 
-/// Three releases, in rounds 0, 2 and 4: regions, regions, one total.
+/// Three releases in rounds 0, 2 and 4: regions, regions and one total.
 fn schedule() -> ReleaseSchedule {
     ReleaseSchedule::new(3, 2, 4).unwrap()
 }
 
-/// Records its calls, and fails to store the release of one round.
+/// A store that records its calls, and can fail to store the release of one round.
 #[derive(Default)]
 struct Memo {
     releases: BTreeMap<u64, Vec<u8>>,
@@ -169,7 +169,7 @@ impl ReleaseStore for Memo {
     }
 }
 
-/// Logs everything about trials except timings; sets `stop` after some waves.
+/// An observer that logs everything about trials except timings, and sets `stop` after some waves.
 struct TrialLog<'a> {
     lines: Vec<String>,
     waves: usize,
@@ -203,7 +203,7 @@ impl Observer for TrialLog<'_> {
     }
 }
 
-/// Runs a session to its end on `threads` threads and returns its trials.
+/// Runs a session to its end on `threads` threads, and returns its trials.
 fn run<S: NoiseSource + Send>(
     source: S,
     store: &mut (impl ReleaseStore + Send),
@@ -230,8 +230,8 @@ fn from_regions(lines: &[String]) -> usize {
     lines.iter().filter(|line| line.contains("Region")).count()
 }
 
-/// Every agent completes its plan and uses the releases. The store is asked before each releasing
-/// round and receives each release once, even if rounds without collection lie between.
+/// Every agent completes its plan and uses the releases. The store is queried before each releasing
+/// round and receives each release once, even with rounds in between that collect nothing.
 #[test]
 fn a_session_releases_by_its_schedule() {
     let mut store = Memo::default();
@@ -246,8 +246,7 @@ fn a_session_releases_by_its_schedule() {
     assert_eq!(store.events, [None; 3]); // simulated: not private (INV-10)
 }
 
-/// Results depend only on seeds: not on the number of threads, and not on whether releases are
-/// stored.
+/// Results depend only on seeds, not on the number of threads or on whether releases are stored.
 #[test]
 fn threads_change_nothing() {
     let one = run(SimNoise::new([1; 32]), &mut Memo::default(), 1).unwrap();
@@ -257,8 +256,8 @@ fn threads_change_nothing() {
     assert_ne!(one, other);
 }
 
-/// INV-2: a session with secure noise that restarts with its stored releases repeats itself to the
-/// last bit. It makes no new release and charges nothing.
+/// INV-2: a session with secure noise that restarts with its stored releases repeats itself bit for
+/// bit. It creates no new release and charges nothing.
 #[test]
 fn a_session_repeats_itself_from_its_stored_releases() {
     let mut store = Memo::default();
@@ -293,7 +292,7 @@ fn a_store_that_fails_ends_the_session() {
     assert_eq!(from_regions(&diary.lines), 0);
 }
 
-/// A stopped session has released the closed rounds, and resumes from them to the same end.
+/// A stopped session has released its closed rounds, and resumes from them to the same result.
 #[test]
 fn a_stopped_session_goes_on() {
     let stop = AtomicBool::new(false);
@@ -317,7 +316,7 @@ fn a_stopped_session_goes_on() {
 }
 
 /// INV-3: agents that end early are missing from then on, and the others continue with releases
-/// that count these as zero.
+/// that count the missing agents as zero.
 #[test]
 fn agents_that_end_early_do_not_hold_up_the_rest() {
     let mut store = Memo::default();

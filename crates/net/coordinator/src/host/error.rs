@@ -29,7 +29,7 @@ pub(super) enum HostError {
 }
 
 impl HostError {
-    /// Returns true if another coordinator now leads the study. This is not a fault.
+    /// Returns true if another coordinator now leads the study. This is not a failure.
     pub(super) fn is_superseded(&self) -> bool {
         matches!(
             self,

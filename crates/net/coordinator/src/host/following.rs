@@ -1,4 +1,5 @@
-//! Work of a study's thread with or without leadership: reading the store and publishing its state.
+//! Tasks of a study's thread with or without leadership: reading the store and publishing its
+//! state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::releases::{Releases, released};
 use crate::store::StudyRecord;
 
 impl Worker {
-    /// Rereads the store at intervals, unless it was unreachable.
+    /// Rereads the store periodically, except while waiting for a retry after an error.
     pub(super) fn look(&mut self) {
         let pause = match (self.vectors.are_shared(), &self.leader) {
             (false, _) => Duration::ZERO,
@@ -28,7 +29,8 @@ impl Worker {
         }
     }
 
-    /// Returns true if the store was unreachable, and the next retry is not due yet.
+    /// Returns true if the store is shared, the last attempt failed, and the next retry is not due
+    /// yet.
     pub(super) fn is_away(&self) -> bool {
         self.vectors.are_shared()
             && self.publisher.borrow().error.is_some()
@@ -87,8 +89,8 @@ impl Worker {
         }
     }
 
-    /// Wakes waiting polls after a crash of the database, so that agents learn that their vectors
-    /// are lost.
+    /// Wakes waiting polls after a crash of the database, so that agents are informed that their
+    /// vectors are lost.
     pub(super) fn watch_inbox(&mut self) -> Result<(), HostError> {
         let Some(inbox) = self.vectors.inbox() else {
             return Ok(());
@@ -103,7 +105,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets the round continue if it stays open for longer than a lease. Live shards then report
+    /// Lets the round continue if it remains open for longer than a lease. Live shards then report
     /// again before it is shut.
     fn go_on_after_loss(&mut self, epoch: i64) {
         let lease_ms = self.lease_ms();
@@ -162,8 +164,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the newest message of each sender that was broadcast before the round. At a free
-    /// pace, only messages that are recent enough to be used.
+    /// Returns each sender's newest message in the broadcasts up to the start of the round. At a
+    /// free pace, only messages that are recent enough to be used.
     pub(super) fn newest(&self, round: u64) -> Result<Vec<AgentUpdate>, HostError> {
         if !self.study.is_relayed() {
             return Ok(Vec::new());
@@ -190,7 +192,8 @@ impl Worker {
         round: u64,
         began: Option<(u64, u64)>,
     ) -> Result<(), HostError> {
-        // A release that is stored for the current round leaves when the round is over (INV-9).
+        // A release that is stored for the current round is published when the round is over
+        // (INV-9).
         let mut entries = releases.entries(0)?;
         entries.retain(|entry| entry.round < round);
         let follow = |head: Head, entry: &LedgerEntry| {
@@ -209,7 +212,7 @@ impl Worker {
                     let mut known = entries.iter();
                     known.find(|entry| entry.round == round).map(|entry| entry.release.clone())
                 };
-                // Ask here, since nothing asks again for a study that no longer runs.
+                // Ask here, since there is no later request for a study that no longer runs.
                 if !sum.has_entry(last.round)
                     && let Err(error) = sum.reveal(last.round, &last.release, own)
                 {

@@ -1,4 +1,4 @@
-//! Rounds of a leader with shards: it shuts the round, chooses the vectors that count, and reads
+//! The leader's rounds with shards: it shuts the round, chooses the vectors that count, and reads
 //! one sum per shard.
 
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use crate::intake::Intake;
 use crate::shards::{ShardIntake, SlotSet};
 use crate::store::{Opening, ShardId, ShardPart};
 
-/// Grace period after a round is shut. A shard that has not reported for a lease may still be
-/// alive: its host was asleep, or the database's clock was set.
+/// Grace period after a round is shut. A shard that has not reported for the duration of a lease
+/// may still be alive, for example if its host was suspended or the database's clock was changed.
 const SURELY_GONE: Duration = Duration::from_secs(2);
 
 /// Progress of a round that is shut.
 pub(super) enum Gathering {
     /// Shards have been reporting the slots of their vectors since this time.
     Listing(Instant),
-    /// Shards are adding up the chosen vectors.
+    /// Shards are summing the chosen vectors.
     Adding(Vec<(ShardId, SlotSet)>),
 }
 
@@ -41,8 +41,8 @@ impl Worker {
 
     /// Shuts the round at its deadline and gathers the sums of its shards.
     ///
-    /// A shard that has not reported for a lease is considered gone. Its vectors count as zero,
-    /// like those of absent agents (INV-3).
+    /// A shard that has not reported for the duration of a lease is considered gone. Its vectors
+    /// count as zero, like those of absent agents (INV-3).
     pub(super) fn collect_shards(
         &mut self,
         inbox: &Intake,
@@ -116,8 +116,8 @@ impl Worker {
     }
 }
 
-/// Chooses the vectors that count: for each slot, the vector at one live shard. Leaves out slots
-/// that have been in the maximum number of releases.
+/// Chooses the vectors that count: for each slot, the vector at one live shard. Excludes slots that
+/// have been in the maximum number of releases.
 fn chosen(parts: &[ShardPart], spent: &[u32], n_slots: u32) -> Vec<(ShardId, SlotSet)> {
     let mut taken = SlotSet::new(n_slots);
     spent.iter().for_each(|slot| taken.insert(*slot));

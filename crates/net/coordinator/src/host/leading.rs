@@ -1,4 +1,4 @@
-//! Work of the leader: rounds.
+//! The leader's tasks: running a study's rounds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -20,12 +20,13 @@ use crate::spans::{self, Span};
 use crate::store::{Lead, NextRound, Participants, StoreError, StudyRecord};
 use crate::vectors::Vectors;
 
-/// Time between two attempts of a follower to acquire leadership. A quarter of the lease if that is
+/// Interval between a follower's attempts to acquire leadership. A quarter of the lease if that is
 /// shorter.
 const TRY: Duration = Duration::from_millis(500);
 
 impl Worker {
-    /// Acquires the lease. `None` if another coordinator holds it.
+    /// Acquires the lease. `None` if another coordinator holds it, or the last attempt was too
+    /// recent.
     pub(super) fn lead(&mut self) -> Result<Option<Lead>, HostError> {
         let pause = (self.lease / 4).min(TRY);
         if self.vectors.are_shared() && self.tried.is_some_and(|tried| tried.elapsed() < pause) {
@@ -71,9 +72,9 @@ impl Worker {
         let round = record.round;
         let is_released = !self.study.is_relayed()
             && releases.entries(0)?.last().is_some_and(|last| last.round == round);
-        // A round with a stored release continues to its set instant (INV-9). In any other round,
-        // the vectors that had arrived may be lost, so it restarts with its full duration.
-        // The previous leader's clock may have been ahead: no round begins in the future.
+        // A round with a stored release continues to its scheduled end (INV-9). In any other round,
+        // the vectors that had arrived may be lost, so it restarts with its full duration. The
+        // previous leader's clock may have been ahead, so the start is never in the future.
         let began_ms = record.began_ms.filter(|_| is_released).map_or(now_ms, |at| at.min(now_ms));
         let participants = match self.study.federation.free {
             Some(_) => self.participants(&*releases)?,
@@ -82,8 +83,9 @@ impl Worker {
         let history = History { newest: self.newest(round)?, participants };
         let mut machine = machine(&self.study, &self.vectors, round, history, began_ms)?;
         let collects = self.study.collects(round);
-        // The store still records which vectors came to another leader, so their agents need not
-        // send them again.
+        // The vectors of a released round are no longer needed. For any other round, the inbox
+        // still has the vectors that arrived under another leader, so their agents need not resend
+        // them.
         if is_released {
             self.vectors.forget(&lead, round)?;
         }
@@ -130,9 +132,9 @@ impl Worker {
 
     /// Returns the participants of each release.
     ///
-    /// A record of a release that was not made is ignored. A release without a matching record
-    /// counts for all slots, so that no slot is in more releases than it pays for (INV-13). The
-    /// record may belong to another release if the store is an older copy.
+    /// A record without a release is ignored. A release without a matching record counts for all
+    /// slots, so that no slot is in more releases than it pays for (INV-13). A record may belong to
+    /// another release if the store was restored from an older copy.
     fn participants(&self, releases: &dyn Releases) -> Result<Vec<Participants>, HostError> {
         let noted = self.store.participants(self.study.key, 0)?;
         let mut noted: BTreeMap<u64, Participants> =
@@ -146,17 +148,17 @@ impl Worker {
         Ok(releases.entries(0)?.into_iter().map(of_entry).collect())
     }
 
-    /// Passes an upload to the machine, and answers before anything else happens.
+    /// Passes an upload to the machine, and responds before any other step.
     ///
     /// Only steps that were already due come first: a round that is due must begin, or an upload
-    /// for it would find it not yet collecting.
+    /// for it would be refused.
     pub(super) fn upload(&mut self, update: AgentUpdate, answer: oneshot::Sender<UploadAnswer>) {
         let now_ms = self.leader.as_mut().map_or(0, |leader| leader.clock.now_ms());
         if let Err(error) = self.tick(now_ms) {
             self.stop(&error);
         }
         let Some(leader) = &mut self.leader else {
-            // The requester may be gone, here and below.
+            // Sending fails if the requester has disconnected, here and below.
             let _ = answer.send(UploadAnswer::Closed);
             return;
         };
@@ -174,7 +176,7 @@ impl Worker {
         }
     }
 
-    /// Feeds vectors that replicas took to the machine. At the deadline, the inbox is shut before
+    /// Feeds vectors received by replicas to the machine. At the deadline, the inbox is shut before
     /// the last vectors are read.
     pub(super) fn collect(&mut self, now_ms: u64) -> Result<(), HostError> {
         match self.vectors.clone() {
@@ -198,8 +200,8 @@ impl Worker {
             inbox.shut(&leader.lead)?;
             leader.is_open = false;
         }
-        // These vectors came before the inbox was shut, so before the deadline, regardless of the
-        // time at which they are read.
+        // These vectors arrived before the inbox was shut, so they count as before the deadline,
+        // regardless of the time at which they are read.
         let came_ms = match (self.study.is_relayed(), deadline) {
             (false, Some(deadline)) => now_ms.min(deadline.saturating_sub(1)),
             _ => now_ms,
@@ -229,7 +231,7 @@ impl Worker {
         }
         let is_due = leader.machine.deadline().is_some_and(|deadline| now_ms >= deadline);
         if self.vectors.are_summed_before() && leader.is_open && is_due {
-            return Ok(()); // until the slots that count are known
+            return Ok(()); // wait until the slots that count are known
         }
         let steps = leader.machine.tick(now_ms);
         self.apply(steps)
@@ -301,8 +303,7 @@ impl Worker {
 
     /// Makes the start of a round durable, then publishes it.
     ///
-    /// With a secure sum, a round that collects waits until the helper has answered for it
-    /// (INV-30).
+    /// With a secure sum, a round that collects waits until the helper has opened it (INV-30).
     pub(super) fn begin(&mut self, beginning: Beginning) -> Result<(), HostError> {
         let round_key = match self.opened(&beginning) {
             Ok(key) => key,

@@ -1,4 +1,4 @@
-//! The thread of a study. It alone drives the study's machine and makes the machine's effects
+//! A study's thread. Only this thread drives the study's machine and makes the machine's effects
 //! durable.
 //!
 //! The service holds a [`Host`]. The thread runs the [`Worker`](worker::Worker), which reads the
@@ -31,10 +31,10 @@ use worker::Worker;
 
 pub(crate) use broadcasts::broadcasts_since;
 
-/// Default lease: how long other coordinators wait before they take over the studies of one that
-/// does not answer.
+/// Default lease: the time after which other coordinators take over the studies of an unresponsive
+/// one.
 pub const LEASE: Duration = Duration::from_secs(15);
-/// Maximum number of requests that wait for a study's thread.
+/// Maximum number of requests waiting for a study's thread.
 const QUEUE: usize = 4096;
 
 /// Request to a study's thread.
@@ -47,16 +47,16 @@ enum Command {
     Close,
 }
 
-/// Answer to an upload.
+/// Outcome of an upload.
 #[derive(Debug)]
 pub(crate) enum UploadAnswer {
     Accepted,
     Refused(UpdateRejected),
-    /// The study does not take uploads here at present.
+    /// This coordinator does not currently accept uploads for the study.
     Closed,
 }
 
-/// Too many requests wait, or the thread has ended.
+/// Too many requests are waiting, or the thread has ended.
 #[derive(Debug)]
 pub(crate) struct Busy;
 
@@ -104,8 +104,8 @@ impl Host {
         Ok(Self { commands, published, vectors, thread: Some(thread) })
     }
 
-    /// Passes an upload to the thread. The answer arrives before the round that the upload may
-    /// close is durable.
+    /// Passes an upload to the thread. The outcome is sent before a round that the upload closes
+    /// becomes durable.
     pub(crate) fn upload(
         &self,
         update: AgentUpdate,
@@ -124,7 +124,7 @@ impl Host {
 
     /// Notifies the thread that the store has changed.
     pub(crate) fn refresh(&self) {
-        // A full queue will be read soon, and a study rereads the store at intervals anyway.
+        // A full queue will be read soon, and the thread rereads the store periodically anyway.
         let _ = self.send(Command::Refresh);
     }
 

@@ -1,4 +1,4 @@
-//! Rounds of a leader with a secure sum. The round closes when the helper agrees on the slots, and
+//! The leader's rounds with a secure sum. A round closes when the helper agrees on the slots, and
 //! the servers exchange their shares once both are durable.
 
 use std::cell::OnceCell;
@@ -13,13 +13,13 @@ use super::worker::Worker;
 use crate::machine::Beginning;
 use crate::sum::{HelperFailed, SumIntake, Takes};
 
-/// Pause before the next request to a helper that does not answer. `LONG_PAUSE` applies if it
-/// refuses until a person changes something.
+/// Pause before the next request to an unresponsive helper. `LONG_PAUSE` applies if the helper
+/// refuses until a person intervenes.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 impl Worker {
-    /// Tells the intake whether the current round takes vectors.
+    /// Tells the intake whether the current round accepts vectors.
     pub(super) fn open_sum(&self) {
         if let (Some(sum), Some(leader)) = (self.vectors.sum(), &self.leader) {
             let takes = match (leader.is_open, &leader.held) {
@@ -31,11 +31,11 @@ impl Worker {
         }
     }
 
-    /// Has the helper open a round that is about to begin, and returns the round's key, if it has
-    /// one.
+    /// Asks the helper to open a round that is about to begin, and returns the round's key, if
+    /// there is one.
     ///
-    /// A round that collects nothing needs no request. If the helper does not answer, reports this
-    /// and returns an error: the round must wait.
+    /// No request is made for a round that does not collect. If the request fails, reports the
+    /// failure and returns an error: the round must wait.
     pub(super) fn opened(&mut self, beginning: &Beginning) -> Result<Option<RoundKey>, ()> {
         let round = beginning.round;
         let is_of_sum = beginning.collects && round <= self.study.federation.last_round();
@@ -85,8 +85,8 @@ impl Worker {
         is_new
     }
 
-    /// After a start, schedules the newest durable share to be shown again, unless the helper's
-    /// answer is known. The answer brings all of the helper's shares.
+    /// After a start, schedules the newest durable share to be revealed again, unless the helper's
+    /// share of that round is known. The response contains all of the helper's shares.
     pub(super) fn recall_share(&mut self) -> Result<(), HostError> {
         if let (Some(sum), Some(leader)) = (self.vectors.sum(), &mut self.leader) {
             let before = leader.releases.head().seq.saturating_sub(1);
@@ -99,9 +99,9 @@ impl Worker {
 
     /// Begins a round that waits for the helper, or closes the current round with the helper.
     ///
-    /// A round closes at its deadline, or once all agents have delivered. The machine gets the
-    /// slots that both servers have. While the helper does not answer, the round waits, and its
-    /// release is made when it does.
+    /// A round closes at its deadline, or once all agents have delivered. The machine receives the
+    /// slots that both servers have. While the helper is unavailable, the round waits, and its
+    /// release is made once the helper responds.
     pub(super) fn collect_sum(&mut self, sum: &SumIntake, now_ms: u64) -> Result<(), HostError> {
         let Some(leader) = &mut self.leader else {
             return Ok(());
@@ -141,7 +141,7 @@ impl Worker {
                 let is_over = leader.machine.ends_at().is_some_and(|end| now_ms >= end);
                 if is_over && matches!(error, HelperFailed::OtherSlots { .. }) {
                     // The vectors were lost here after the helper had counted them, and their
-                    // agents are away.
+                    // agents are absent.
                     tracing::warn!(study = %self.study.name, round, "the round has no release here: {error}");
                     leader.is_open = false;
                     let steps = leader.machine.abandon(now_ms);
@@ -162,7 +162,8 @@ impl Worker {
         self.close_over(round, agreed, now_ms)
     }
 
-    /// Restarts the round with its full duration: uploads could not be verified while the helper was away (INV-30).
+    /// Restarts the round with its full duration: uploads could not be verified while the helper
+    /// was unavailable (INV-30).
     fn opened_again(&mut self, key: Option<RoundKey>, now_ms: u64) {
         self.metrics.stands_still(false);
         if key.is_some()
@@ -180,8 +181,8 @@ impl Worker {
         });
     }
 
-    /// Tells the machine the slots that are in the round, and lets the round close. Their vectors
-    /// came before the deadline, regardless of the current time.
+    /// Passes the slots that are in the round to the machine, and lets the round close. Their
+    /// vectors count as before the deadline, regardless of the current time.
     pub(super) fn close_over(
         &mut self,
         round: u64,
@@ -202,9 +203,10 @@ impl Worker {
         self.tick(now_ms)
     }
 
-    /// Shows the leader's newest durable share to the helper, and publishes the helper's shares.
+    /// Reveals the leader's newest durable share to the helper, and publishes the helper's shares.
     ///
-    /// A helper that does not answer is asked again, and agents get its share with a later round.
+    /// If the request fails, it is retried, and agents receive the helper's share with a later
+    /// round.
     pub(super) fn reveal(&mut self) {
         let (Some(sum), Some(leader)) = (self.vectors.sum(), &mut self.leader) else {
             return;
@@ -216,7 +218,7 @@ impl Worker {
             return;
         };
         let releases = &leader.releases;
-        let known = OnceCell::new(); // after a start, all entries come again
+        let known = OnceCell::new(); // after a start, the response contains all entries
         let own = |round: u64| {
             let read = || releases.entries(0).unwrap_or_default();
             let entries: &Vec<LedgerEntry> = known.get_or_init(read);

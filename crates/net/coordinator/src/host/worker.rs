@@ -23,11 +23,11 @@ use crate::vectors::Vectors;
 
 /// Number of renewals per lease.
 pub(super) const RENEWALS: u32 = 3;
-/// Interval at which a replica checks for vectors while its round collects.
+/// Interval at which a replica polls for vectors while its round collects.
 const COLLECT: Duration = Duration::from_millis(50);
 /// Interval at which a follower checks the progress of the leader.
 pub(super) const FOLLOW: Duration = Duration::from_millis(100);
-/// Maximum wait of a thread when nothing is due.
+/// Maximum time that a thread waits when nothing is due.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// Backoff after an error: the first wait, which doubles up to the second value.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
@@ -35,7 +35,7 @@ const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)]
 /// it.
 const REPLICA_RETRIES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
-/// State of the leader, which runs the rounds of a study.
+/// State of the leader, which runs a study's rounds.
 pub(super) struct Leader {
     pub(super) lead: Lead,
     pub(super) machine: Box<dyn Machine>,
@@ -46,7 +46,7 @@ pub(super) struct Leader {
     pub(super) round: u64,
     /// Span of the current round.
     pub(super) span: Span,
-    /// True while the round takes vectors.
+    /// True while the round accepts vectors.
     pub(super) is_open: bool,
     /// Slots with a vector that was read from the store in this round.
     pub(super) known: Vec<u32>,
@@ -56,7 +56,7 @@ pub(super) struct Leader {
     pub(super) epoch: Option<i64>,
     /// Progress of the shards, once the round is shut.
     pub(super) gathering: Option<Gathering>,
-    /// Next round, which waits for the helper's answer (INV-30).
+    /// Round that cannot begin before the helper has opened it (INV-30).
     pub(super) held: Option<Beginning>,
     /// Time of the next request to the helper, after a failed one.
     pub(super) asks_at: Option<Instant>,
@@ -98,7 +98,7 @@ impl Worker {
                 Ok(Command::Awaits(slot, round, answer)) => {
                     let leader = self.leader.as_ref();
                     let awaits = leader.is_some_and(|leader| leader.machine.awaits(slot, round));
-                    // The requester may be gone.
+                    // Sending fails if the requester has disconnected.
                     let _ = answer.send(awaits);
                 }
                 Ok(Command::Refresh) => self.refresh(),
@@ -121,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// Returns the time until something is due.
+    /// Returns the time until the next task is due.
     pub(super) fn wait(&mut self) -> Duration {
         let is_shared = self.vectors.are_shared();
         let Some(leader) = &mut self.leader else {
@@ -152,7 +152,8 @@ impl Worker {
         let Some(leader) = &mut self.leader else {
             return;
         };
-        // Both use the same time, so the machine closes no round while its inbox is open.
+        // `collect` and `tick` use the same time, so the machine closes no round while its inbox is
+        // open.
         let now_ms = leader.clock.now_ms();
         let outcome =
             self.collect(now_ms).and_then(|()| self.tick(now_ms)).and_then(|()| self.renew());

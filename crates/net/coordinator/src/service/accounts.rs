@@ -1,4 +1,4 @@
-//! Accounts of agents: their counters, and the rounds that their slots delivered (INV-28).
+//! Accounts of agents: their counters, and the rounds in which their slots delivered (INV-28).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::machine::digest_of;
 use crate::published::Published;
 use crate::store::{Participants, StoreError};
 
-/// Participants of releases that have left, which no longer change.
+/// Participants of published releases, which no longer change.
 #[derive(Clone, Default)]
 struct Known {
     /// Participants by round.
@@ -28,8 +28,8 @@ struct Known {
 pub(crate) struct Deliveries(Mutex<Arc<Known>>);
 
 impl Deliveries {
-    /// Reads the participants of releases that have left, and separately those of a release that
-    /// has not left yet.
+    /// Returns the participants of published releases, and separately those of a release that is
+    /// not published yet.
     fn read(
         &self,
         shared: &Shared,
@@ -104,7 +104,7 @@ fn of_slot(shared: &Shared, served: &Served, slot: u32) -> Result<StudyAccount, 
     Ok(account)
 }
 
-/// Groups ascending rounds into ranges without gaps.
+/// Groups ascending rounds into contiguous ranges.
 fn in_rows(rounds: impl Iterator<Item = u64>) -> Vec<Rounds> {
     let mut rows: Vec<Rounds> = Vec::new();
     for round in rounds {

@@ -1,5 +1,5 @@
-//! Counters of agents' requests, taken in batches so that a busy coordinator writes once for many
-//! requests (INV-28).
+//! Checks the counters of agents' requests in batches, so that a busy coordinator writes once for
+//! many requests (INV-28).
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ const BATCH: usize = 512;
 
 type Waiting = (CountedRequest, oneshot::Sender<Result<Counted, StoreError>>);
 
-/// Queue of requests that wait for their counters to be taken.
+/// Queue of requests with counters to check.
 pub(crate) struct Counting(mpsc::Sender<Waiting>);
 
 impl Counting {
-    /// Starts counting on the current runtime, until this is dropped.
+    /// Starts the counting task on the current runtime. The task stops when this is dropped.
     pub(crate) fn start(store: Arc<dyn Store>) -> Self {
         let (requests, queue) = mpsc::channel(QUEUE);
         tokio::spawn(count(store, queue));
         Self(requests)
     }
 
-    /// Takes the counter of a request with a verified signature. The counter is durable when this
-    /// returns.
+    /// Checks and records the counter of a request with a verified signature. The counter is
+    /// durable when this returns.
     ///
-    /// An exact repeat of one of the last requests is accepted again.
+    /// An exact repeat of a recent request is accepted again.
     pub(super) async fn take(
         &self,
         study: StudyKey,
@@ -57,7 +57,7 @@ impl Counting {
     }
 }
 
-/// Refusal of a request that is not newer than the last one of its slot.
+/// Returns the refusal of a request that is not newer than the last one of its slot.
 fn behind(counter: u64, known: u64) -> Refusal {
     let message = format!(
         "request {counter} of this agent is older than its request {known}: its home was restored \
@@ -82,7 +82,7 @@ async fn count(store: Arc<dyn Store>, mut queue: mpsc::Receiver<Waiting>) {
             }
         };
         for (answer, verdict) in answers.into_iter().zip(verdicts) {
-            // The requester may be gone.
+            // Sending fails if the requester has disconnected.
             let _ = answer.send(verdict);
         }
     }

@@ -1,4 +1,4 @@
-//! Handouts of new rounds, by long polling.
+//! Handouts of new rounds, served by long polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const WAIT_MAX_S: u64 = 60;
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {
-    /// Round that the agent has begun. `None` before the first.
+    /// Newest round that the agent has begun. `None` before the first.
     after: Option<u64>,
     /// Number of releases that the agent has.
     #[serde(default)]
@@ -41,9 +41,9 @@ pub(super) struct Known {
     /// Maximum wait in seconds.
     #[serde(default)]
     wait: u64,
-    /// Round for which the agent has delivered.
+    /// Newest round for which the agent has delivered a vector.
     delivered: Option<u64>,
-    /// State that the agent knows. Defaults to the state at the time of the poll.
+    /// State of the study as known to the agent. Defaults to the state at the time of the poll.
     state: Option<StudyState>,
 }
 
@@ -109,7 +109,7 @@ async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
         },
         Vectors::Inbox(inbox) => {
             let asked = tokio::task::spawn_blocking(move || inbox.awaits(slot, round)).await;
-            // A store that is unreachable is asked again once it is back.
+            // An unreachable store is asked again once it is reachable.
             matches!(asked, Ok(Ok(true)))
         }
         Vectors::Shards(_, shards) => shards.awaits(slot, round),
@@ -156,8 +156,8 @@ async fn handout(
     }
 }
 
-/// Returns status 204, with headers for the round, the state, a round to send again, and the
-/// round's key.
+/// Returns status 204, with headers for the round, the state, a round to resend, and the round's
+/// key.
 fn nothing(now: &Published, resend: Option<u64>) -> Response {
     let mut response = of_type("application/octet-stream", Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -173,7 +173,7 @@ fn nothing(now: &Published, resend: Option<u64>) -> Response {
     timed(response, now)
 }
 
-/// Adds the elapsed time of the round. Agents derive their time to send from it (INV-12).
+/// Adds the elapsed time of the round. Agents derive their send time from it (INV-12).
 fn timed(mut response: Response, now: &Published) -> Response {
     if let Some(elapsed_ms) = now.elapsed_ms() {
         let headers = response.headers_mut();

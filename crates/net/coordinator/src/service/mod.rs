@@ -1,4 +1,4 @@
-//! The HTTP interface: authentication, requests and answers. docs/protocol.md describes it.
+//! The HTTP interface: authentication, requests and responses. docs/protocol.md describes it.
 
 mod accounts;
 mod counting;
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     pub(crate) holder: String,
     /// Folder of the ledgers.
     pub(crate) ledgers: PathBuf,
-    /// Lease: how long leadership lasts unless it is renewed.
+    /// Lease duration: leadership expires after this time unless it is renewed.
     pub(crate) lease: Duration,
     /// Settings for connections to helpers of secure sums.
     pub(crate) helper: HelperWay,
@@ -45,12 +45,12 @@ pub(crate) struct Shared {
     /// Maximum time to receive the body of a request.
     body_patience: Duration,
     registry: RwLock<Arc<Registry>>,
-    /// Held while the registry is reread.
+    /// Held while the registry is reloaded.
     refreshing: Mutex<()>,
 }
 
 impl Shared {
-    /// Must be called on a runtime, which runs the task that counts requests.
+    /// Must be called within a Tokio runtime, which runs the task that counts requests.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         key: Arc<SigningKey>,
@@ -80,7 +80,7 @@ impl Shared {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Rereads studies and agents if they have changed.
+    /// Reloads studies and agents if they have changed.
     pub(crate) async fn refresh(self: &Arc<Self>) -> Result<(), StoreError> {
         let _one_at_a_time = self.refreshing.lock().await;
         let shared = Arc::clone(self);

@@ -6,8 +6,8 @@ use fedbo_wire::ProblemCode;
 
 use crate::store::StoreError;
 
-/// Returns the refusal of an update that the round machine rejects. Its reason is public (INV-4,
-/// INV-5).
+/// Returns the refusal of an update that the round machine has rejected. The reason is public
+/// (INV-4, INV-5).
 pub(super) fn of_update(rejected: &UpdateRejected) -> Refusal {
     let code = match rejected {
         UpdateRejected::Message(MessageRejected::WrongLength { .. }) => ProblemCode::WrongLength,
@@ -19,8 +19,8 @@ pub(super) fn of_update(rejected: &UpdateRejected) -> Refusal {
         UpdateRejected::Conflict { .. } => ProblemCode::Conflict,
         UpdateRejected::Early { .. } => ProblemCode::Early,
         UpdateRejected::Late { .. } => ProblemCode::Late,
-        // The list of codes does not grow within a version, so `Spent` shares a code: nothing of
-        // this sender is collected.
+        // The list of codes is fixed within a protocol version, so `Spent` shares a code: nothing
+        // from this sender is collected.
         UpdateRejected::Spent { .. } | UpdateRejected::NotCollected { .. } => {
             ProblemCode::NotCollected
         }
@@ -39,7 +39,7 @@ impl From<StoreError> for Refusal {
             StoreError::TokenExpired => ProblemCode::TokenExpired,
             StoreError::TokenUsed => ProblemCode::TokenUsed,
             StoreError::KeyTaken { .. } => ProblemCode::Conflict,
-            // Paths and errors of the disk are for the operator only.
+            // Paths and disk errors are for the operator only.
             _ => {
                 tracing::error!("a request cannot use the store: {error}");
                 let message = "the coordinator cannot use its store now; try again later";

@@ -21,7 +21,7 @@ use crate::vectors::Vectors;
 pub(crate) struct Registry {
     pub(crate) generation: u64,
     pub(crate) studies: BTreeMap<String, Arc<Served>>,
-    /// Reasons why studies cannot be served, by study.
+    /// Errors of studies that cannot be served, by study name.
     unserved: BTreeMap<String, String>,
 }
 
@@ -65,7 +65,7 @@ impl Registry {
         still.chain(unserved).collect()
     }
 
-    /// Rereads the store. Threads of known studies keep running.
+    /// Reloads the store. Threads of known studies keep running.
     pub(super) fn reread(&self, shared: &Shared, generation: u64) -> Result<Self, StoreError> {
         let (mut studies, mut unserved) = (BTreeMap::new(), BTreeMap::new());
         for record in shared.store.studies()? {
@@ -106,7 +106,7 @@ impl Registry {
                     };
                     let vectors = match vectors {
                         Ok(vectors) => vectors,
-                        // The registry is reread soon.
+                        // The next refresh retries.
                         Err(IntakeError::Store(error)) => return Err(error),
                         Err(error) => {
                             tracing::error!(study = %record.name, "cannot be served: {error}");
@@ -148,7 +148,7 @@ impl Registry {
     }
 }
 
-/// Returns the intake of a study with a secure sum.
+/// Returns the intake of a study with a secure sum. `None` for other studies.
 fn sum(shared: &Shared, study: &Study) -> Result<Option<Arc<SumIntake>>, LinkError> {
     let Some(sum) = study.sum.clone() else {
         return Ok(None);

@@ -23,7 +23,7 @@ use super::request::{of_asker, of_member, signature, signed, unknown_agent};
 use super::{OPENAPI, Shared, handouts, uploads};
 use crate::spans::{self, Instrument as _, Span};
 
-/// Parties that an address serves.
+/// Clients that an address serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// Agents only.
@@ -70,7 +70,7 @@ fn for_agents() -> Router<Arc<Shared>> {
         .route("/v1/studies/{study}/rounds/{round}/slots/{slot}", put(uploads::put))
 }
 
-/// Names of routes in metrics. All others share one name.
+/// Route labels in metrics. All other routes share one label.
 const ROUTES: [&str; 12] = [
     "/healthz",
     "/readyz",
@@ -86,7 +86,8 @@ const ROUTES: [&str; 12] = [
     "/v1/studies/{study}/rounds/{round}/slots/{slot}",
 ];
 
-/// Counts and times requests, and converts refusals of the framework to our format.
+/// Records the number and duration of requests, and converts the framework's error responses to our
+/// format.
 async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let since = Instant::now();
     let matched = request.extensions().get::<MatchedPath>();
@@ -125,19 +126,19 @@ async fn method() -> Refusal {
     Refusal::new(ProblemCode::Method, message)
 }
 
-/// `GET /healthz`: returns 200 if the process answers.
+/// `GET /healthz`: always returns 200.
 async fn healthz() -> Response {
     of_type("text/plain; charset=utf-8", "ok\n")
 }
 
-/// Query of `/readyz` that ignores studies.
+/// Query of `/readyz` that skips the check of the studies.
 ///
-/// For a load balancer, which sends requests elsewhere unless the answer is 200: one study that
-/// cannot continue must not take the others off the network.
+/// For load balancers, which stop sending requests unless the response is 200: one stalled study
+/// must not make the others unreachable.
 const STORE_ALONE: &str = "scope=store";
 
-/// `GET /readyz`: checks that the store answers and that no study that should run is stalled. With
-/// `?scope=store`, checks the store only.
+/// `GET /readyz`: checks that the store responds and that no study that should run is stalled. With
+/// `?scope=store`, checks only the store.
 async fn readyz(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
     let store = Arc::clone(&shared.store);
     let read = tokio::task::spawn_blocking(move || store.now_ms()).await;
@@ -168,11 +169,12 @@ async fn openapi() -> Response {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChallengeQuery {
-    /// 32 random bytes from the requester.
+    /// 32 random bytes from the client.
     challenge: Digest,
 }
 
-/// `GET /v1/coordinator`: proves the coordinator's identity to a party before it sends anything.
+/// `GET /v1/coordinator`: proves the coordinator's identity to a client before the client sends any
+/// data.
 async fn proof(
     State(shared): State<Arc<Shared>>,
     Query(ChallengeQuery { challenge }): Query<ChallengeQuery>,
@@ -182,7 +184,7 @@ async fn proof(
     Ok(json(&CoordinatorProof::new(&shared.key, &challenge)))
 }
 
-/// Reads a request of a token's holder, and verifies its proof of the token.
+/// Reads a request from a token's holder, and verifies its proof of possession of the token.
 async fn of_token(shared: &Shared, request: Request) -> Result<(EnrolRequest, PublicKey), Refusal> {
     let asked = signed(shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
     let body: EnrolRequest = parse(&asked.body)?;
@@ -191,7 +193,7 @@ async fn of_token(shared: &Shared, request: Request) -> Result<(EnrolRequest, Pu
     Ok((body, asked.key))
 }
 
-/// `POST /v1/offer`: returns the configuration and slot that a token is for, and changes nothing.
+/// `POST /v1/offer`: returns the configuration and slot of a token. Read-only.
 async fn offer(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
     let (body, key) = of_token(&shared, request).await?;
     let store = Arc::clone(&shared.store);
@@ -209,7 +211,7 @@ async fn enrol(State(shared): State<Arc<Shared>>, request: Request) -> Result<Re
     let store = Arc::clone(&shared.store);
     let enrolment = blocking(move || store.enrol(&body.token, &body.config, &key)).await??;
     pass("coordinator: an agent is enrolled");
-    // Makes the agent known now, not at the next check of the store.
+    // Makes the agent known at once instead of at the next poll of the store.
     shared.refresh().await?;
     Ok(json(&Enrolled {
         study: enrolment.study.name,
@@ -231,7 +233,7 @@ async fn config(
     signed_config(&study.config, &study.digest, &study.signature)
 }
 
-/// Returns an answer with a configuration that the coordinator has signed.
+/// Returns a response with a configuration signed by the coordinator.
 fn signed_config(
     config: &str,
     digest: &Digest,
@@ -284,7 +286,7 @@ async fn rotate(
     Path(study): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    // The key may have been replaced already, if the answer was lost and the request is repeated.
+    // If the response was lost and the request is retried, the key has already been replaced.
     let signature = signature(request.headers())?;
     let asked = signed(&shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
     let body: RotateRequest = parse(&asked.body)?;

@@ -102,7 +102,7 @@ fn check_place(
     Ok(())
 }
 
-/// Takes the shares of a vector: opens the leader's share, and verifies it together with the
+/// Receives the shares of a vector: opens the leader's share, and verifies it together with the
 /// helper.
 async fn put_sealed(
     served: &Served,
@@ -126,8 +126,8 @@ async fn put_sealed(
         }
         Ok(Err(NotVerified::Report(refused))) => {
             tracing::warn!(study = %served.study.name, slot, round, "an upload was not counted: {refused}");
-            // The sender continues after `NotCollected`. Either server alone could claim an invalid
-            // proof of any upload.
+            // The sender continues after `NotCollected`. A single server could claim that the proof
+            // of any upload is invalid.
             let code = match refused {
                 ReportRefused::Proof => ProblemCode::NotCollected,
                 _ => ProblemCode::BadRequest,
@@ -151,8 +151,8 @@ async fn put_sealed(
     }
 }
 
-/// Bytes of a vector, overwritten on drop (INV-16). Copies in buffers of the network and TLS are
-/// out of reach.
+/// Bytes of a vector, overwritten on drop (INV-16). Copies in network and TLS buffers are not
+/// overwritten.
 struct Cleared(Bytes);
 
 impl Drop for Cleared {
@@ -164,7 +164,7 @@ impl Drop for Cleared {
     }
 }
 
-/// Stores a vector for the replica that leads the study. The vector is stored when this returns.
+/// Stores a vector for the replica that leads the study. The write is complete when this returns.
 async fn post(
     served: &Served,
     intake: Arc<Intake>,
@@ -184,7 +184,7 @@ async fn post(
             Err(unavailable())
         }
         Err(_) => {
-            // Without the text of the panic, since this code handles a vector (INV-4).
+            // The panic message is not logged, since this code handles a vector (INV-4).
             tracing::error!("internal error in an upload");
             let message = "internal error of the coordinator; its log has the details";
             Err(Refusal::new(ProblemCode::Internal, message))
@@ -192,8 +192,8 @@ async fn post(
     }
 }
 
-/// Returns the refusal of a vector. If the study ended or was paused meanwhile, the refusal says
-/// so.
+/// Returns the refusal of a vector. If the study has ended or was paused in the meantime, the
+/// refusal states that.
 fn refused(served: &Served, round: u64, not_taken: &NotTaken) -> Refusal {
     match not_taken {
         NotTaken::BeforeTheFirst => {
@@ -226,7 +226,7 @@ fn check_state(served: &Served, round: u64) -> Result<(), Refusal> {
             ProblemCode::NotStarted,
             "the study has not started; it is waiting for its agents or its operator",
         ),
-        // The round stays over when the study resumes.
+        // The round remains over after the study resumes.
         StudyState::Paused if round < current => (ProblemCode::Late, "the round is over"),
         StudyState::Paused => (
             ProblemCode::Paused,

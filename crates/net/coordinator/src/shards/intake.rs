@@ -1,4 +1,4 @@
-//! The vectors of a study at one shard, and the leader's handling of all shards' sums.
+//! A study's vectors at one shard, and the leader's handling of all shards' sums.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,17 +19,17 @@ use crate::store::{
 };
 use crate::study::Study;
 
-/// Maximum interval between reports of a shard. A quarter of the lease if that is shorter.
+/// Maximum interval between a shard's reports. A quarter of the lease if that is shorter.
 const REPORT: Duration = Duration::from_secs(1);
-/// Milliseconds without a report after which a shard counts as gone for agents that ask for their
-/// vector. Sending a vector again in vain does no harm.
+/// Milliseconds without a report after which agents are asked to resend a shard's vectors.
+/// Resending a vector needlessly is harmless.
 const MISSED_MS: u64 = 4_000;
 /// Time after which a delivery is known at every shard.
 pub(crate) const KNOWN: Duration = Duration::from_secs(3);
 
 /// Intake of a study at one shard.
 ///
-/// Requests of agents leave vectors here. The study's thread reports and adds them up.
+/// Request handlers store vectors here. The study's thread reports and sums them.
 pub(crate) struct ShardIntake {
     study: Arc<Study>,
     store: Arc<dyn Store>,
@@ -46,11 +46,11 @@ pub(crate) struct ShardIntake {
 /// Progress of a round at this shard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The shard takes vectors.
+    /// The shard accepts vectors.
     Open,
-    /// The shard takes no more vectors, and waits for the leader to choose those that count.
+    /// The shard accepts no more vectors, and waits for the leader to choose those that count.
     Shut,
-    /// The sum is handed in.
+    /// The sum was handed in.
     HandedIn,
 }
 
@@ -58,10 +58,10 @@ enum Stage {
 struct State {
     /// Round that this shard takes part in.
     played: Option<Played>,
-    /// Newest round seen in the store, and whether it takes vectors.
+    /// Newest round seen in the store, and whether it accepts vectors.
     seen: Option<(u64, bool)>,
     /// Slots that are known to have delivered in the previous round. Their repeats get the same
-    /// answer (INV-6).
+    /// response (INV-6).
     before: Option<(u64, SlotSet)>,
 }
 
@@ -77,10 +77,10 @@ struct Played {
 }
 
 impl ShardIntake {
-    /// Returns `None` if the study does not ask for shards, or one process takes all vectors.
+    /// Returns `None` if the study does not use shards, or a single process receives all vectors.
     ///
     /// # Errors
-    /// If the store cannot be written, or the system has no randomness.
+    /// If the store cannot be written, or the system provides no random numbers.
     pub(crate) fn of(
         study: &Arc<Study>,
         store: &Arc<dyn Store>,
@@ -96,7 +96,7 @@ impl ShardIntake {
         shards.prepare_shards()?;
         let ReleaseMechanism::Lattice(mechanism) = releases.mechanism(study.federation.own_arm())
         else {
-            return Ok(None); // the file's check allows no other mechanism
+            return Ok(None); // the configuration's validation allows no other mechanism
         };
         let mut drawn = [0; 8];
         getrandom::fill(&mut drawn).map_err(|_| SealError::Randomness)?;
@@ -114,7 +114,7 @@ impl ShardIntake {
     }
 
     fn shards(&self) -> Result<&PostgresStore, StoreError> {
-        // `ShardIntake::of` has checked this, and a store does not change its kind.
+        // Checked by `ShardIntake::of`. A store does not change its kind.
         self.store.shared().ok_or(StoreError::Superseded)
     }
 
@@ -122,7 +122,7 @@ impl ShardIntake {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Returns true while a round may be under way here.
+    /// Returns true while a round may be in progress here.
     pub(crate) fn is_playing(&self) -> bool {
         self.state().played.is_some()
     }
@@ -131,18 +131,18 @@ impl ShardIntake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a vector without reading it. It counts once the round is over, unless this process
-    /// ends before.
+    /// Accepts a vector without reading its values. It counts once the round is over, unless this
+    /// process ends first.
     ///
     /// Refuses for public reasons only (INV-4, INV-5). A vector of a slot that has been in the
-    /// maximum number of releases is taken, but not counted.
+    /// maximum number of releases is accepted, but not counted.
     pub(crate) fn post(&self, update: &AgentUpdate) -> Result<(), NotTaken> {
         let AgentUpdate { sender, round, map, ref weights } = *update;
         self.check(sender, map, weights.len())?;
         let mut state = self.state();
         let before = state.before.as_ref().filter(|(before, _)| *before == round);
         if before.is_some_and(|(_, slots)| slots.has(sender)) {
-            return Ok(()); // INV-6: a repeat, already answered
+            return Ok(()); // INV-6: a repeat of an accepted upload
         }
         let seen = state.seen;
         let Some(played) = &mut state.played else {
@@ -172,7 +172,7 @@ impl ShardIntake {
         Ok(())
     }
 
-    /// Returns the refusal of a round that is not the current one.
+    /// Returns the refusal of a vector for a round in which this shard does not take part.
     fn past(&self, sender: u32, round: u64, current: u64, is_open: bool) -> NotTaken {
         if round > current {
             return UpdateRejected::Early { sender, round, current }.into();
@@ -180,7 +180,7 @@ impl ShardIntake {
         if !self.study.collects(round) {
             return UpdateRejected::NotCollected { sender, round }.into();
         }
-        // The round has begun, and this shard is about to take part in it.
+        // The round has begun, and this shard is about to join it.
         if round == current && is_open {
             return NotTaken::BeforeTheFirst;
         }
@@ -202,7 +202,7 @@ impl ShardIntake {
         Ok(())
     }
 
-    /// Returns true if a vector that an agent delivered is at no live shard.
+    /// Returns true if no live shard has a vector that an agent delivered.
     pub(crate) fn awaits(&self, slot: u32, round: u64) -> bool {
         let state = self.state();
         let played = state.played.as_ref().filter(|played| played.opening.round == round);
@@ -211,15 +211,15 @@ impl ShardIntake {
         })
     }
 
-    /// Ends this shard's part. If the store cannot be reached, the shard counts as gone after a
-    /// lease.
+    /// Ends this shard's participation. If the store is unreachable, the shard is considered gone
+    /// after a lease.
     pub(crate) fn leave(&self) -> Result<(), StoreError> {
         self.state().played = None;
         self.shards()?.leave(self.study.key, self.shard)
     }
 
-    /// Runs the tasks that are due at this shard: joins the round, reports, and adds up. The
-    /// study's thread calls this at intervals.
+    /// Runs the tasks that are due at this shard: joins the round, reports, and sums. The study's
+    /// thread calls this periodically.
     pub(crate) fn tend(&self) -> Result<(), IntakeError> {
         let shards = self.shards()?;
         let view = shards.view(self.study.key, self.shard, self.lease_ms().min(MISSED_MS))?;
@@ -285,14 +285,15 @@ impl ShardIntake {
         drop(vectors); // overwrites the vectors outside the lock
     }
 
-    /// Joins an open round. The shard takes vectors only once the leader can see it.
+    /// Joins an open round. The shard accepts vectors only once the leader can see it.
     fn take_part(&self, view: &ShardView, shards: &PostgresStore) -> Result<(), IntakeError> {
         let Some(opening) = view.opening.filter(|_| view.is_open) else {
             return Ok(());
         };
         let known = {
             let mut state = self.state();
-            // Its vectors still count, but it takes no new ones until it has joined again.
+            // Vectors that this shard has accepted still count, but it accepts no new ones until it
+            // has rejoined.
             if let Some(played) = &mut state.played {
                 played.stage = Stage::Shut;
             }
@@ -311,7 +312,7 @@ impl ShardIntake {
         }
         let round = (opening.round, self.shape(opening.round));
         let Some(vectors) = self.mechanism.begin_part(round, self.study.n_features) else {
-            return Ok(()); // the file's check allows no coins
+            return Ok(()); // the configuration's validation requires q = 1
         };
         let mut state = self.state();
         match &mut state.played {
@@ -361,7 +362,7 @@ impl ShardIntake {
         Ok(())
     }
 
-    /// Reads the vectors that count, adds them up, and hands in the sum for the leader.
+    /// Sums the vectors that count, and hands in the sum for the leader.
     fn hand_in(
         &self,
         shards: &PostgresStore,
@@ -412,7 +413,7 @@ impl ShardIntake {
         self.shards()?.choose(lead, opening, &counts, self.lease_ms())
     }
 
-    /// Reads a shard's sum over the vectors that count, and keeps it until the round closes.
+    /// Opens a shard's sum over the vectors that count, and keeps it until the round closes.
     /// Returns false if the sum is unusable.
     pub(crate) fn keep_sum(
         &self,
@@ -445,7 +446,7 @@ impl ShardIntake {
         }
     }
 
-    /// Removes the sums of a round once its release is durable.
+    /// Deletes the sums of a round from the store once its release is durable.
     pub(crate) fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
         self.shards()?.forget_sums(lead, round)
     }
@@ -455,7 +456,7 @@ impl ShardIntake {
         *self.sums.lock().unwrap_or_else(PoisonError::into_inner) = (0, Vec::new());
     }
 
-    /// Takes the sums of a round.
+    /// Removes and returns the sums of a round.
     pub(crate) fn take_sums(&self, round: u64) -> Vec<PartialSum> {
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         match sums.0 == round {

@@ -1,4 +1,4 @@
-//! Rounds of a leader with shards, which have added up the vectors.
+//! The leader's rounds with shards, which have summed the vectors.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl<S: NoiseSource> RoundMechanism for ShardRounds<S> {
         self.lattice.n_slots()
     }
 
-    /// Zero, since slots arrive without numbers.
+    /// Zero, since slots arrive without weights.
     fn n_features(&self) -> usize {
         0
     }

@@ -1,4 +1,4 @@
-//! Sets of slots of a roster, with one bit per slot.
+//! A set of a roster's slots, with one bit per slot.
 
 use fedbo_wire::{Digest, digest};
 
@@ -57,7 +57,7 @@ impl SlotSet {
         (0..n_bits).filter(|slot| self.has(*slot))
     }
 
-    /// Returns a digest of the slots. A sum names the slots of its vectors by this digest.
+    /// Returns a digest of the slots. A sum identifies the slots of its vectors by this digest.
     pub(crate) fn digest(&self) -> Digest {
         digest("fedbo slots of a shard, version 1", &[&self.0])
     }

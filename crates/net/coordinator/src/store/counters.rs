@@ -4,13 +4,13 @@ use fedbo_wire::Digest;
 
 use super::StudyKey;
 
-/// Number of recent requests to remember per slot. A transport that carries requests in messages
-/// may deliver several of them again, in the same order.
+/// Number of recent requests to remember per slot. A message-based transport may redeliver several
+/// of them, in the same order.
 const KEPT: usize = 8;
-/// Size of a stored request in bytes: its counter, and the start of its digest.
+/// Size of a stored request in bytes: its counter, and a prefix of its digest.
 const SIZE: usize = 8 + 16;
 
-/// A signed request of a slot.
+/// A signed request from a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedRequest {
     /// The study.
@@ -26,9 +26,9 @@ pub struct CountedRequest {
 /// Verdict on the counter of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// The counter is larger than all earlier ones, or the request repeats one of the last ones.
+    /// The counter is larger than all earlier ones, or the request repeats a recent one.
     Taken,
-    /// The counter is not larger than that of another request of the slot.
+    /// The counter is not larger than that of another request from the slot.
     Behind {
         /// Largest known counter.
         known: u64,
@@ -38,13 +38,13 @@ pub enum Counted {
 /// Counter of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounter {
-    /// Largest counter that was taken. 0 before the first request.
+    /// Largest accepted counter. 0 before the first request.
     pub counter: u64,
     /// First round that may belong to the slot's current key. Earlier rounds belong to another key.
     pub since: u64,
 }
 
-/// Recent requests of a slot, the newest at the end.
+/// Recent requests from a slot, newest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Recent(Vec<(u64, [u8; 16])>);
 
@@ -70,7 +70,7 @@ impl Recent {
         self.0.last().map_or(0, |(counter, _)| *counter)
     }
 
-    /// Takes a request. The flag is true if the request is new.
+    /// Checks a request, and records it if it is new. The flag is true if the request is new.
     pub(super) fn take(&mut self, request: &CountedRequest) -> (Counted, bool) {
         let known = self.counter();
         let mut mark = [0; 16];

@@ -25,7 +25,7 @@ pub enum StoreError {
         /// A description of the file, and the remedy.
         message: String,
     },
-    /// The layout has another version.
+    /// The file has another layout version.
     #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
     Version {
         /// Path of the file.
@@ -35,20 +35,20 @@ pub enum StoreError {
         /// Version that this program reads.
         expected: i64,
     },
-    /// The file or its disk refuses access.
+    /// The file cannot be accessed.
     #[error("{}: {message}", path.display())]
     Refused {
         /// Path of the file.
         path: PathBuf,
-        /// Error message of the system, and the remedy.
+        /// Error message from the system, and the remedy.
         message: String,
     },
-    /// The stored data contradict themselves.
+    /// The stored data is inconsistent.
     #[error("{}: {message}", path.display())]
     Corrupt {
         /// Path of the file.
         path: PathBuf,
-        /// The contradiction, and the remedy.
+        /// The inconsistency, and the remedy.
         message: String,
     },
     /// A study with this name exists.
@@ -85,7 +85,7 @@ pub enum StoreError {
         "the token is not from this coordinator, or is void: a newer one was made for its slot, or the slot was revoked; ask the operator for a new one"
     )]
     TokenUnknown,
-    /// The agent agrees to another configuration than the study's.
+    /// The agent agreed to another configuration than the study's.
     #[error(
         "the token was made for another configuration than the study's, so it cannot be used; ask the operator for a new one"
     )]
@@ -102,7 +102,7 @@ pub enum StoreError {
         /// Slot of the key.
         slot: u32,
     },
-    /// The round has been released, and a release is never made again (INV-2).
+    /// The round has been released, and a release is never repeated (INV-2).
     #[error("round {round} has been released; it cannot be released again")]
     Released {
         /// Number of the round.

@@ -1,8 +1,8 @@
-//! Vectors in transit from the replica that took them to the leader.
+//! Vectors in transit from the replica that received them to the leader.
 
 use super::StudyKey;
 
-/// A vector in transit, sealed so that a reader of the database cannot read it (INV-16).
+/// A vector in transit, sealed against readers of the database (INV-16).
 #[derive(Clone, Copy, Debug)]
 pub struct Posting<'a> {
     /// The study.
@@ -21,7 +21,7 @@ pub struct Posting<'a> {
 /// Outcome of posting a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// The vector is stored, or an earlier one of this slot and round is (INV-6).
+    /// The vector, or an earlier one of this slot and round, is stored (INV-6).
     Taken,
     /// An earlier vector of this slot and round has another mark.
     Conflict,
@@ -32,7 +32,7 @@ pub enum Posted {
     },
     /// No round has begun.
     BeforeTheFirst,
-    /// The round takes no more vectors.
+    /// The round accepts no more vectors.
     Late,
 }
 

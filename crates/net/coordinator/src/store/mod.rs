@@ -1,8 +1,8 @@
-//! The store of a coordinator: studies, their agents, and the current round of each.
+//! A coordinator's store: studies, their agents and their current rounds.
 //!
-//! A store decides what is durable, and the order of changes. Vectors do not outlive their round
-//! (INV-16): a store for one process does not hold them, and the inbox of a store that replicas
-//! share holds them sealed.
+//! A store decides which data is durable, and orders the changes. Vectors do not outlive their
+//! round (INV-16): a store for a single process does not hold them, and the inbox of a store shared
+//! by replicas holds them sealed.
 
 mod counters;
 mod error;
@@ -31,7 +31,7 @@ pub use sqlite::SqliteStore;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StudyKey(pub i64);
 
-/// A study as it is stored.
+/// A stored study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StudyRecord {
     /// Key of the study.
@@ -47,7 +47,7 @@ pub struct StudyRecord {
     /// Start of that round by the store's clock, in milliseconds since 1970. `None` if it has not
     /// begun.
     pub began_ms: Option<u64>,
-    /// Head of the ledger when the last release left, as `SEQ:HASH`.
+    /// Last recorded head of the ledger, as `SEQ:HASH`.
     pub head: Option<String>,
 }
 
@@ -58,9 +58,9 @@ pub struct SlotRecord {
     pub slot: u32,
     /// Name of the agent.
     pub name: String,
-    /// Key of the agent that enrolled for the slot.
+    /// Key of the enrolled agent.
     pub key: Option<PublicKey>,
-    /// True if the slot can no longer take part.
+    /// True if the slot can no longer participate.
     pub is_revoked: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct Lead {
     pub token: i64,
 }
 
-/// A slot that a token has taken, or may take.
+/// A slot that was or can be claimed with a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
     /// The study.
@@ -92,7 +92,7 @@ pub struct NextRound<'a> {
     pub round: u64,
     /// Start of the round by the store's clock, in milliseconds since 1970.
     pub began_ms: u64,
-    /// True if the round takes vectors.
+    /// True if the round collects vectors.
     pub collects: bool,
     /// Broadcast, in a relayed study.
     pub broadcast: Option<&'a [u8]>,
@@ -109,8 +109,8 @@ pub struct FreeRelease {
     pub bytes: Vec<u8>,
 }
 
-/// Slots with a vector in a release. Stored if the release is charged or participations are
-/// limited.
+/// Slots with a vector in a release. Stored if the release is charged or the study runs at a free
+/// pace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participants {
     /// The round of the release.
@@ -138,10 +138,10 @@ impl Participants {
 /// Store of a coordinator's studies. Every call is one transaction, which is durable when the call
 /// returns.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Returns this store if replicas share it. It then has an inbox for vectors between replicas,
-    /// and a table for reports of shards.
+    /// Returns this store if replicas share it. A shared store has an inbox for vectors in transit
+    /// between replicas, and a table for reports of shards.
     ///
-    /// `None` if one process takes all vectors.
+    /// `None` if a single process receives all vectors.
     fn shared(&self) -> Option<&PostgresStore> {
         None
     }
@@ -151,14 +151,14 @@ pub trait Store: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns the time of the store's clock, in milliseconds since 1970.
+    /// Returns the current time by the store's clock, in milliseconds since 1970.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn now_ms(&self) -> Result<u64, StoreError>;
 
-    /// Returns a number that grows with every change of studies and slots, also by other processes.
-    /// Data that was cached under another number must be reread.
+    /// Returns a number that increases with every change to studies or slots, including changes by
+    /// other processes. Data that was cached under another number is stale.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -175,7 +175,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         roster: &[String],
     ) -> Result<StudyRecord, StoreError>;
 
-    /// Returns all studies in the order of their creation.
+    /// Returns all studies in creation order.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -200,8 +200,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// If the store cannot be read.
     fn slots(&self, study: StudyKey) -> Result<Vec<SlotRecord>, StoreError>;
 
-    /// Stores the public key of a token, with which an agent may enrol for a slot until
-    /// `expires_ms`. Voids unused earlier tokens of the slot.
+    /// Stores the public key of an enrolment token for a slot, valid until `expires_ms`. Voids
+    /// unused earlier tokens of the slot.
     ///
     /// # Errors
     /// [`StoreError::NoSlot`]; or if the store cannot be written.
@@ -213,8 +213,8 @@ pub trait Store: Send + Sync + fmt::Debug {
         expires_ms: u64,
     ) -> Result<(), StoreError>;
 
-    /// Returns the slot that the agent with this key may take by a token, and its study. Does not
-    /// use up the token.
+    /// Returns the slot that the agent with this key can claim with a token, and the slot's study.
+    /// Does not consume the token.
     ///
     /// # Errors
     /// As for [`Store::enrol`].
@@ -225,10 +225,11 @@ pub trait Store: Send + Sync + fmt::Debug {
         key: &PublicKey,
     ) -> Result<Enrolment, StoreError>;
 
-    /// Enrols the agent with this key by a token, once. The same key again gets the same answer.
+    /// Enrols the agent with this key by a token, which can be used once. A repeated call with the
+    /// same key returns the same result.
     ///
     /// `config` is the digest of the configuration that the agent accepts. When the last slot of a
-    /// waiting study is filled, the study begins to run.
+    /// waiting study is filled, the study starts.
     ///
     /// # Errors
     /// [`StoreError::TokenUnknown`], [`StoreError::OtherConfig`], [`StoreError::TokenExpired`],
@@ -240,7 +241,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         key: &PublicKey,
     ) -> Result<Enrolment, StoreError>;
 
-    /// Returns the slot of a key. The key that was last replaced in a slot still finds it.
+    /// Returns the slot of a key. The slot's previous key is accepted too.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -260,7 +261,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     ) -> Result<(), StoreError>;
 
     /// Revokes a slot, and voids its unused tokens. The slot stays on the roster (INV-11) and
-    /// counts as zero from now on.
+    /// counts as zero from then on.
     ///
     /// # Errors
     /// [`StoreError::NoSlot`]; or if the store cannot be written.
@@ -295,13 +296,13 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     fn begin_round(&self, lead: &Lead, next: NextRound<'_>) -> Result<(), StoreError>;
 
-    /// Stores the head of a study's ledger, before a release leaves.
+    /// Records the head of a study's ledger, before a release is published.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     fn note_head(&self, lead: &Lead, head: &str) -> Result<(), StoreError>;
 
-    /// Stores the participants of a round's release, before the release is made. Replaces an
+    /// Records the participants of a round's release, before the release is committed. Replaces an
     /// earlier record of the round.
     ///
     /// # Errors
@@ -314,11 +315,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// If the store cannot be read.
     fn participants(&self, study: StudyKey, from: u64) -> Result<Vec<Participants>, StoreError>;
 
-    /// Takes the counters of requests, in order. A counter that is taken is durable when this
-    /// returns (INV-28).
+    /// Checks and records the counters of requests, in order. Accepted counters are durable when
+    /// this returns (INV-28).
     ///
     /// # Errors
-    /// If the store cannot be written. No counter is taken then.
+    /// If the store cannot be written. No counter is recorded then.
     fn count(&self, requests: &[CountedRequest]) -> Result<Vec<Counted>, StoreError>;
 
     /// Returns the counter of a slot.
@@ -327,7 +328,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// If the store cannot be read.
     fn counter(&self, study: StudyKey, slot: u32) -> Result<SlotCounter, StoreError>;
 
-    /// Stores the helper's commitment in a round of a secure sum, before the helper sees the
+    /// Records the helper's commitment for a round of a secure sum, before the helper sees the
     /// coordinator's share.
     ///
     /// # Errors
@@ -365,7 +366,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn free_releases(&self, study: StudyKey) -> Result<Vec<FreeRelease>, StoreError>;
 }
 
-/// Checks that the agent that takes a slot agrees to the study's configuration (INV-11).
+/// Checks that the agent that claims a slot agrees to the study's configuration (INV-11).
 fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
     match fedbo_wire::config_digest(study.config.as_bytes()) == *config {
         true => Ok(()),
@@ -373,7 +374,7 @@ fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
     }
 }
 
-/// Returns true if an operator may make this change of a study's state.
+/// Returns true if an operator may make this state transition.
 fn may_become(from: StudyState, to: StudyState) -> bool {
     use StudyState::{Paused, Running, Waiting};
     matches!((from, to), (Waiting | Paused, Running) | (Waiting | Running, Paused))

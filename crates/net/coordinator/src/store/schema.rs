@@ -1,4 +1,4 @@
-//! The layout of a coordinator's store.
+//! Schema of a coordinator's store.
 
 use fedbo_database::Format;
 
@@ -71,8 +71,8 @@ CREATE TABLE generation (
 INSERT INTO generation VALUES (1, 1);
 ";
 
-/// Participants of releases that are charged or have limited participations: four bytes per slot,
-/// and the digest of the release. The table is created when a store first needs it.
+/// Participants of releases that are charged or made at a free pace: four bytes per slot, and the
+/// digest of the release. The table is created on first use.
 pub(super) const PARTICIPANTS: &str = "CREATE TABLE IF NOT EXISTS participants (
     study INTEGER NOT NULL REFERENCES studies (id),
     round INTEGER NOT NULL CHECK (round >= 0),
@@ -82,7 +82,7 @@ pub(super) const PARTICIPANTS: &str = "CREATE TABLE IF NOT EXISTS participants (
 ) STRICT, WITHOUT ROWID";
 
 /// Counters of slots: the last requests, and the first round that may belong to the slot's key. The
-/// table is created when a store first needs it.
+/// table is created on first use.
 pub(super) const COUNTERS: &str = "CREATE TABLE IF NOT EXISTS counters (
     study INTEGER NOT NULL REFERENCES studies (id),
     slot INTEGER NOT NULL CHECK (slot >= 0),
@@ -91,7 +91,7 @@ pub(super) const COUNTERS: &str = "CREATE TABLE IF NOT EXISTS counters (
     PRIMARY KEY (study, slot)
 ) STRICT, WITHOUT ROWID";
 
-/// Commitments of helpers of secure sums. The table is created when a store first needs it.
+/// Commitments of helpers of secure sums. The table is created on first use.
 pub(super) const COMMITMENTS: &str = "CREATE TABLE IF NOT EXISTS commitments (
     study INTEGER NOT NULL REFERENCES studies (id),
     round INTEGER NOT NULL CHECK (round >= 0),

@@ -12,7 +12,8 @@ use super::ShardId;
 /// Seals vectors with ChaCha20-Poly1305.
 ///
 /// The key is derived from the coordinator's secret key, and each vector gets a new random nonce.
-/// Study, round and owner are authenticated too, so no sealed vector can replace another.
+/// Study, round and owner are authenticated as associated data, so no sealed vector can replace
+/// another.
 pub struct Seal {
     aead: LessSafeKey,
     marks: hmac::Key,
@@ -71,14 +72,14 @@ impl Place {
 }
 
 impl fmt::Debug for Seal {
-    /// Shows no keys.
+    /// Omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seal")
     }
 }
 
 impl Seal {
-    /// Derives the seal. All replicas with this key get the same one.
+    /// Derives the sealing keys. All replicas with this key derive the same ones.
     #[must_use]
     pub fn of(key: &SigningKey) -> Self {
         let secret = key.to_file_text();
@@ -191,8 +192,8 @@ mod tests {
         weights.iter().map(|weight| weight.to_bits()).collect()
     }
 
-    /// Every bit is restored, also of NaN and infinities. Another place, another key or a change
-    /// makes opening fail.
+    /// Opening restores every bit, including those of NaN and infinities. It fails for another
+    /// place, another key or changed data.
     #[test]
     fn a_vector_is_read_where_it_was_sealed_for_and_nowhere_else() {
         let seal = Seal::of(&SigningKey::from_seed([1; 32]));

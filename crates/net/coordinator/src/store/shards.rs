@@ -11,16 +11,16 @@ pub struct Opening {
     pub began_ms: u64,
 }
 
-/// Identifies a replica that takes vectors of a study. Each process draws its own number.
+/// Identifies a replica that receives a study's vectors. Each process draws a random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(pub i64);
 
-/// State of the round as a shard reads it.
+/// State of the round as read by a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardView {
     /// Opening of the current round. `None` before the first.
     pub opening: Option<Opening>,
-    /// True while the round takes vectors.
+    /// True while the round accepts vectors.
     pub is_open: bool,
     /// Slots that count at this shard, once the leader has chosen them.
     pub counts: Option<Vec<u8>>,
@@ -35,7 +35,7 @@ pub struct ShardPart {
     pub shard: ShardId,
     /// False if the shard has not reported for so long that it is considered gone.
     pub is_live: bool,
-    /// True if the shard takes no more vectors.
+    /// True if the shard accepts no more vectors.
     pub is_final: bool,
     /// Slots for which the shard has a vector.
     pub slots: Vec<u8>,
@@ -43,7 +43,7 @@ pub struct ShardPart {
     pub sealed: Option<Vec<u8>>,
 }
 
-/// State that a shard reports.
+/// A shard's report.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardReport<'a> {
     /// The study.
@@ -54,6 +54,6 @@ pub struct ShardReport<'a> {
     pub opening: Opening,
     /// Slots for which the shard has a vector.
     pub slots: &'a [u8],
-    /// True if the shard takes no more vectors.
+    /// True if the shard accepts no more vectors.
     pub is_final: bool,
 }

@@ -15,15 +15,15 @@ use super::{
     SlotRecord, Store, StoreError, StudyKey, StudyRecord, StudyState, agreed,
 };
 
-/// Number of pages in the write-ahead log at which they are copied into the file.
+/// Size of the write-ahead log in pages that triggers a checkpoint.
 ///
-/// Requests are counted all the time. With SQLite's default of 1,000 pages, the log would need 4
-/// MB, also on a full disk.
+/// Requests write their counters continually. With SQLite's default of 1,000 pages, the log would
+/// need 4 MB, even on a full disk.
 const LOG_PAGES: i64 = 32;
 
 const STUDY: &str = "SELECT id, name, config, state, round, began_ms, head FROM studies";
 
-/// Store in a file on a local disk. Several processes may open it; one of them leads a study.
+/// Store in a file on a local disk. Several processes may open it; one of them leads each study.
 pub struct SqliteStore {
     file: File,
     connection: Mutex<Connection>,
@@ -65,7 +65,7 @@ impl SqliteStore {
     /// Opens the file. With [`Mode::Create`], creates a missing one.
     ///
     /// # Errors
-    /// If the file is missing, is not a store, or the system refuses access.
+    /// If the file is missing, is not a store, or cannot be accessed.
     pub fn open(path: &Path, mode: Mode) -> Result<Self, StoreError> {
         let (file, _) =
             File::locate(path, mode, &FORMAT).map_err(|fault| StoreError::of(fault, path))?;
@@ -79,10 +79,10 @@ impl SqliteStore {
         Ok(Self { file, connection: Mutex::new(connection) })
     }
 
-    /// Opens an existing file for reading only, also on a read-only disk. Writes are refused.
+    /// Opens an existing file read-only, which also works on a read-only disk. Writes are refused.
     ///
     /// # Errors
-    /// If the file is missing, is not a store, or the system refuses access.
+    /// If the file is missing, is not a store, or cannot be accessed.
     pub fn open_for_reading(path: &Path) -> Result<Self, StoreError> {
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
             .map_err(|fault| StoreError::of(fault, path))?;
@@ -102,10 +102,10 @@ impl SqliteStore {
         file.copy_to(to).map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), to))
     }
 
-    /// Returns the problems of a file. Empty if there are none. Only reads.
+    /// Returns the problems of a file. Empty if there are none. Read-only.
     ///
     /// # Errors
-    /// If the file is not a store of this version, or the system refuses access.
+    /// If the file is not a store of this version, or cannot be accessed.
     pub fn verify(path: &Path) -> Result<Vec<String>, StoreError> {
         let refused = |failure: Failure| StoreError::of(failure.into_fault(&FORMAT), path);
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
@@ -125,10 +125,10 @@ impl SqliteStore {
     }
 
     /// Returns the head that a file has recorded for a study's ledger. `None` if the study is
-    /// unknown, or nothing was released. Only reads, also on a read-only disk.
+    /// unknown, or no head is recorded. Read-only, also on a read-only disk.
     ///
     /// # Errors
-    /// If the file is not a store of this version, or the system refuses access.
+    /// If the file is not a store of this version, or cannot be accessed.
     pub fn head_of(path: &Path, study: &str) -> Result<Option<String>, StoreError> {
         let refused = |failure: Failure| StoreError::of(failure.into_fault(&FORMAT), path);
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
@@ -536,7 +536,7 @@ impl Store for SqliteStore {
             Ok(verdicts)
         };
         self.write(act).or_else(|_| {
-            // On a full disk the log cannot grow. Copying it into the file frees space in it.
+            // On a full disk the log cannot grow. A checkpoint frees space in it.
             File::copy_log(&self.connection());
             self.write(act)
         })
@@ -626,7 +626,7 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns true if the store has a table that is created on demand.
+/// Returns true if the store has this table, which is created on first use.
 fn is_there(tx: &Transaction<'_>, table: &str) -> Outcome<bool> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?";
     Ok(tx.prepare_cached(sql)?.exists([table])?)
@@ -686,8 +686,8 @@ fn check_slot(tx: &Transaction<'_>, study: StudyKey, slot: u32) -> Outcome<()> {
     }
 }
 
-/// Returns the slot that a token offers to an agent, and whether the agent has already taken it by
-/// that token.
+/// Returns the slot that a token offers to an agent, and whether the agent has already claimed it
+/// with this token.
 fn offered(
     tx: &Transaction<'_>,
     token: &PublicKey,

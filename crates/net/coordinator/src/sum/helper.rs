@@ -14,20 +14,20 @@ use fedbo_wire::{
     verdicts_from_bytes, verify_to_bytes,
 };
 
-/// Error while asking the helper.
+/// Error of a request to the helper.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HelperFailed {
     /// The helper was not reached, or refused.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The answer cannot be read as one for this study and round.
+    /// The response cannot be parsed as one for this study and round.
     #[error(transparent)]
     Answer(#[from] ServerMessageUnreadable),
-    /// The helper broke the protocol.
+    /// The helper violated the protocol.
     #[error(transparent)]
     Misconduct(#[from] HelperMisconduct),
-    /// The helper has not answered for the study since this process or the helper itself was
-    /// started.
+    /// There is no session: the helper has not opened a round since this process or the helper
+    /// itself was started.
     #[error("the helper was restarted, and the round is not open there yet")]
     NoSession,
     /// The key of a round is not signed by the helper.
@@ -38,21 +38,21 @@ pub(crate) enum HelperFailed {
         "the helper's share of round {round} is not the one that it committed to before it saw the leader's"
     )]
     OtherShare { round: u64 },
-    /// The helper's share of a round and the leader's give no release.
+    /// The helper's share of a round and the leader's do not combine to a release.
     #[error("the helper's share of round {round} yields no release: {source}")]
     Share { round: u64, source: ShareRefused },
-    /// The helper reports missing slots over which it was not asked to close.
+    /// The helper reports missing slots, but names none or names slots that were not requested.
     #[error("the helper does not close round {round} over the requested slots")]
     Unasked { round: u64 },
-    /// The helper's commitment is missing here.
+    /// The coordinator lacks the helper's commitment.
     #[error(
-        "round {round} has no release: the coordinator's store lacks the helper's commitment, so the store was set back"
+        "round {round} has no release: the coordinator's store lacks the helper's commitment, so the store was rolled back"
     )]
     Unbound { round: u64 },
     /// The helper's chain lacks the round that it closed.
-    #[error("the helper's ledger lacks its share of round {round}: it was set back")]
+    #[error("the helper's ledger lacks its share of round {round}: it was rolled back")]
     SetBack { round: u64 },
-    /// The helper counts slots that have no vector here.
+    /// The helper counts slots for which the coordinator has no vector.
     #[error(
         "the helper has closed round {round} over other slots, and their vectors are no longer here"
     )]
@@ -60,12 +60,12 @@ pub(crate) enum HelperFailed {
 }
 
 impl HelperFailed {
-    /// Returns true if the answer is still pending. The same request picks it up.
+    /// Returns true if the response is still pending. Repeating the request retrieves it.
     pub(crate) fn is_late(&self) -> bool {
         matches!(self, Self::Link(LinkError::SetAside))
     }
 
-    /// Returns true if the same request gets the same answer until a person changes something.
+    /// Returns true if a retry fails in the same way until a person intervenes.
     pub(crate) fn is_for_people(&self) -> bool {
         matches!(self, Self::Link(error) if !error.may_pass() && !self.is_late())
     }
@@ -85,13 +85,13 @@ impl HelperFailed {
 
 /// Connection to the helper of a study.
 pub(crate) struct HelperLink {
-    /// Client for requests of agents, which wait for the answer.
+    /// Client for agents' requests, which wait for the response.
     patient: HttpClient,
-    /// Client for the study's thread, which has other work. If an answer is late, the request is
-    /// set aside, and the same request picks the answer up.
+    /// Client for the study's thread, which has other tasks. If a response is late, the request is
+    /// set aside, and repeating it retrieves the response.
     hurried: HttpClient,
     key: Arc<SigningKey>,
-    /// Session of the helper, once it has opened a round for this process.
+    /// Session with the helper, once it has opened a round for this process.
     session: Mutex<Option<Session>>,
 }
 
@@ -111,7 +111,8 @@ impl HelperLink {
         Ok(Self::by(client()?, client()?, key))
     }
 
-    /// Creates a link from two clients: one that waits, and one that hurries from now on.
+    /// Creates a link from two clients: one that waits for responses, and one that sets late ones
+    /// aside from now on.
     pub(crate) fn by(patient: HttpClient, hurried: HttpClient, key: Arc<SigningKey>) -> Self {
         if let Some(hurry) = hurried.hurry() {
             hurry.store(true, Ordering::Relaxed);
@@ -132,7 +133,7 @@ impl HelperLink {
         Ok(client.post_bytes(signer, &target, body, bytes_max)?.body)
     }
 
-    /// Returns the helper's session, if it has answered.
+    /// Returns the session with the helper, if there is one.
     pub(crate) fn session(&self) -> Option<Session> {
         *self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,8 +143,8 @@ impl HelperLink {
         Ok(study.sum_place(round, session))
     }
 
-    /// Returns the result of a request in a session. Ends the session if the helper does not know
-    /// it or is unreachable.
+    /// Passes on the result of a request in a session. Ends the session if the helper has another
+    /// one or is unreachable.
     fn heard<T>(&self, result: Result<T, HelperFailed>) -> Result<T, HelperFailed> {
         match result {
             Err(error) if error.is_of_another_session() => {
@@ -158,8 +159,7 @@ impl HelperLink {
         }
     }
 
-    /// Opens a round, which begins a session. `known` identifies the newest known share of the
-    /// helper.
+    /// Opens a round, which begins a session. `known` identifies the helper's newest known share.
     ///
     /// Returns the key of the round. `None` if the helper has closed the round.
     pub(crate) fn open(
@@ -182,8 +182,8 @@ impl HelperLink {
         Ok(key)
     }
 
-    /// Has the helper verify reports: one for a waiting agent, or those that the helper has
-    /// forgotten.
+    /// Asks the helper to verify reports: one for a waiting agent, or those that a restarted helper
+    /// has lost.
     pub(crate) fn verify(
         &self,
         study: &SumStudy,

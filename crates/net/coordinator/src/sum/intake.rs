@@ -17,26 +17,26 @@ use fedbo_wire::{
 
 use super::helper::{HelperFailed, HelperLink};
 
-/// Reason why an upload is not taken.
+/// Reason for not accepting an upload.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotVerified {
-    /// The machine of the round would reject it.
+    /// The round's state machine would reject it.
     #[error(transparent)]
     Rejected(#[from] UpdateRejected),
-    /// The sender is at fault: no honest agent makes this report (INV-5).
+    /// The sender is at fault: no honest agent sends this report (INV-5).
     #[error("both servers refuse the upload: {0}")]
     Report(#[from] ReportRefused),
     /// Another upload of the same slot is being verified.
     #[error("an upload of this slot is being verified; try again later")]
     Twice,
-    /// The helper cannot answer at present.
+    /// The helper is unavailable.
     #[error("cannot reach the study's helper now: {0}")]
     Helper(#[from] HelperFailed),
 }
 
 /// Intake of a study with a secure sum.
 ///
-/// Requests of agents verify vectors and leave them here, and the study's thread reads them.
+/// Request handlers verify vectors and store them here; the study's thread reads them.
 pub(crate) struct SumIntake {
     study: SumStudy,
     map: MapHash,
@@ -49,7 +49,7 @@ pub(crate) struct SumIntake {
 /// Readiness of a round for vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Not yet: the helper has to answer for the round first.
+    /// Not yet: the helper must open the round first.
     Soon,
     Now,
     /// The round is closed, or collects nothing.
@@ -62,8 +62,8 @@ struct State {
     takes: Takes,
     /// Slots that have been in the maximum number of releases.
     spent: BTreeSet<u32>,
-    /// Slots with an upload that is being verified. Never two uploads of one slot, since each
-    /// server might keep a different one.
+    /// Slots with an upload that is being verified. Two uploads of one slot are never verified at
+    /// the same time, since each server might keep a different one.
     verified_now: BTreeSet<u32>,
     vectors: BTreeMap<u32, Verified>,
     /// Known part of the helper's ledger.
@@ -88,7 +88,7 @@ impl Drop for Turn<'_> {
 /// A vector that both servers have verified.
 pub(crate) struct Verified {
     pub(crate) vector: OutputShare,
-    /// Kept for a helper that has forgotten the report.
+    /// Kept for a restarted helper that has lost the report.
     pub(crate) passed: PassedReport,
 }
 
@@ -137,7 +137,7 @@ impl SumIntake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a round that takes vectors now, takes them soon, or takes none.
+    /// Begins a round that accepts vectors now, soon, or not at all.
     pub(crate) fn begin(&self, round: u64, takes: Takes, spent: Vec<u32>) {
         let mut state = self.state();
         (state.round, state.takes) = (round, takes);
@@ -145,8 +145,8 @@ impl SumIntake {
         state.vectors.clear(); // INV-16
     }
 
-    /// Has the helper open a round, which cannot begin before (INV-30). The helper first compares
-    /// its folder with its newest share that is known here (INV-28).
+    /// Asks the helper to open a round, which cannot begin before that (INV-30). The helper first
+    /// checks that its folder contains its newest share known to this coordinator (INV-28).
     ///
     /// Returns the key of the round. `None` if the helper has closed the round.
     pub(crate) fn open(&self, round: u64) -> Result<Option<RoundKey>, HelperFailed> {
@@ -154,7 +154,7 @@ impl SumIntake {
         self.helper.open(&self.study, round, newest)
     }
 
-    /// Makes sure that the helper has a session with this process.
+    /// Ensures that there is a session with the helper.
     pub(crate) fn meet(&self, round: u64) -> Result<(), HelperFailed> {
         match self.helper.session() {
             Some(_) => Ok(()),
@@ -162,13 +162,13 @@ impl SumIntake {
         }
     }
 
-    /// Returns true if the helper was restarted and must open the round again.
+    /// Returns true if there is no session with the helper, so that it must open the round again.
     pub(crate) fn has_lost_session(&self) -> bool {
         self.helper.session().is_none()
     }
 
-    /// Takes an upload: opens the leader's share, verifies it together with the helper, and keeps
-    /// the leader's part of the vector.
+    /// Processes an upload: opens the leader's share, verifies it together with the helper, and
+    /// keeps the leader's part of the vector.
     pub(crate) fn post(&self, upload: &SealedUpload) -> Result<(), NotVerified> {
         let (sender, round) = (upload.slot, upload.round);
         if !self.state().verified_now.insert(sender) {
@@ -176,7 +176,7 @@ impl SumIntake {
         }
         let _turn = Turn { intake: self, slot: sender };
         if self.is_there(upload)? {
-            return Ok(()); // INV-6: a repeat, already answered
+            return Ok(()); // INV-6: a repeat of an accepted upload
         }
         let place = self.study.place(round, sender);
         let (context, info) = (place.context(), place.info(Server::Leader));
@@ -220,8 +220,8 @@ impl SumIntake {
         self.study.sharing.accept(context, state, &message)
     }
 
-    /// Returns true if a vector of this slot and round is here. Refuses for public reasons only
-    /// (INV-4, INV-5).
+    /// Returns true if a vector of this slot and round is already stored. Refuses for public
+    /// reasons only (INV-4, INV-5).
     fn is_there(&self, upload: &SealedUpload) -> Result<bool, UpdateRejected> {
         let (sender, round) = (upload.slot, upload.round);
         let (found, expected) = (MapHash(upload.map.0), self.map);
@@ -259,16 +259,16 @@ impl SumIntake {
         state.takes == Takes::Now && state.round == round && !state.vectors.contains_key(&slot)
     }
 
-    /// Returns true if every slot has delivered or is spent.
+    /// Returns true if every slot has delivered or has reached its limit of releases.
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.state();
         state.vectors.len() + state.spent.len() >= self.study.n_slots as usize
     }
 
-    /// Stops taking vectors, and has the helper close over the same slots. Returns these slots in
-    /// order.
+    /// Stops accepting vectors, and asks the helper to close the round over the same slots. Returns
+    /// the agreed slots in order.
     ///
-    /// A helper that was restarted gets its reports again. Slots that it still lacks after that are
+    /// A restarted helper receives its reports again. Slots that it still lacks after that are
     /// dropped by both servers.
     pub(crate) fn agree(&self, round: u64) -> Result<Vec<u32>, HelperFailed> {
         let mut slots: Vec<u32> = {
@@ -276,15 +276,15 @@ impl SumIntake {
             state.takes = Takes::Nothing;
             state.vectors.keys().copied().collect()
         };
-        // Every `Missing` answer after the first removes a slot, so a helper cannot keep this loop
-        // busy forever.
+        // Every `Missing` response after the first removes a slot, so a helper cannot keep this
+        // loop running forever.
         let mut is_passed_again = false;
         loop {
             match self.helper.close(&self.study, round, &slots)? {
                 CloseAnswer::Closed { slots: closed, commitment } => {
                     let mut state = self.state();
                     if closed.iter().any(|slot| !state.vectors.contains_key(slot)) {
-                        state.takes = Takes::Now; // agents send their vectors again
+                        state.takes = Takes::Now; // agents resend their vectors
                         return Err(HelperFailed::OtherSlots { round });
                     }
                     state.commitments.insert(round, commitment);
@@ -322,7 +322,7 @@ impl SumIntake {
         self.state().vectors.get(&slot).map(|verified| verified.vector.clone())
     }
 
-    /// Returns the helper's commitment in a round.
+    /// Returns the helper's commitment for a round.
     pub(crate) fn commitment(&self, round: u64) -> Option<Digest> {
         self.state().commitments.get(&round).copied()
     }
@@ -337,11 +337,11 @@ impl SumIntake {
         self.state().entries.iter().any(|entry| entry.entry.round == round)
     }
 
-    /// Shows the leader's durable share of a round to the helper, and keeps the helper's new
+    /// Reveals the leader's durable share of a round to the helper, and keeps the helper's new
     /// entries.
     ///
-    /// Rejects the whole answer if an entry would give agents no release and no reason for that.
-    /// `own` returns the leader's share of an earlier round.
+    /// Rejects the whole response if an entry neither combines to a release nor states that there
+    /// is none. `own` returns the leader's share of an earlier round.
     pub(crate) fn reveal(
         &self,
         round: u64,
@@ -356,8 +356,8 @@ impl SumIntake {
         if let Some(known) = known {
             return Ok(HelperChain::check_leader(&known, share)?); // known already, for example since the start
         }
-        // The helper is not asked again: after seeing the leader's share, it could name another
-        // commitment.
+        // The helper is not asked for its commitment again: after seeing the leader's share, it
+        // could name another one.
         let bound = bound.ok_or(HelperFailed::Unbound { round })?;
         self.meet(round)?;
         let (salt, entries) = self.helper.reveal(&self.study, (round, share), after)?;
@@ -374,7 +374,7 @@ impl SumIntake {
         for entry in &new {
             let found = entry.entry.round;
             if entry.leader_share == Digest([0; 32]) {
-                continue; // the helper says that it gives no release
+                continue; // the helper states that there is no release
             }
             let earlier = if found == round { None } else { own(found) };
             let own = if found == round { Some(share) } else { earlier.as_deref() };
@@ -388,7 +388,7 @@ impl SumIntake {
         Ok(())
     }
 
-    /// Returns the helper's entries of rounds before this one, in order.
+    /// Returns the helper's entries for rounds before this one, in order.
     pub(crate) fn entries_before(&self, round: u64) -> Vec<Arc<HelperEntry>> {
         let state = self.state();
         let before = state.entries.iter().filter(|entry| entry.entry.round < round);

@@ -1,5 +1,5 @@
-//! The leader of a secure sum: the coordinator's work beyond collecting and releasing, if another
-//! party runs the second server.
+//! The leader of a secure sum: the coordinator's additional tasks if another party runs the second
+//! server.
 
 mod helper;
 mod intake;

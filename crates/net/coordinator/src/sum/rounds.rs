@@ -1,4 +1,4 @@
-//! Rounds of the leader, as a mechanism of the round machine.
+//! The leader's rounds, as a mechanism of the round machine.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use fedbo_secure_sum::ServerRound;
 
 use super::SumIntake;
 
-/// Rounds of the leader, with noise from `S`.
+/// The leader's rounds, with noise from `S`.
 ///
 /// The intake provides verified vectors, once the helper has closed over the same slots. The
-/// machine receives their slots only.
+/// machine receives only their slots.
 pub(crate) struct LeaderRounds<S> {
     intake: Arc<SumIntake>,
     source: S,
@@ -25,7 +25,7 @@ impl<S> LeaderRounds<S> {
     }
 }
 
-/// A round of the leader. Its noise is drawn when it closes, after the helper has closed over the
+/// A round at the leader. Its noise is drawn when it closes, after the helper has closed over the
 /// same slots (INV-29).
 pub(crate) struct LeaderRound {
     sums: ServerRound,
@@ -39,7 +39,7 @@ impl<S: NoiseSource> RoundMechanism for LeaderRounds<S> {
         self.intake.study().n_slots
     }
 
-    /// Zero, since slots arrive without numbers.
+    /// Zero, since slots arrive without weights.
     fn n_features(&self) -> usize {
         0
     }
@@ -72,7 +72,7 @@ impl<S: NoiseSource> RoundMechanism for LeaderRounds<S> {
         Ok(PendingRelease { bytes: share?.to_bytes(), event })
     }
 
-    /// Checks the leader's share of a round. The aggregate is empty, since the share means nothing
+    /// Checks the leader's share of a round. The aggregate is empty, since the share is meaningless
     /// without the helper's.
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         let study = self.intake.study();

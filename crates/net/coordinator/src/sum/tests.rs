@@ -45,10 +45,10 @@ fn study() -> SumStudy {
 /// A round, and the newest share that the leader named.
 type Opened = (u64, Option<(u64, Digest)>);
 
-/// Helper with scripted answers.
+/// Helper with scripted responses.
 struct FakeHelper {
     study: SumStudy,
-    /// Answers to successive requests to close a round. The last one repeats.
+    /// Responses to successive requests to close a round. The last one repeats.
     closes: Vec<CloseAnswer>,
     entries: Vec<HelperEntry>,
     asked: Mutex<usize>,
@@ -136,7 +136,7 @@ fn share(study: &SumStudy, server: Server, round: u64, slots: &[u32]) -> Vec<u8>
     sums.close(slots, &mut SecureNoise::new()).unwrap().to_bytes()
 }
 
-/// Returns a vector of an agent, as a leader keeps it.
+/// Returns an agent's vector as a leader keeps it.
 fn verified(study: &SumStudy, round: u64, slot: u32) -> Verified {
     let sharing: &Sharing = &study.sharing;
     let context = study.place(round, slot).context();
@@ -156,8 +156,8 @@ fn verified(study: &SumStudy, round: u64, slot: u32) -> Verified {
     Verified { vector, passed: PassedReport { slot, nonce, public, for_helper, verifier } }
 }
 
-/// Returns the helper's ledger from rounds, the helper's shares, and the digests of the leader's
-/// shares.
+/// Returns the helper's ledger, given its rounds, the helper's shares, and the digests of the
+/// leader's shares.
 fn entries(study: &SumStudy, rounds: &[(u64, &[u8], Digest)]) -> Vec<HelperEntry> {
     let mut head: Head = study.helper_genesis;
     let mut all = Vec::new();
@@ -174,7 +174,8 @@ fn closed(share: &[u8]) -> CloseAnswer {
     CloseAnswer::Closed { slots: Vec::new(), commitment: commitment(&SALT, share) }
 }
 
-/// A malicious helper can neither frame the coordinator before agents nor choose its share late.
+/// A malicious helper can neither frame the coordinator nor choose its share after seeing the
+/// leader's.
 #[test]
 fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
     let study = study();
@@ -218,8 +219,8 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
     assert!(matches!(reveal(&right, Vec::new()), Err(HelperFailed::SetBack { round: 0 })));
 }
 
-/// If the answer with a share was lost, the share comes with that of the next round. It matches the
-/// share that the coordinator had shown, or gives no release.
+/// If the response with a share was lost, the share arrives with that of the next round. Its entry
+/// must name the share that the coordinator had revealed, or state that there is no release.
 #[test]
 fn entries_of_earlier_rounds_are_looked_at_as_well() {
     let study = study();
@@ -243,7 +244,7 @@ fn entries_of_earlier_rounds_are_looked_at_as_well() {
     ));
 }
 
-/// A helper that never has the requested reports is not asked forever.
+/// A helper that never has the requested reports is not asked indefinitely.
 #[test]
 fn a_helper_cannot_keep_a_round_busy() {
     let study = study();
@@ -274,8 +275,8 @@ fn a_helper_cannot_keep_a_round_busy() {
     assert!(matches!(intake.agree(0), Err(HelperFailed::OtherSlots { round: 0 })));
 }
 
-/// A restarted coordinator shows its newest share at once, and must not show it again with every
-/// check of the helper.
+/// A restarted coordinator reveals its newest share at once, and must not request the helper's
+/// share again with every check.
 #[test]
 fn a_share_that_came_with_the_start_is_not_asked_for_again() {
     let study = study();
@@ -297,8 +298,8 @@ fn a_share_that_came_with_the_start_is_not_asked_for_again() {
     ));
 }
 
-/// Before a round begins, the helper is told its newest known share. A key that it has not signed
-/// begins no round.
+/// The request to open a round names the helper's newest known share. A round key that the helper
+/// has not signed is refused.
 #[test]
 fn a_round_is_opened_with_what_is_known_of_the_helper() {
     let study = study();
@@ -316,7 +317,7 @@ fn a_round_is_opened_with_what_is_known_of_the_helper() {
 }
 
 /// An agent that learned of the round before a restart of the coordinator uploads while the round
-/// waits for the helper. It must try again, and has not missed the round.
+/// waits for the helper. It must retry, and has not missed the round.
 #[test]
 fn an_upload_for_a_round_that_waits_for_the_helper_is_early() {
     let study = study();

@@ -1,4 +1,4 @@
-//! The description covers all answers of a running service.
+//! The description covers all responses of a running service.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use crate::world::{
     Answer, TestAgent, World, headers, next_counter, now_ms, one_hot, relayed, send, summed,
 };
 
-/// Compares answers with their description, and records which were seen.
+/// Compares responses with their description, and records which were seen.
 struct Checked {
     description: Description,
     seen: BTreeSet<(String, u16, String)>,
 }
 
 impl Checked {
-    /// Compares status, headers, type and body of an answer with the description of the operation.
+    /// Compares status, headers, type and body of a response with the description of the operation.
     fn check(&mut self, operation: &str, answer: &Answer) {
         let (method, path) = operation.split_once(' ').unwrap();
         let described = &self.description.0["paths"][path][method.to_lowercase()];
@@ -146,7 +146,7 @@ fn what_is_answered_is_described() {
     store.add_token(key, 2, &unknown.key().public(), 1).unwrap();
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&unknown, &stranger)));
 
-    // A study before its start, running, paused and finished.
+    // A study that is waiting, running, paused and finished.
     let upload =
         |agent: &TestAgent, round: u64, n: usize| agent.upload(round, one_hot(agent.slot, n));
     check.check(UPLOAD, &upload(&alone, 0, 3));
@@ -188,7 +188,7 @@ fn what_is_answered_is_described() {
     check.check(UPLOAD, &signed_at(&world, &target, &good, 1_000));
     check.check(UPLOAD, &signed_at(&world, &target, &good, now_ms()));
 
-    // Reading configuration, status and handouts.
+    // Reading the configuration, the status and handouts.
     for (operation, path) in [
         (CONFIG, "/v1/studies/relayed/config"),
         (STATUS, "/v1/studies/relayed"),
@@ -215,7 +215,7 @@ fn what_is_answered_is_described() {
     check.check(KEY, &agents[1].ask("POST", target, b"[]"));
     check.check(KEY, &agents[1].ask("POST", target, &rotation(&new, &old)));
 
-    // An agent that is off the roster.
+    // An agent that was removed from the roster.
     store.revoke(record("relayed").key, 2).unwrap();
     wait_for(|| agents[2].poll("wait=0").status == ProblemCode::Revoked.http_status());
     check.check(HANDOUTS, &agents[2].poll("wait=0"));
@@ -229,7 +229,7 @@ fn what_is_answered_is_described() {
         .map(ProblemCode::name)
         .filter(|name| !seen.contains(name))
         .collect();
-    // Not seen here: codes that need an overload, a defect, another path or method, a study with
+    // Not covered: codes that need an overload, a defect, another path or method, a study with
     // rounds that do not collect, or a full round.
     let expected = [
         "unknown-agent",
@@ -259,7 +259,8 @@ fn agent(world: &World, study: &str, seed: u8, slot: u32) -> TestAgent {
     }
 }
 
-/// Sends a request of a key on the roster, with a signature of another body and at the given time.
+/// Sends a request signed by a key on the roster, with a signature of another body and with the
+/// given time.
 fn signed_at(world: &World, target: &str, body: &[u8], time_ms: u64) -> Answer {
     let key = SigningKey::from_seed([1; 32]); // slot 0 of World::enrol
     let stamp = Stamp { time_ms, counter: next_counter() };

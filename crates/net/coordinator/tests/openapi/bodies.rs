@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::openapi::description::{Description, strings};
 
 /// Checks that a body has exactly the described keys with their types, and that all required keys
-/// are needed. A request must accept no other keys.
+/// are needed. A request must not accept other keys.
 fn check<T: Serialize + DeserializeOwned>(name: &str, body: &T, is_request: bool) {
     let description = Description::read();
     let schema = description.schema(name);

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use fedbo_coordinator::OPENAPI;
 use serde_json::Value;
 
-/// OpenAPI description, as the service hands it out.
+/// OpenAPI description, as served.
 pub(crate) struct Description(pub(crate) Value);
 
-/// Description of an answer.
+/// Description of a response.
 pub(crate) struct Described<'a> {
     pub(crate) status: u16,
     pub(crate) response: &'a Value,
@@ -75,7 +75,7 @@ impl Description {
     }
 }
 
-/// Returns the possible codes of a refusal. Empty if the answer is not a refusal.
+/// Returns the possible codes of a refusal. Empty if the response is not a refusal.
 pub(crate) fn codes(response: &Value) -> Vec<String> {
     let codes = response.pointer("/content/application~1json/schema/allOf/1/properties/code/enum");
     let codes = codes.and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The service's description of itself is true: its routes, problems and bodies match a running
+//! The service's OpenAPI description is correct: its routes, problems and bodies match a running
 //! service.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 

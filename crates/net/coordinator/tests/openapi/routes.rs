@@ -1,4 +1,4 @@
-//! The description has every route and every problem, and no others.
+//! The description contains exactly the existing routes and problems.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ fn every_problem_is_described_with_its_status() {
     assert_eq!(described, known);
 }
 
-/// Compares the lines "Codes: .." of docs/protocol.md, and its statements on all requests, with the
+/// Compares the "Codes: .." lines of docs/protocol.md, and its statements on all requests, with the
 /// description.
 #[test]
 fn the_page_lists_no_problem_that_is_not_described() {

@@ -43,7 +43,7 @@ impl Agent {
         weights(self.slot, round)
     }
 
-    /// Returns the request that delivers a vector.
+    /// Returns an upload request for a vector.
     pub(crate) fn request(&self, round: u64, weights: Vec<f64>) -> Vec<u8> {
         let upload = Upload { config: self.config, map: self.map, slot: self.slot, round, weights };
         self.signed("PUT", &self.target(round), &upload.to_bytes())
@@ -91,7 +91,7 @@ impl Agent {
     /// begun.
     ///
     /// Returns `false` if the round was already over. An accepted vector is accepted again later,
-    /// so a lost answer leaves no doubt.
+    /// so a lost response does not matter.
     pub(crate) fn deliver(&mut self, round: u64) -> bool {
         let since = Instant::now();
         let mut last = String::new();
@@ -117,7 +117,7 @@ impl Agent {
     }
 }
 
-/// Counter of requests, different in each.
+/// Request counter, different in each request.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the vector of a slot in a round.

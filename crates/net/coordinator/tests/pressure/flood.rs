@@ -1,4 +1,4 @@
-//! Clients that send far too much: memory stays bounded, honest uploads are accepted, no vector is
+//! Clients that flood the service: memory stays bounded, honest uploads are accepted, no vector is
 //! lost and none counts twice.
 
 use std::io::Write as _;
@@ -26,7 +26,7 @@ fn flood_for_a_minute() {
     press(20, 3.0);
 }
 
-/// Idle connections take all places. An agent still gets a connection, long before they time out,
+/// Idle connections use up the limit. An agent still gets a connection, long before they time out,
 /// and keeps it.
 #[test]
 fn strangers_make_room_for_agents() {
@@ -89,7 +89,7 @@ fn press(n_rounds: u64, round_s: f64) {
             .map(|agent| scope.spawn(move || play(agent, n_rounds)))
             .collect();
         let accepted: Vec<_> = honest.into_iter().map(|agent| agent.join()).collect();
-        // On a slow machine, a short run continues until the flood was large enough.
+        // On a slow machine, a short run continues until the flood is large enough.
         let since = Instant::now();
         while !flooding.is_enough() && since.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(20));
@@ -97,7 +97,7 @@ fn press(n_rounds: u64, round_s: f64) {
         flooding.ended.store(true, Ordering::Relaxed);
         accepted
     });
-    // Whether the upload of each round was accepted, by slot.
+    // For each slot, one flag per round: true if the upload was accepted.
     let accepted: Vec<Vec<bool>> = accepted.into_iter().map(|agent| agent.unwrap()).collect();
     let n_accepted = accepted.iter().flatten().filter(|is_in| **is_in).count();
     // On a busy machine some uploads may be late.
@@ -113,10 +113,10 @@ fn press(n_rounds: u64, round_s: f64) {
     pressed.end();
 }
 
-/// Plays one agent in all rounds, with a new connection per round. Repeats its upload many times,
-/// also with other vectors.
+/// Runs one agent in all rounds, with a new connection per round. Repeats its upload many times
+/// with other vectors.
 ///
-/// Returns whether the upload of each round was accepted.
+/// Returns one flag per round: true if the upload was accepted.
 fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
     let mut accepted = Vec::new();
     for round in 0..n_rounds {
@@ -221,7 +221,7 @@ fn garbage(pressed: &Pressed, flooding: &Flooding) {
     }
 }
 
-/// Announces bodies of a terabyte, and sends the start.
+/// Announces a body of a terabyte, and sends its start.
 fn huge_bodies(pressed: &Pressed, flooding: &Flooding) {
     let agent = &pressed.agents()[0];
     while flooding.goes_on() {
@@ -267,7 +267,7 @@ fn pour(pressed: &Pressed, head: &[u8], block: &[u8]) -> bool {
     true
 }
 
-/// Sends uploads in the name of an agent, with a signature of another body.
+/// Sends uploads in the name of an agent, with the signature of another body.
 fn forged(pressed: &Pressed, flooding: &Flooding) {
     let agent = &pressed.agents()[1];
     refused(pressed, flooding, &flooding.forged, 401, || {

@@ -59,12 +59,12 @@ fn served() {
     let aside = folder.join("address.new");
     fs::write(&aside, service.address().to_string()).unwrap();
     fs::rename(&aside, folder.join(ADDRESS)).unwrap();
-    // The parent process ends this one by closing the pipe, also when the parent dies.
+    // The parent process stops this one by closing the pipe, which also happens if the parent dies.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     runtime.block_on(service.stop());
 }
 
-/// A service with one study and all of its agents enrolled.
+/// A service with one study, with all agents enrolled.
 pub(crate) struct Pressed {
     child: Child,
     folder: TempDir,
@@ -77,9 +77,9 @@ pub(crate) struct Pressed {
 }
 
 impl Pressed {
-    /// Starts the service, with `rounds` rounds that release and one that does not.
+    /// Starts the service, with `rounds` rounds that have a release and one that has none.
     ///
-    /// The noise comes from a seed, so each expected release can be recomputed from its vectors.
+    /// The noise is seeded, so each expected release can be recomputed from its vectors.
     pub(crate) fn start(
         limits: ConnectionLimits,
         n_agents: u32,
@@ -167,7 +167,7 @@ impl Pressed {
         }
     }
 
-    /// Ends the service.
+    /// Stops the service.
     pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());

@@ -32,8 +32,8 @@ fn slow_clients_at_the_limits_of_every_day() {
     press(500, ConnectionLimits::default());
 }
 
-/// Bodies that arrive byte by byte are accepted once they are complete. Until then they take only
-/// the memory of their bytes, not of the buffers that each byte was read into.
+/// Bodies that arrive byte by byte are accepted once they are complete. Until then they use only
+/// the memory of their bytes, not that of the buffers that each byte was read into.
 #[test]
 fn a_body_in_pieces_takes_the_memory_of_a_body() {
     const N_CONNECTIONS: usize = 50;
@@ -61,9 +61,9 @@ fn a_body_in_pieces_takes_the_memory_of_a_body() {
     pressed.end();
 }
 
-/// Tolerance for closing a connection after its limit, on a busy machine.
+/// Tolerance for closing a connection late on a busy machine.
 const LENIENCE: Duration = Duration::from_secs(3);
-/// Maximum 99th percentile of the time of an honest upload.
+/// Maximum 99th percentile of honest upload times.
 const HONEST_P99: Duration = Duration::from_millis(500);
 /// Interval at which slow clients send a byte.
 const TRICKLE: Duration = Duration::from_millis(100);
@@ -97,7 +97,7 @@ fn press(n_of_each_kind: usize, limits: ConnectionLimits) {
     pressed.end();
 }
 
-/// Returns the 99th percentile of the time of an upload, measured until `ends` returns true.
+/// Returns the 99th percentile of upload times, measured until `ends` returns true.
 fn honest_p99(agents: &mut [Agent], ends: impl Fn(Instant) -> bool) -> Duration {
     let since = Instant::now();
     let mut took = Vec::new();
@@ -123,7 +123,7 @@ enum Kind {
     Head,
     /// Sends a body byte by byte.
     Body,
-    /// Requests many answers and reads nothing.
+    /// Requests many responses and reads nothing.
     Answer,
 }
 
@@ -178,7 +178,7 @@ impl Slow {
             }
             Kind::Body => {
                 let mut tls = tls();
-                // From an agent on the roster, since the server reads no other body.
+                // From an agent on the roster, since the server does not read other bodies.
                 let agent = &pressed.agents()[0];
                 let request = agent.request(0, agent.weights(0));
                 let n_head = request.windows(4).position(|four| four == b"\r\n\r\n").unwrap();

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 /// A TLS connection.
 pub(crate) struct Tls(pub(crate) StreamOwned<ClientConnection, TcpStream>);
 
-/// Status and body of an answer.
+/// Status and body of a response.
 pub(crate) type Answer = (u16, Vec<u8>);
 
 impl Tls {
@@ -36,13 +36,13 @@ impl Tls {
         self.0.flush()
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads its response.
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.send(request)?;
         self.answer()
     }
 
-    /// Reads an answer.
+    /// Reads a response.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         let mut bytes = Vec::new();
         let mut block = [0; 4096];

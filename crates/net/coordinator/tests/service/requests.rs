@@ -1,4 +1,4 @@
-//! Refused requests: each refusal gives an actionable reason, and reveals nothing more.
+//! Refused requests: each refusal states an actionable reason, and reveals nothing more.
 
 use std::time::Duration;
 
@@ -20,8 +20,9 @@ fn code(answer: &crate::world::Answer) -> ProblemCode {
     problem.code
 }
 
-/// A home that was set back or is used twice sends counters that were used before. These requests
-/// are refused, also after a restart. An exact repeat by the transport is accepted.
+/// A home that was restored from an older copy or is used twice sends counters that were used
+/// before. These requests are refused, even after a restart. An exact repeat by the transport is
+/// accepted.
 #[test]
 fn a_request_that_is_not_newer_than_another_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +66,8 @@ fn a_request_that_is_not_newer_than_another_is_refused() {
     world.end();
 }
 
-/// An agent reads the offer of a token before it takes the slot. Reading alone takes nothing.
+/// An agent reads the offer of a token before it claims the slot. Reading the offer does not claim
+/// the slot.
 #[test]
 fn an_offer_takes_no_slot() {
     let folder = tempfile::tempdir().unwrap();
@@ -211,7 +213,7 @@ fn each_refusal_has_its_code() {
     assert_eq!(waiting.ask("POST", "/v1/enrol", &body).status, 200);
     assert_eq!(waiting.ask("POST", "/v1/enrol", &body).status, 200);
     assert_eq!(code(&waiting.upload(0, one_hot(0, 3))), ProblemCode::NotStarted);
-    // An agent's proof of a token does not let another agent take the slot.
+    // An agent's proof of a token does not let another agent claim the slot.
     assert_eq!(code(&stranger.ask("POST", "/v1/enrol", &body)), ProblemCode::BadSignature);
     let body = enrol(&token, &stranger);
     assert_eq!(code(&stranger.ask("POST", "/v1/enrol", &body)), ProblemCode::TokenUsed);
@@ -226,7 +228,7 @@ fn each_refusal_has_its_code() {
     other.secret[0] ^= 1;
     let body = enrol(&other, &stranger);
     assert_eq!(code(&stranger.ask("POST", "/v1/enrol", &body)), ProblemCode::TokenUnknown);
-    // An agent that is off the roster.
+    // An agent that was removed from the roster.
     let store = world.home.store();
     store.revoke(store.study("relayed").unwrap().key, 2).unwrap();
     let revoked = (0..60).any(|_| {
@@ -275,12 +277,12 @@ fn a_key_is_rotated_once_and_for_all() {
     let body = serde_json::to_vec(&body).unwrap();
     let target = "/v1/studies/relayed/key";
     assert_eq!(old.ask("POST", target, &body).status, 200);
-    // The request is repeated after its answer was lost.
+    // The request is retried after its response was lost.
     assert_eq!(old.ask("POST", target, &body).status, 200);
     assert_eq!(code(&old.ask("GET", "/v1/studies/relayed", &[])), ProblemCode::UnknownStudy);
     let renewed = TestAgent { key: new, study: old.study.clone(), ..*old };
     assert_eq!(renewed.ask("GET", "/v1/studies/relayed", &[]).status, 200);
-    // A key of another agent cannot be taken.
+    // The key of another agent is refused.
     let body = fedbo_wire::RotateRequest::new(&agents[1].key, "relayed", 0, &renewed.key.public());
     let body = serde_json::to_vec(&body).unwrap();
     assert_eq!(code(&renewed.ask("POST", target, &body)), ProblemCode::Conflict);
@@ -314,7 +316,7 @@ fn readyz_names_a_study_that_stands_still() {
     let said = get(&world, "/readyz").text();
     let is_named = said.starts_with("study \"summed\" is blocked: ");
     assert!(is_named && said.lines().count() == 1, "{said}");
-    // One stalled study takes the others neither off the network nor down.
+    // A stalled study affects neither the check of the store nor the liveness of the process.
     assert_eq!(get(&world, "/readyz?scope=store").status, 200);
     assert_eq!(get(&world, "/healthz").status, 200);
     // The operator pauses the study.

@@ -1,4 +1,4 @@
-//! Rounds: each handout is made once, also after restarts.
+//! Rounds: each handout is created once, even across restarts.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn messages_are_relayed_and_stragglers_named() {
     };
     assert_eq!(messages.len(), 2);
     assert_eq!(stragglers, [2]);
-    // An agent that was away gets both rounds at once: the newest message of each sender.
+    // An agent that was away receives both rounds at once: the newest message of each sender.
     let answer = agents[0].poll("wait=0");
     let handout = world.read("relayed", &answer.body);
     assert_eq!(handout.round, 2);
@@ -55,7 +55,8 @@ fn messages_are_relayed_and_stragglers_named() {
     world.end();
 }
 
-/// Each agent's vector is 1 at its own index, so the sum shows which slots counted, and how often.
+/// Each agent's vector is 1 at the agent's index, so the sum shows which slots counted, and how
+/// often.
 #[test]
 fn each_vector_counts_once_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +66,8 @@ fn each_vector_counts_once_also_after_a_restart() {
         for _ in 0..3 {
             assert_eq!(agent.upload(0, one_hot(agent.slot, 3)).status, 200);
         }
-        // Another vector of the same slot and round gets the same answer, and the first counts (INV-6).
+        // Another vector of the same slot and round gets the same response, and the first counts
+        // (INV-6).
         assert_eq!(agent.upload(0, vec![9.0; 3]).status, 200);
     }
     // The restart loses the vectors that had arrived, and agents are asked to send them again.
@@ -86,12 +88,12 @@ fn each_vector_counts_once_also_after_a_restart() {
     let Content::Releases(entries) = &handout.content else { panic!("releases are handed out") };
     assert_eq!((entries.len(), entries[0].seq, entries[0].round), (1, 1, 0));
     assert_eq!(handout.head.seq, 1);
-    // In the paper's layout the release ends in the weights: a mean of three one-hot vectors.
+    // In the paper's layout, the release ends with the weights: a mean of three one-hot vectors.
     let release = &entries[0].release;
     let third = (1.0_f64 / 3.0).to_le_bytes();
     let n_thirds = release.windows(8).filter(|window| *window == third).count();
     assert_eq!(n_thirds, 3, "{release:?}");
-    // All agents get the same bytes, also after another restart (INV-2).
+    // All agents receive the same bytes, even after another restart (INV-2).
     let again = agents[2].poll("wait=10");
     assert_eq!(again.body, answer.body);
     let world = world.restart();
@@ -103,8 +105,8 @@ fn each_vector_counts_once_also_after_a_restart() {
     world.end();
 }
 
-/// The helper's address does not respond. Round 0 does not begin, and agents get nothing that makes
-/// them charge.
+/// The helper's address does not respond. Round 0 does not begin, and agents receive nothing that
+/// makes them charge.
 #[test]
 fn a_round_of_a_secure_sum_waits_for_the_helper() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +200,7 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
     let refused = refused.unwrap();
     assert!(refused.text().contains("paused"), "{}", refused.text());
     store.set_state(key, fedbo_coordinator::store::StudyState::Running).unwrap();
-    // The upload from before the pause is asked for again.
+    // The upload from before the pause is requested again.
     let mut answers = Vec::new();
     let asked = (0..50).find(|_| {
         let answer = agents[0].poll("delivered=0&wait=1");
@@ -211,7 +213,7 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
 }
 
 /// A poll that waits for the start of a study returns the elapsed time of its round. Agents derive
-/// their time to send from it (INV-12). A paused study reports it too, also after a restart.
+/// their send time from it (INV-12). A paused study reports it too, even after a restart.
 #[test]
 fn it_is_always_said_since_when_a_round_is_played() {
     let folder = tempfile::tempdir().unwrap();
@@ -246,8 +248,8 @@ fn it_is_always_said_since_when_a_round_is_played() {
     world.end();
 }
 
-/// A poll with an outdated state of the study returns at once, even if it may wait long. Otherwise,
-/// if the study began between an early upload and the poll, the agent would wait past its first
+/// A poll with an outdated state of the study returns at once, even with a long wait. Otherwise, if
+/// the study started between an early upload and the poll, the agent would wait past its first
 /// round.
 #[test]
 fn a_poll_ends_at_once_when_the_study_is_in_another_state_than_known() {
@@ -264,8 +266,8 @@ fn a_poll_ends_at_once_when_the_study_is_in_another_state_than_known() {
     world.end();
 }
 
-/// An agent is told the rounds that its slot delivered: while the round collects, when it is
-/// released, and after a restart. A later owner of the slot is told only its own rounds.
+/// An agent receives the rounds in which its slot delivered: while the round collects, when it is
+/// released, and after a restart. A later owner of the slot receives only its own rounds.
 #[test]
 fn the_account_of_a_slot_has_the_rounds_that_it_delivered() {
     let folder = tempfile::tempdir().unwrap();
@@ -304,8 +306,8 @@ fn the_account_of_a_slot_has_the_rounds_that_it_delivered() {
     world.end();
 }
 
-/// Round 0 lasts one round's time per initial trial, in all studies. Other rounds last one round's
-/// time.
+/// Round 0 lasts one round duration per initial trial, in all studies. Other rounds last one round
+/// duration.
 #[test]
 fn round_0_has_time_for_the_initial_trials() {
     let folder = tempfile::tempdir().unwrap();
@@ -336,7 +338,7 @@ fn round_0_has_time_for_the_initial_trials() {
 }
 
 /// Windows close by the clock without waiting for agents. Messages are handed out again in later
-/// windows, also by a coordinator that was restarted.
+/// windows, even by a restarted coordinator.
 #[test]
 fn at_a_free_pace_the_newest_messages_are_handed_out_in_every_window() {
     let folder = tempfile::tempdir().unwrap();
@@ -373,7 +375,7 @@ fn at_a_free_pace_the_newest_messages_are_handed_out_in_every_window() {
 }
 
 /// The slots in a release are recorded. A slot that has reached its limit of releases is refused,
-/// also after a restart.
+/// even after a restart.
 #[test]
 fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -415,7 +417,7 @@ fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     let noted = store.participants(study, 0).unwrap();
     assert_eq!(noted.iter().filter(|found| found.slots == [1]).count(), 2);
     assert!(noted.len() > 2, "{noted:?}");
-    // Another slot has its own limit.
+    // Each slot has its own limit.
     while agents[0].upload(window, one_hot(0, 3)).status != 200 {
         next(&world, &agents[0], &mut window);
     }
@@ -426,8 +428,8 @@ fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     assert!(statement.n_releases() > 2 && !statement.is_overdrawn());
 }
 
-/// A store that is an older copy may have a record for a release that was then made with other
-/// slots. The release counts for all slots.
+/// A store restored from an older copy may have a record for a release that was later made with
+/// other slots. The release counts for all slots.
 #[test]
 fn a_note_that_is_not_of_the_release_counts_for_all() {
     let folder = tempfile::tempdir().unwrap();

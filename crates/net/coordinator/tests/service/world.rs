@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) home: Home,
 }
 
-/// An answer of the service.
+/// A response of the service.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -129,7 +129,7 @@ impl World {
         agent
     }
 
-    /// Reads a handout like an agent.
+    /// Reads a handout as an agent does.
     pub(crate) fn read(&self, name: &str, bytes: &[u8]) -> Handout {
         let study = self.study(name);
         let limits = Limits {
@@ -145,7 +145,7 @@ pub(crate) fn settings(home: &Home) -> ServiceSettings {
     ServiceSettings::local(home, "test")
 }
 
-/// An agent without an objective, which sends the messages of a test.
+/// An agent without an objective, which sends the messages of the test.
 pub(crate) struct TestAgent {
     pub(crate) key: SigningKey,
     pub(crate) slot: u32,

@@ -4,11 +4,11 @@ use ureq::http::Uri;
 
 /// Checks an address and returns it without trailing slashes.
 ///
-/// `allow_plain_http` allows `http://` for other machines, where everybody on the route can read
-/// the traffic.
+/// `allow_plain_http` permits `http://` addresses of other machines. Everybody on the route can
+/// then read the traffic.
 ///
 /// # Errors
-/// The problem with the address, and the remedy.
+/// The problem with the address, and how to fix it.
 pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'static str> {
     const EXPECTED: &str = "expected https://HOST, optionally followed by :PORT or /PATH";
     let url = given.trim().trim_end_matches('/');

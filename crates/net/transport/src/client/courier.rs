@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use super::LinkError;
 
-/// Carrier of whole requests, for example in messages of another system.
+/// Transports whole requests, for example in messages of another system.
 pub trait Courier: Debug + Send + Sync {
     /// Returns the response to a request.
     ///
@@ -14,12 +14,12 @@ pub trait Courier: Debug + Send + Sync {
     fn carry(&self, request: CarriedRequest) -> Result<CarriedAnswer, LinkError>;
 }
 
-/// An HTTP request as it leaves the sender, with its signature.
+/// A complete HTTP request, including its signature.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CarriedRequest {
     /// The method.
     pub method: String,
-    /// Path and query, from `/v1/` on.
+    /// Path and query, starting with `/v1/`.
     pub target: String,
     /// Header names and values.
     pub headers: Vec<(String, String)>,
@@ -27,7 +27,7 @@ pub struct CarriedRequest {
     pub body: Vec<u8>,
 }
 
-/// An HTTP response as it left its sender.
+/// A complete HTTP response.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CarriedAnswer {
     /// The status.
@@ -38,7 +38,7 @@ pub struct CarriedAnswer {
     pub body: Vec<u8>,
 }
 
-/// Prints only the length of the body, which may hold a party's vector.
+/// Prints only the length of the body, which may contain a party's vector.
 impl Debug for CarriedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}, {} bytes", self.method, self.target, self.body.len())

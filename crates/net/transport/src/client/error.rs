@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use fedbo_wire::{PROTOCOL_VERSION, Problem, ProblemCode};
 
-/// Failure of a request: a refusal, or no usable response.
+/// A failed request: it was refused, or there is no usable response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
     /// The recipient refused the request.
     #[error("refused: {} ({})", .problem.message, .problem.code)]
     Refused {
-        /// Reason for the refusal.
+        /// The recipient's reason.
         problem: Problem,
-        /// Minimum time before the request is repeated, if the response has one.
+        /// Minimum delay before a retry, if the response states one.
         retry_after: Option<Duration>,
     },
-    /// The recipient cannot be reached now, or an intermediary responds in its place.
+    /// The recipient is unreachable or temporarily unavailable, or an intermediary responds in its
+    /// place.
     #[error("{reason}")]
     Unreachable {
         /// Description of the problem.
         reason: String,
     },
-    /// The response does not follow this protocol. Repeating the request would give the same
-    /// response.
+    /// The response does not follow this protocol. A retry would get the same response.
     #[error(
         "{reason}; this is not a server of this version; check the address and any proxy in between"
     )]
@@ -31,7 +31,7 @@ pub enum LinkError {
         /// Problem with the response.
         reason: String,
     },
-    /// The recipient uses another version of the protocol.
+    /// The recipient uses a different version of the protocol.
     #[error(
         "{recipient} uses version {theirs} of the protocol, this program version \
          {PROTOCOL_VERSION}; use the same version of fedbo on both sides"
@@ -42,15 +42,16 @@ pub enum LinkError {
         /// Recipient's version.
         theirs: u16,
     },
-    /// The connection is not attempted because a setting is wrong.
+    /// A setting is invalid, or the request cannot be built. Nothing is sent.
     #[error("{0}")]
     Setting(String),
-    /// The request is in progress and the caller has other work. Repeating the request waits for
-    /// the same response.
-    #[error("the answer has not arrived yet")]
+    /// The request is still in flight, but waits are shortened
+    /// ([`HttpClient::hurry`](crate::HttpClient::hurry)). Repeating the same request resumes the
+    /// wait.
+    #[error("the response has not arrived yet")]
     SetAside,
     /// The run is being stopped.
-    #[error("stopped before the answer arrived")]
+    #[error("stopped before the response arrived")]
     Stopped,
 }
 
@@ -69,7 +70,7 @@ impl LinkError {
         }
     }
 
-    /// Returns the minimum time before the request is repeated, if the recipient named one.
+    /// Returns the minimum delay before a retry, if the recipient stated one.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

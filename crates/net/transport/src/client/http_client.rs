@@ -33,17 +33,20 @@ const TICK: Duration = Duration::from_millis(50);
 const CONNECT: Duration = Duration::from_secs(15);
 const SEND_HEADERS: Duration = Duration::from_secs(20);
 const SEND_BODY: Duration = Duration::from_secs(120);
-/// Timeout of a response, in addition to the time granted to the recipient.
+/// Timeout for the head of a response, in addition to the `wait` of the request.
 const ANSWER: Duration = Duration::from_secs(30);
 const READ_BODY: Duration = Duration::from_secs(300);
 
-/// HTTP client of one address, for signed and unsigned requests.
+/// HTTP client for one address. Sends signed and unsigned requests.
 ///
-/// It uses HTTPS, or HTTP if that was allowed. [`ProxySetting`] documents the choice of an outbound
-/// proxy. Setting the stop flag abandons the current request.
+/// Uses HTTPS or HTTP, depending on the scheme of the address. [`ProxySetting`] documents the
+/// choice of an outbound proxy.
+///
+/// Once the stop flag is set, calls fail with [`LinkError::Stopped`]; a request in flight continues
+/// in the background. A client that sends through a courier has no stop flag.
 #[derive(Debug)]
 pub struct HttpClient {
-    /// Has no trailing slash.
+    /// Without a trailing slash; for a courier, as given.
     url: String,
     /// Name of the recipient, for messages.
     recipient: &'static str,
@@ -52,7 +55,7 @@ pub struct HttpClient {
     authority: Option<PathBuf>,
 }
 
-/// Transport of requests: connections of this client, or a courier.
+/// Transport of requests: the client's own connections, or a courier.
 #[derive(Debug)]
 enum Carrier {
     Connections(Connections),
@@ -68,7 +71,7 @@ struct Connections {
     set_aside: Mutex<Option<UnderWay>>,
 }
 
-/// A request sent but not answered yet.
+/// A request in flight.
 #[derive(Debug)]
 struct UnderWay {
     /// Digest of method, target and body.
@@ -79,7 +82,7 @@ struct UnderWay {
     answer: Receiver<Result<Answer, LinkError>>,
 }
 
-/// Signer and recipient of a request. The signature is not valid for any other recipient.
+/// Signer and recipient of a request. The signature is valid only for this recipient.
 #[derive(Clone, Copy, Debug)]
 pub struct Signer<'a> {
     /// Signer's key.
@@ -96,7 +99,7 @@ struct Ask<'a> {
     target: &'a str,
     body: Vec<u8>,
     kind: &'static str,
-    /// Time granted to the recipient before it responds.
+    /// Additional time for the recipient to respond.
     wait: Duration,
     bytes_max: u64,
 }
@@ -112,13 +115,14 @@ pub struct Answer {
 }
 
 impl HttpClient {
-    /// Creates a client of `recipient` (a name for messages, such as `the coordinator`) at `url`,
-    /// with the proxy of the environment.
+    /// Creates a client for `recipient` (a name for messages, such as `the coordinator`) at `url`,
+    /// with the proxy from the environment.
     ///
     /// Trusts the system's certificate authorities and those in the PEM file `authority`.
     ///
     /// # Errors
-    /// If the file does not hold certificates, or the proxy is not usable.
+    /// If the file does not contain certificates, no authority is trusted, or the proxy is not
+    /// usable.
     pub fn new(
         url: &str,
         authority: Option<&Path>,
@@ -128,7 +132,7 @@ impl HttpClient {
         Self::with_proxy(url, authority, &ProxySetting::Environment, stop, recipient)
     }
 
-    /// Creates a client as [`HttpClient::new`] does, with this proxy setting.
+    /// Like [`HttpClient::new`], with this proxy setting.
     ///
     /// # Errors
     /// Same as [`HttpClient::new`].
@@ -170,7 +174,8 @@ impl HttpClient {
         })
     }
 
-    /// Creates a client of `recipient` that sends through a courier; `url` is for messages only.
+    /// Creates a client for `recipient` that sends through a courier; `url` is used only in
+    /// messages.
     #[must_use]
     pub fn carried(url: &str, courier: Arc<dyn Courier>, recipient: &'static str) -> Self {
         let carrier = Carrier::Courier(courier);
@@ -179,9 +184,10 @@ impl HttpClient {
 
     /// Returns a flag that shortens waits.
     ///
-    /// While it is set, a request fails with [`LinkError::SetAside`] one second after it began. The
-    /// exchange continues in the background, and repeating the same request resumes it; the
-    /// recipient does not notice. Returns `None` if a courier carries the requests.
+    /// While it is set, a request that is still in flight after one second fails with
+    /// [`LinkError::SetAside`]. The exchange continues in the background. If the next request has
+    /// the same method, target and body, it is not sent again but waits for the same response; any
+    /// other request discards that response. Returns `None` if a courier carries the requests.
     #[must_use]
     pub fn hurry(&self) -> Option<Arc<AtomicBool>> {
         match &self.carrier {
@@ -213,8 +219,8 @@ impl HttpClient {
         }
     }
 
-    /// Sends a GET request. The response may take `wait` and have up to `bytes_max` bytes. Only
-    /// public resources need no signer.
+    /// Sends a GET request. `wait` extends the timeout of the response, and `bytes_max` limits the
+    /// size of a successful response. Only public resources need no signer.
     ///
     /// # Errors
     /// If the request is refused, or there is no usable response.
@@ -229,7 +235,7 @@ impl HttpClient {
         self.ask(signer, ask)
     }
 
-    /// Sends bytes in a PUT request; the response is JSON.
+    /// Sends bytes in a PUT request; the response has up to [`JSON_BYTES_MAX`] bytes.
     ///
     /// # Errors
     /// Same as [`HttpClient::get`].
@@ -267,7 +273,7 @@ impl HttpClient {
         self.ask(Some(signer), ask)
     }
 
-    /// Sends JSON in a POST request.
+    /// Sends JSON in a POST request; the response has up to [`JSON_BYTES_MAX`] bytes.
     ///
     /// # Errors
     /// Same as [`HttpClient::get`].
@@ -326,7 +332,8 @@ fn headers(signer: Option<Signer<'_>>, ask: &Ask<'_>) -> Vec<(String, String)> {
 }
 
 impl Connections {
-    /// Resumes the same request if it was set aside, or else sends it. Waits for its response.
+    /// Resumes the same request if it was set aside, and sends it otherwise. Waits for the
+    /// response.
     fn exchange(
         &self,
         asked: OutgoingRequest,
@@ -367,13 +374,13 @@ impl Connections {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(unreachable_by(recipient, "the request was abandoned"));
+                    return Err(unreachable_by(recipient, "the request failed unexpectedly"));
                 }
             }
         }
     }
 
-    /// Sends a request on its own thread, so that the wait for its response can be interrupted.
+    /// Sends a request on a separate thread, so that the caller can stop waiting for the response.
     fn send(
         &self,
         digest: Digest,
@@ -427,27 +434,27 @@ impl Answer {
         if self.status == expected {
             return Ok(());
         }
-        let reason = format!("the answer has the status {}, expected {expected}", self.status);
+        let reason = format!("the response has status {}, expected {expected}", self.status);
         Err(LinkError::Unusable { reason })
     }
 
     /// Parses the body as JSON.
     ///
     /// # Errors
-    /// If the status is not a success, or the body has another form.
+    /// If the status is not a success, or the body cannot be deserialized.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, LinkError> {
         if !(200..300).contains(&self.status) {
             self.has_status(200)?;
         }
         serde_json::from_slice(&self.body).map_err(|error| LinkError::Unusable {
-            reason: format!("the answer has an unexpected form ({error})"),
+            reason: format!("the response has an unexpected form ({error})"),
         })
     }
 
     /// Parses a header that may be absent.
     ///
     /// # Errors
-    /// If it is present and not readable.
+    /// If it is present but unreadable.
     pub fn optional<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, LinkError> {
         match self.headers.contains_key(name) {
             true => self.header(name).map(Some),
@@ -458,17 +465,17 @@ impl Answer {
     /// Parses a header.
     ///
     /// # Errors
-    /// If it is absent or not readable.
+    /// If it is absent or unreadable.
     pub fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
         let value = self.headers.get(name).and_then(|value| value.to_str().ok());
         let parsed = value.and_then(|value| value.parse().ok());
         parsed.ok_or_else(|| LinkError::Unusable {
-            reason: format!("the answer's header {name} is missing or unreadable"),
+            reason: format!("the response's header {name} is missing or unreadable"),
         })
     }
 }
 
-/// Recipient of a request, and limit on its response.
+/// The recipient of a request, and the size limit of the response.
 struct OutgoingRequest {
     recipient: &'static str,
     url: String,
@@ -494,7 +501,7 @@ impl OutgoingRequest {
         let read = body.with_config().limit(limit.saturating_add(1)).read_to_vec();
         let body = read.map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => too_long(limit),
-            error => unreachable_by(recipient, &format!("the answer was cut off: {error}")),
+            error => unreachable_by(recipient, &format!("the response was cut off: {error}")),
         })?;
         self.sorted(status, head.headers, body)
     }
@@ -507,14 +514,14 @@ impl OutgoingRequest {
         }
         let count = answer.headers.len();
         if count > CARRIED_HEADERS_MAX {
-            let reason = format!("the answer has {count} headers; at most {CARRIED_HEADERS_MAX}");
+            let reason = format!("the response has {count} headers; at most {CARRIED_HEADERS_MAX}");
             return Err(LinkError::Unusable { reason });
         }
         let mut headers = HeaderMap::new();
         for (name, value) in &answer.headers {
             let name = HeaderName::from_bytes(name.as_bytes());
             let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) else {
-                let reason = "a header of the answer is not valid HTTP".to_owned();
+                let reason = "a header of the response is not valid HTTP".to_owned();
                 return Err(LinkError::Unusable { reason });
             };
             headers.append(name, value);
@@ -522,13 +529,13 @@ impl OutgoingRequest {
         self.sorted(answer.status, headers, answer.body)
     }
 
-    /// Maximum size of a response with this status.
+    /// Returns the maximum size of a response with this status.
     fn limit(&self, status: u16) -> u64 {
         if is_success(status) { self.bytes_max } else { JSON_BYTES_MAX }
     }
 
-    /// Classifies a response: a valid one, a refusal by the recipient, or a response of something
-    /// else.
+    /// Classifies a response: a success, a refusal, a response in a different version of the
+    /// protocol, or an unexpected status of the recipient or an intermediary.
     fn sorted(&self, status: u16, headers: HeaderMap, body: Vec<u8>) -> Result<Answer, LinkError> {
         let recipient = self.recipient;
         let spoken = headers.get(HEADER_PROTOCOL);
@@ -546,18 +553,19 @@ impl OutgoingRequest {
             }
             (_, is_ours) => {
                 let reason = match is_ours {
-                    true => format!("{recipient} answers with status {status}"),
+                    true => format!("{recipient} responds with status {status}"),
                     false => format!(
-                        "something that is not {recipient} of this version answers with status {status}"
+                        "something that is not {recipient} of this version responds with status {status}"
                     ),
                 };
-                // Many servers that expect TLS respond to plain HTTP with this status.
+                // Many TLS servers respond to plain HTTP with this status.
                 let is_plain = status == 400 && !is_ours;
                 let reason = match is_plain.then(|| tls_advice::of_plain(&self.url)) {
                     Some(Some(advice)) => format!("{reason}: {advice}"),
                     _ => reason,
                 };
-                // Intermediaries respond with these statuses while the service is down.
+                // Temporary: the recipient is overloaded, or it is down and an intermediary
+                // responds.
                 match matches!(status, 408 | 429 | 500..=599) {
                     true => Err(LinkError::Unreachable { reason }),
                     false => Err(LinkError::Unusable { reason }),
@@ -572,7 +580,7 @@ fn is_success(status: u16) -> bool {
 }
 
 fn too_long(limit: u64) -> LinkError {
-    LinkError::Unusable { reason: format!("the answer is longer than {limit} bytes") }
+    LinkError::Unusable { reason: format!("the response is longer than {limit} bytes") }
 }
 
 fn unreachable_by(recipient: &str, reason: &str) -> LinkError {

@@ -14,17 +14,17 @@ use super::address::is_this_machine;
 const HTTPS: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 /// Variables for the proxy of `http://` addresses, in order of precedence.
 const HTTP: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
-/// Variables for the hosts that need no proxy.
+/// Variables that list hosts to be reached without a proxy.
 const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
-/// The outbound proxy of a client, as its user configured it.
+/// The outbound proxy of a client, as configured by the user.
 ///
 /// With any setting, requests to this machine (`127.0.0.0/8`, `::1`, `localhost`, `*.localhost`)
-/// and to hosts in `NO_PROXY` are direct.
+/// and to hosts in `NO_PROXY` bypass the proxy.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum ProxySetting {
-    /// Proxy of the environment: `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the address,
-    /// otherwise `ALL_PROXY`.
+    /// The proxy from the environment: `HTTPS_PROXY` or `HTTP_PROXY`, depending on the scheme of
+    /// the address, or else `ALL_PROXY`.
     #[default]
     Environment,
     /// No proxy.
@@ -37,8 +37,8 @@ pub enum ProxySetting {
 impl FromStr for ProxySetting {
     type Err = &'static str;
 
-    /// Parses the value of the key `proxy` in a file or of the option `--proxy`: a proxy address,
-    /// or `none`.
+    /// Parses the value of the configuration key `proxy` or of the option `--proxy`: a proxy
+    /// address, or `none`.
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         match given.trim() {
             "none" => Ok(Self::Direct),
@@ -48,7 +48,7 @@ impl FromStr for ProxySetting {
 }
 
 impl fmt::Debug for ProxySetting {
-    /// Omits the address, which may hold a password.
+    /// Omits the address, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Environment => "Environment",
@@ -58,7 +58,7 @@ impl fmt::Debug for ProxySetting {
     }
 }
 
-/// Chooses the proxy of requests to an address; `None` for a direct connection.
+/// Chooses the proxy for requests to an address; `None` means a direct connection.
 ///
 /// Every client of this crate calls this instead of leaving the choice to its HTTP library.
 ///
@@ -106,7 +106,7 @@ fn chosen(
     if first(&NO_PROXY).is_some_and(|(_, list)| bypasses(&list, host, port)) {
         return Ok(None);
     }
-    // The error omits the address, which may hold a password.
+    // The error omits the address, which may contain a password.
     parsed(given.trim()).map(Some).map_err(|expected| {
         LinkError::Setting(format!("{source} does not name a usable proxy: {expected}"))
     })
@@ -385,9 +385,9 @@ mod tests {
         assert_eq!(heard(proxy.1), [format!("CONNECT {ELSEWHERE}:80 HTTP/1.1")]);
     }
 
-    /// Reads the first line of each request, passes it on, and closes the connection.
+    /// Sends the first line of each request to the returned receiver, and closes the connection.
     ///
-    /// TLS handshakes, with which a client diagnoses its failed request, are ignored.
+    /// Ignores TLS handshakes, which clients use to diagnose failed requests.
     fn listener() -> (SocketAddr, Receiver<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Remedies for failed connections, mostly for TLS errors.
+//! Advice on failed connections, mostly on TLS errors.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -10,13 +10,13 @@ use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, ClientConnection, InvalidMessage, RootCertStore};
 use ureq::http::Uri;
 
-/// Timeout of a probe for TLS at an address.
+/// Timeout of a TLS probe.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Maximum number of a certificate's names in a message.
+/// Maximum number of certificate names in a message.
 const N_NAMES: usize = 8;
 
-/// Returns the cause and the remedy of a failed connection, or the library's message if no advice
-/// applies.
+/// Returns the cause of a failed connection and how to fix it, or the library's message if no
+/// advice applies.
 ///
 /// `authority` is the file of certificates trusted in addition to the system's.
 pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>) -> String {
@@ -28,7 +28,7 @@ pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>
     advice.unwrap_or_else(|| error.to_string())
 }
 
-/// Returns advice if no server is found at the address.
+/// Returns advice if there is no server at the address.
 fn of_address(error: &ureq::Error) -> Option<String> {
     use std::io::ErrorKind;
     match error {
@@ -50,7 +50,7 @@ pub(crate) fn of_plain(url: &str) -> Option<String> {
     })
 }
 
-/// Extracts the TLS error from another error.
+/// Extracts a TLS error that another error wraps.
 fn of_rustls(error: &ureq::Error) -> Option<&rustls::Error> {
     match error {
         ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
@@ -161,7 +161,7 @@ fn host(url: &str) -> String {
     host.unwrap_or(url).to_owned()
 }
 
-/// Returns true if the server at an address answers a TLS greeting with TLS.
+/// Returns true if the server at an address responds to a TLS ClientHello with TLS.
 fn speaks_tls(url: &str) -> bool {
     greeted(url).unwrap_or(false)
 }
@@ -179,7 +179,7 @@ fn greeted(url: &str) -> Option<bool> {
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .ok()?
-        .with_root_certificates(RootCertStore::empty()) // nothing is sent or trusted
+        .with_root_certificates(RootCertStore::empty()) // trusts nothing; sends no request
         .with_no_client_auth();
     let name = ServerName::try_from(host.to_owned()).ok()?;
     let mut greeting = Vec::new();

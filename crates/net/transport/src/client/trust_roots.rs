@@ -35,10 +35,10 @@ pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkErro
         .build())
 }
 
-/// Checks that a file holds certificates of an authority.
+/// Checks that a PEM file contains at least one certificate.
 ///
 /// # Errors
-/// If it cannot be read, or holds no certificate.
+/// If it cannot be read, or contains no certificate.
 pub fn check_authority(path: &Path) -> Result<(), LinkError> {
     read(path).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! Eviction of unauthenticated connections when connections run out.
+//! Eviction of unauthenticated connections when the limit on connections or open files is reached.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 
 /// State of a connection.
 ///
-/// It becomes authenticated when an authorized party has signed a request on it. It is notified of
-/// its eviction.
+/// It becomes authenticated when an authorized party signs a request on it. `evicted` notifies its
+/// task of an eviction.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionState {
     is_authenticated: AtomicBool,

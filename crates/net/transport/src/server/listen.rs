@@ -1,5 +1,5 @@
-//! Accepts connections and limits their number, speed and format. Anything not limited here is
-//! unlimited (INV-18).
+//! Accepts connections, and limits their number, their buffers and the time that they may take
+//! (INV-18). `request.rs` limits bodies.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Classified for ListenError {
     }
 }
 
-/// Returns a remedy for an address that cannot be listened on.
+/// Returns advice on a failure to listen on an address.
 fn way_out(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {
@@ -83,12 +83,12 @@ fn way_out(cause: &std::io::Error) -> &'static str {
     }
 }
 
-/// Connection counts.
+/// Metrics of connections.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionCounts {
     /// Number of open connections.
     pub open: Gauge,
-    /// Number of connections refused because too many were open.
+    /// Number of connections refused or evicted because too many were open.
     pub refused: Counter,
 }
 
@@ -104,7 +104,7 @@ pub struct Listening {
 impl Listening {
     /// Binds the address on the current runtime.
     ///
-    /// Raises this process's soft limit of open files if the connections need it. If the hard limit
+    /// Raises this process's soft limit on open files if the connections need it. If the hard limit
     /// is too low, fewer connections are allowed.
     ///
     /// # Errors
@@ -128,7 +128,8 @@ impl Listening {
         self.address
     }
 
-    /// Accepts connections until `closes` is true, then waits for requests in progress.
+    /// Accepts connections until `closes` is true, then waits up to 10 seconds for requests in
+    /// progress.
     pub async fn serve(
         self,
         router: Router,
@@ -149,19 +150,22 @@ impl Listening {
 /// ```
 ///
 /// bytes. `body` is the size of the largest request of the studies (88 + 8 M for an upload, and at
-/// least 1024); it counts twice, as read and as decoded. `answer` is the size of the largest
-/// response that is not shared: for a private study 168 bytes, and 1056 bytes plus the size of a
-/// release for each release that an agent requests at once. Up to four releases are shared.
+/// least 1024); it counts twice, because a request is held both as received and as decoded.
+/// `answer` is the size of the largest response that is not shared: for a private study 168 bytes,
+/// and 1056 bytes plus the size of a release for each release that an agent requests at once. Up to
+/// four releases are shared.
 ///
 /// Measured: an idle connection needs 11 KiB before its handshake, 24 KiB after it and 26 KiB after
 /// an upload, so 4096 connections need 105 MiB. In addition, the system's socket buffers take at
 /// most 128 KiB in and 256 KiB out per connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Maximum number of open connections. One more replaces the oldest connection without a signed
-    /// request from an agent of a study; if there is none, the new connection is closed at once.
+    /// Maximum number of open connections. A further connection evicts the oldest one that no
+    /// authorized request has authenticated ([`read_authorized`](crate::read_authorized)); if there
+    /// is none, the new connection is closed immediately.
     pub n_connections: usize,
-    /// Timeout of a handshake and of a request's head; an idle connection is closed after it.
+    /// Timeout of a TLS handshake and of a request's head. Idle connections are closed after the
+    /// same time.
     pub patience: Duration,
     /// Timeout of a request's body.
     pub body_patience: Duration,
@@ -187,22 +191,22 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Sizes of a connection's receive and send buffers in the system, which doubles them for its own
-/// use.
+/// Sizes of a connection's receive and send buffers in the kernel, which doubles them for its
+/// bookkeeping.
 ///
 /// Without a limit they grow to megabytes if a client sends data that is not read, or does not read
 /// its responses.
 const SOCKET_BUFFERS: (u32, u32) = (64 << 10, 128 << 10);
-/// Maximum number of connections that wait to be accepted.
+/// Maximum number of connections that are waiting to be accepted.
 const BACKLOG: u32 = 1024;
-/// Timeout of requests in progress when the service ends.
+/// Maximum wait for requests in progress at shutdown.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
-/// Size of the buffer for a connection's requests, and of the one for its responses in TLS.
+/// Size of a connection's buffer for requests, and of its TLS buffer for responses.
 const BUFFER: usize = 16 << 10;
 /// Maximum number of headers in a request.
 const HEADERS: usize = 64;
 
-/// Listens on an address, with bounded buffers for all connections.
+/// Listens on an address with bounded socket buffers.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -216,7 +220,8 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts connections until `closes` is true, then waits for requests in progress.
+/// Accepts connections until `closes` is true, then waits up to 10 seconds for requests in
+/// progress.
 async fn serve(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
@@ -245,7 +250,8 @@ async fn serve(
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     continue;
                 }
-                // The client aborted, or this machine lacks files, which other processes may close.
+                // The client aborted, or this machine is out of file descriptors, which other
+                // processes may release.
                 tracing::warn!("cannot accept a connection: {error}");
                 if error.kind() != std::io::ErrorKind::ConnectionAborted {
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -268,7 +274,7 @@ async fn serve(
             break; // the semaphore is never closed
         };
         let state = unauthenticated.admit();
-        // Sends small responses at once. If setting the option fails, they are only delayed.
+        // Sends small responses immediately. If setting the option fails, they are only delayed.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.answer_patience));
@@ -307,7 +313,8 @@ async fn serve(
     }
 }
 
-/// Returns true if accepting failed because this process or machine ran out of files or memory.
+/// Returns true if accepting failed because this process or machine ran out of file descriptors or
+/// memory.
 fn is_without_files(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let without = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
@@ -316,7 +323,7 @@ fn is_without_files(error: &std::io::Error) -> bool {
         .is_some_and(|code| without.iter().any(|errno| errno.raw_os_error() == code))
 }
 
-/// Gives each request the state of its connection.
+/// Attaches the state of the connection to each request.
 struct Known {
     router: TowerToHyperService<Router>,
     state: Arc<ConnectionState>,
@@ -333,7 +340,7 @@ impl Service<Request<Incoming>> for Known {
     }
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until it closes.
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     service: Known,
@@ -359,8 +366,8 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
-/// Waits until the service ends.
+/// Waits for the shutdown of the service.
 pub async fn closing(closes: &mut watch::Receiver<bool>) {
-    // A dropped sender also ends the service.
+    // A dropped sender also shuts down the service.
     let _ = closes.wait_for(|closes| *closes).await;
 }

@@ -1,4 +1,4 @@
-//! HTTP server: connections with limits, signed requests, responses that explain refusals.
+//! HTTP server: limits on connections, signed requests, and responses that explain refusals.
 
 mod eviction;
 mod listen;

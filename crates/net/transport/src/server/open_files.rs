@@ -1,4 +1,4 @@
-//! The limit on this process's open files, since each connection takes one.
+//! This process's limit on open files. Each connection uses one.
 
 use std::sync::Once;
 
@@ -6,14 +6,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Number of files reserved for databases, logs and outgoing requests.
 const RESERVE: u64 = 256;
-/// Maximum soft limit: programs that close every possible file when they start a process become
-/// slow above it.
+/// Maximum soft limit. Above it, programs that close every possible file descriptor before they
+/// start a process become slow.
 const RAISED_MAX: u64 = 1 << 20;
 
-/// Raises the soft limit of open files towards the hard one if `n_connections` connections need it.
-/// Returns the number of connections that fit.
+/// Raises the soft limit on open files towards the hard limit if `n_connections` connections need
+/// it. Returns the number of connections that fit.
 ///
-/// Child processes inherit the raised limit unless they are given another.
+/// Child processes inherit the raised limit unless it is set for them.
 pub(super) fn room_for(n_connections: usize) -> usize {
     let wanted = u64::try_from(n_connections).unwrap_or(u64::MAX).saturating_add(RESERVE);
     let mut limit = getrlimit(Resource::Nofile);
@@ -52,8 +52,8 @@ fn raised(limit: Rlimit, wanted: u64) -> Option<u64> {
     (current < wanted && current < possible).then_some(possible)
 }
 
-/// Returns how many of `n_connections` connections fit below a soft limit beside the reserve. A low
-/// limit gives a quarter to the reserve.
+/// Returns how many of `n_connections` connections fit within a soft limit, minus the reserve. The
+/// reserve takes at most a quarter of the limit.
 fn fitting(limit: Option<u64>, n_connections: usize) -> usize {
     let Some(limit) = limit else {
         return n_connections;
@@ -96,7 +96,8 @@ mod tests {
         assert_eq!(fitting(None, 4096), 4096);
     }
 
-    /// A server with no file left, mostly due to idle connections, still answers a new one.
+    /// A server that ran out of file descriptors, mostly because of idle connections, still serves
+    /// a new one.
     #[test]
     fn an_idle_connection_makes_room_when_no_file_is_left() {
         const MARK: &str = "FEDBO_TEST_NO_FILES";
@@ -125,7 +126,7 @@ mod tests {
         assert!(read.is_ok() && answer.starts_with("HTTP/1.1 200"), "{read:?}: {answer}");
     }
 
-    /// Serves until killed, with more open files than the reserve has.
+    /// Serves until killed, with more open files than the reserve allows for.
     fn serve_with_few_files() {
         const FILES: u64 = 100;
         let limit = Rlimit { current: Some(FILES), maximum: Some(FILES) };

@@ -40,7 +40,7 @@ pub enum Length {
 /// Checks that a request has the supported version of the protocol.
 ///
 /// # Errors
-/// If it has another version or none.
+/// If it has a different version or none.
 pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     let supported = format!("supported: [{PROTOCOL_VERSION}]");
     match headers.get(HEADER_PROTOCOL).map(|value| value.to_str()) {
@@ -59,9 +59,9 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Returns the unverified signature of a request of the supported version.
+/// Returns the unverified signature of a request in the supported version.
 ///
-/// The caller checks its time. The signature cannot be verified before the body is read.
+/// The caller must check its time. The signature cannot be verified before the body is read.
 ///
 /// # Errors
 /// If the version is not supported or the request is not signed.
@@ -74,10 +74,10 @@ pub fn claimed_signature(headers: &HeaderMap) -> Result<RequestSignature, Refusa
         .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
 }
 
-/// Reads the body of a request by an authorized key and verifies its signature for the given
+/// Reads the body of a request from an authorized key, and verifies the signature for the given
 /// receiver.
 ///
-/// Its connection then counts as authenticated: it is not evicted when connections run out.
+/// The connection then counts as authenticated, which protects it from eviction.
 ///
 /// # Errors
 /// If the body has a disallowed length or takes too long, or the signature is not valid.
@@ -95,19 +95,19 @@ pub async fn read_authorized(
     Ok(signed)
 }
 
-/// Marks the connection of a request as authenticated without a signature: it is not evicted when
-/// connections run out.
+/// Marks the connection of a request as authenticated without a signature, which protects it from
+/// eviction.
 pub fn authenticate(request: &Request) {
     if let Some(state) = request.extensions().get::<Arc<ConnectionState>>() {
         state.authenticate();
     }
 }
 
-/// Reads the body of a request by a possibly unknown key and verifies its signature for the given
-/// receiver.
+/// Reads the body of a request from a possibly unknown key, and verifies the signature for the
+/// given receiver.
 ///
 /// # Errors
-/// As for [`read_authorized`].
+/// Same as for [`read_authorized`].
 pub async fn read_signed(
     request: Request,
     (signature, to): (RequestSignature, PublicKey),
@@ -125,7 +125,7 @@ pub async fn read_signed(
     Ok(Signed { key: signature.key, body })
 }
 
-/// Reads a body with an announced and allowed length (INV-18).
+/// Reads a body with a declared `Content-Length` within the allowed length (INV-18).
 async fn body_of(
     headers: &HeaderMap,
     body: Body,
@@ -157,7 +157,8 @@ async fn body_of(
     }
     let mut body = Limited::new(body, most);
     let whole = async {
-        // Frames are copied: a frame of one byte would keep its read buffer of kilobytes (INV-18).
+        // Copies the frames: a frame of one byte would keep a read buffer of kilobytes alive
+        // (INV-18).
         let mut bytes = Vec::with_capacity(most);
         while let Some(frame) = body.frame().await.transpose()? {
             bytes.extend(frame.into_data().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Responses, and refusals with a reason and a remedy.
+//! Responses, and refusals that state a reason and a fix.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -14,12 +14,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Creates a refusal with a message that tells its reader what to do.
+    /// Creates a refusal. The message should state how to fix the problem.
     pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// Returns the kind of the refusal.
+    /// Returns the problem code.
     #[must_use]
     pub fn code(&self) -> ProblemCode {
         self.code
@@ -52,7 +52,7 @@ pub fn json(body: &impl serde::Serialize) -> Response {
     of_type("application/json", bytes)
 }
 
-/// Returns a response of this content type.
+/// Returns a response with this content type.
 pub fn of_type(kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     let headers = response.headers_mut();

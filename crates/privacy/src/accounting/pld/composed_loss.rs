@@ -1,13 +1,14 @@
 //! The distribution of a sum of many losses, by discrete Fourier transforms.
 //!
-//! Losses are first tilted by exp(θ L), so that the sum is likely near the ε in question. Even a δ
-//! of 1e−300 is then a sum of terms that are not small. The error of the transform is bounded and
-//! added (or subtracted).
+//! Losses are first tilted by exp(θ L), so that the sum is likely to be near the requested ε. Even
+//! a δ of 1e−300 is then a sum of terms that are not small. The error of the transform is bounded
+//! and added (or subtracted).
 
 use super::fft::{Complex, Fft};
 use super::lattice_loss::{LatticeLoss, MASS_DEFECT, Rounding};
 
-/// Spectral values with a power below exp(−this) are dropped; the bound counts as their error.
+/// Spectral values with a power below exp(−`NEGLIGIBLE`) are dropped, and this bound is added to
+/// the error.
 const NEGLIGIBLE: f64 = 80.0;
 
 /// The distributions to compose, in one direction.
@@ -39,7 +40,7 @@ impl Summand {
     fn first(&self) -> i64 {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "saturates; a window is at most some millions of steps away"
+            reason = "saturates; a window is at most a few million steps away"
         )]
         let first = ((self.bottom - self.shift()) / self.step()).floor() as i64;
         first
@@ -55,7 +56,7 @@ pub(super) struct ComposedLoss {
     bottom: f64,
     /// Bounds on the tilted probabilities, in the direction of `rounding`.
     masses: Vec<f64>,
-    /// Σ ln E exp(θ L): a tilted mass m at l is a probability m exp(this − θ l).
+    /// Σ ln E exp(θ L): a tilted mass m at l is a probability m exp(`log_moment` − θ l).
     log_moment: f64,
     /// Bounds on the tilted mass above the window, and outside of it.
     above: f64,
@@ -318,7 +319,7 @@ impl ComposedLoss {
 /// D = Σ_{k > l} w_k e^{−θ(k − l)} (1 − e^{l − k}),  V = Σ_{k ≥ l} w_k e^{−(θ + 1)(k − l)},  δ(l) = D exp(K − θ l).
 struct Tail<'a> {
     law: &'a ComposedLoss,
-    /// The next point is below this one.
+    /// The next point is the one below this index.
     index: usize,
     delta: f64,
     mean: f64,

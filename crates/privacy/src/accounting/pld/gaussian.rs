@@ -1,4 +1,4 @@
-//! The exact cost of one Gaussian with little noise, for which a lattice of losses would need very
+//! The exact cost of one Gaussian with little noise, for which a lattice of losses would need too
 //! many points.
 
 use super::super::composition::MIN_MULTIPLIER;
@@ -7,7 +7,7 @@ use super::lattice_loss::Rounding;
 
 /// Levels of the continued fraction of Mills' ratio; its error is below 1e−40 for arguments from 1.
 const DEPTH: u32 = 400;
-/// Error of ln δ: exponents of at most some thousands, in double precision.
+/// Error of ln δ: exponents of at most a few thousand, in double precision.
 const LOG_DEFECT: f64 = 1e-11;
 
 /// A release without sampling and with multiplier z = 1/μ. Its loss is distributed as N(μ²/2, μ²)

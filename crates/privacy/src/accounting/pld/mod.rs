@@ -1,4 +1,4 @@
-//! Privacy loss distributions: the accountant of the reported figure.
+//! Privacy loss distributions: the accountant for the reported figure.
 
 mod composed_loss;
 mod fft;
@@ -34,7 +34,7 @@ const LATTICE_MULTIPLIER: f64 = 1e-3;
 ///
 /// Losses are rounded to a dominating pair, tails count as infinite losses, and the errors of
 /// aliasing and rounding are bounded and added. The result is never below the true ε (INV-14), and
-/// in the tests within 0.1 % of it. The argument is in `ACCOUNTING.md`.
+/// in the tests it is within 0.1 % of the true ε. The argument is in `ACCOUNTING.md`.
 #[derive(Clone, Debug, Default)]
 pub struct PldAccountant {
     events: Composition,
@@ -99,7 +99,7 @@ impl PldAccountant {
             let window = Window::at_delta(&sketch, log_delta);
             let (mut expected, mut epsilon) = (window.epsilon, within(&window));
             for _ in 0..3 {
-                // If the bound of the order is far off, so are the tilt and the lattice.
+                // If the bound at the chosen order is far off, the tilt and the lattice are, too.
                 let Some(found) = epsilon.filter(|found| (1e-12..0.7 * expected).contains(found))
                 else {
                     break;
@@ -136,9 +136,9 @@ impl PldAccountant {
 }
 
 impl PldAccountant {
-    /// Returns ε without a lattice, if noise is so small that a lattice would need very many
-    /// points: in closed form for a single Gaussian, by the Rényi bound if there are sampled
-    /// releases, too. `None` if a lattice is feasible.
+    /// Returns ε without a lattice, if noise is so small that a lattice would need too many points:
+    /// in closed form for a single Gaussian, or by the Rényi bound if there are sampled releases,
+    /// too. `None` if a lattice is feasible.
     fn bound_of_little_noise(
         &self,
         all: &[Subsampled],

@@ -1,12 +1,13 @@
-//! An approximation of the losses of all releases, which locates the window before the proof.
+//! An approximation of the losses of all releases, which locates the window before the bound is
+//! computed.
 
 use super::super::subsampled::{Direction, Subsampled};
 
 /// Spacing of nodes, relative to the length over which densities and losses change.
 const SPACING: f64 = 0.125;
 
-/// Losses within reach as sums over nodes, by the trapezoid rule. Losses beyond it count as
-/// infinite later and are omitted here: they may dominate the moments of large orders without
+/// Losses within reach as sums over nodes, by the trapezoid rule. Losses beyond the reach later
+/// count as infinite, and are omitted here: they may dominate the moments of large orders without
 /// affecting δ.
 pub(super) struct Sketch {
     kinds: Vec<Kind>,
@@ -39,7 +40,7 @@ impl Sketch {
             let step = (highest - lowest) / n;
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "some thousands of nodes: z is at least 0.05 or q is 1"
+                reason = "a few thousand nodes: z is at least 0.05 or q is 1"
             )]
             let nodes = (0..=n as u32).map(|k| {
                 let x = lowest + f64::from(k) * step;

@@ -6,15 +6,15 @@ use super::sketch::Sketch;
 
 /// Approximate relative error of ε from rounding to the lattice.
 const TOLERANCE: f64 = 1e-4;
-/// Longer transforms are halved, at four times that error.
+/// Longer transforms are halved, which quadruples that error.
 const LONG: f64 = 262_144.0;
 /// ln of 1 over the tilted mass outside of the window.
 const DIGITS: f64 = 28.0;
 /// Minimum and maximum length of the transform.
 const LENGTHS: (f64, f64) = (1024.0, 1_048_576.0);
 
-/// A tilt and an interval of losses, in one direction. A poor choice makes a result loose, never
-/// wrong.
+/// A tilt and an interval of losses, in one direction. A poor choice makes the result loose, but
+/// never wrong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) direction: Direction,

@@ -8,7 +8,7 @@ use crate::chart::svg::says;
 
 const N_EPOCHS: u32 = 50;
 
-/// Error of a training: it decays to an individual level, with some noise.
+/// Error of a training: it decays to its own level, with some noise.
 fn error_at(trial: usize, epoch: u32) -> f64 {
     let level = 0.03 + 0.5 * noise(trial + 1).powi(2);
     let rate = 0.05 + 0.25 * noise(trial + 1000);
@@ -80,7 +80,7 @@ fn each_training_has_a_line_and_a_mark_at_its_end() {
         line(4, CurveEnd::Running, &[0.7, 0.5, 0.45, 0.4]),
     ]);
     let svg = svg(&picture);
-    // The legend shows each mark first, beginning with that of the best.
+    // The legend comes first, so the first marker of each kind is in the legend.
     let best = polygons(&svg, INK, 4);
     assert_eq!(best.len(), 2);
     let complete = polygons(&svg, GREEN, 3);
@@ -128,8 +128,8 @@ fn the_best_is_the_one_whose_direction_says_so() {
     assert!(svg.contains("best: trial 7 with 0.9") && svg.contains("larger is better"));
 }
 
-/// Two of a dozen trainings diverge, one of them to its end. The others keep the height of the
-/// picture, and the footnote counts the missing values.
+/// Two of a dozen trainings diverge, one of them at its end. The others keep the height of the
+/// picture, and the footnote counts the values off the axis.
 #[test]
 fn diverged_trainings_do_not_press_the_others_together() {
     let sound = study(12);
@@ -146,7 +146,7 @@ fn diverged_trainings_do_not_press_the_others_together() {
     let whole = svg(&diverged);
     let share = extent(&whole) / extent(&svg(&sound));
     assert!(share > 0.35, "{share}");
-    // The typical worst value is 0.76 from the best one, 0.1. Twice that distance, 1.62, is below
+    // The typical worst value is 0.76 from the best value, 0.1. Twice that distance, 1.62, is below
     // 0.9 · 1.4² and above 0.9 · 1.4.
     let says = |svg: &str, end: &str| texts(svg).iter().any(|(text, _)| text.ends_with(end));
     assert!(says(&whole, "; 49 values of trial 12 off the axis"), "{:?}", texts(&whole));
@@ -159,7 +159,8 @@ fn diverged_trainings_do_not_press_the_others_together() {
     assert!(!svg(&sound).contains("off the axis"));
 }
 
-/// Without stopped trainings the texts do not mention them; without complete ones there is no best.
+/// Without stopped trainings the texts do not mention them. Without complete trainings there is no
+/// best one.
 #[test]
 fn the_legend_names_only_what_is_there() {
     let whole = svg(&picture(vec![line(0, CurveEnd::Complete, &[0.9, 0.4])]));
@@ -196,7 +197,7 @@ fn very_long_trainings_are_thinned_and_keep_their_peaks() {
     assert!(heights[1] - top > 500.0, "the peak is isolated: {top} {}", heights[1]);
 }
 
-/// The axis is logarithmic automatically or on request, and an impossible request is refused.
+/// The axis is logarithmic automatically or on request. An impossible request is refused.
 #[test]
 fn the_axis_of_values_can_be_logarithmic() {
     let mut picture = picture(vec![
@@ -214,8 +215,8 @@ fn the_axis_of_values_can_be_logarithmic() {
     );
 }
 
-/// The line of a training that diverges leaves the axis where it crosses the end; its mark is in
-/// the strip above.
+/// The line of a diverging training leaves the axis where it crosses the end; its marker is in the
+/// strip above.
 #[test]
 fn a_training_that_diverges_does_not_press_the_others_together() {
     let mut picture = study(12);
@@ -257,7 +258,7 @@ fn awkward_values_are_drawn_too() {
     assert!(svg(&one).contains("value (smaller is better)"));
     one.lines[0].values = vec![(0, 1.0), (u32::MAX, 0.3)];
     svg(&one);
-    // Names that are too long are shortened, and do not cross the edge.
+    // Names that are too long are shortened and do not cross the edge.
     (one.title, one.y_label) = ("t".repeat(500), "y".repeat(500));
     assert!(svg(&one).contains("tt…tt"));
 }

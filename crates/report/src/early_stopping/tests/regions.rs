@@ -12,7 +12,7 @@ const N_CELLS: usize = 100;
 /// Index of the path of a stopped training.
 const STOPPED: usize = 174;
 
-/// Average error so far of a training that decays to an individual level, by epoch.
+/// Average error so far of a training that decays to its own level, by epoch.
 fn averages(path: usize) -> Vec<f64> {
     let level = 0.05 + 0.5 * noise(path);
     let rate = 0.04 + 0.2 * noise(path + 10_000);
@@ -100,17 +100,18 @@ fn small() -> DecisionRegionsPicture {
 #[test]
 fn cells_are_boxes_and_equal_neighbours_are_one() {
     let svg = svg(&small());
-    // The first of each colour is in the legend.
+    // The first rectangle of each colour is in the legend.
     let (yellow, red) = (rectangles(&svg, YELLOW), rectangles(&svg, RED));
     assert_eq!((yellow.len(), red.len()), (3, 3));
     let ([left, right], reds) = ([yellow[1], yellow[2]], [red[1], red[2]]);
     assert!(left[0] < right[0] && (left[2] - right[0]).abs() <= 4.0, "{left:?} {right:?}");
-    // Heights: 0.1 and 2 × 0.05 for yellow, 0.1 and 0.05 for red; half a unit extends beneath
-    // the region above.
+    // Heights: 0.1 and 2 × 0.05 for yellow, 0.1 and 0.05 for red. Each extends by half a unit
+    // beneath the region above.
     let height = |edges: [f64; 4]| edges[3] - edges[1] - 2.0;
     assert!((height(left) - height(right)).abs() <= 2.0, "{left:?} {right:?}");
     assert!((height(reds[0]) / height(reds[1]) - 2.0).abs() < 0.05, "{reds:?}");
-    // Places: 0.3 to 0.4 in the third epoch is above 0.1 to 0.2 in the fourth; red is below yellow.
+    // Positions: 0.3 to 0.4 in the third epoch is above 0.1 to 0.2 in the fourth, and red is below
+    // yellow.
     assert!(left[3] < right[1] && reds[0][1] > left[3] && reds[1][1] > right[1]);
     // C2 forbids stopping after the third epoch, but not after the fourth.
     let forbidden = rectangles(&svg, FORBIDDEN);
@@ -145,7 +146,7 @@ fn the_way_ends_where_the_trial_was_stopped() {
     assert!(way.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
     let yellow = rectangles(&svg, YELLOW)[2];
     assert!(yellow[0] < end.0 && end.0 < yellow[2] && yellow[1] < end.1 && end.1 < yellow[3]);
-    // Later points of a path that continued in an experiment do not move the mark.
+    // Later points of a path that an experiment continued do not move the marker.
     let mut on = small();
     (on.stopped_at, on.epochs[1].may_stop) = (Some(3), false);
     let svg = files(|folder| on.write(folder, None)).0;
@@ -171,7 +172,8 @@ fn a_way_that_was_not_stopped_is_whole_or_goes_on() {
     assert!(!without.contains("this trial") && without.contains("no rule"));
 }
 
-/// 42 epochs of 100 cells: runs of equal cells, not 4200 boxes. The bytes are the same each time.
+/// 42 epochs of 100 cells: runs of equal cells, not 4200 boxes. Repeated drawings have identical
+/// bytes.
 #[test]
 fn a_whole_rule_is_a_small_file() {
     let picture = rule();

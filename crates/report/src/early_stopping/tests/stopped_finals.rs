@@ -19,8 +19,8 @@ fn picture(points: Vec<FinalPoint>) -> FinalsPicture {
     }
 }
 
-/// A study of `n_trials` trials. Most of those that do not beat the best so far are stopped, and
-/// occasionally one that would have.
+/// A study of `n_trials` trials. Most trials that do not beat the best value so far are stopped,
+/// and occasionally one that would have beaten it.
 pub(super) fn study(n_trials: usize) -> FinalsPicture {
     let mut incumbent: Option<f64> = None;
     let mut points = Vec::with_capacity(n_trials);
@@ -50,8 +50,8 @@ fn a_wrong_stop_is_better_than_the_incumbent_of_its_time() {
     assert!(!point(1, 0.2, true, None).is_wrong_stop(Minimize));
 }
 
-/// Trials 0 to 4, out of order: two complete ones, two stopped, and one stopped wrongly. The
-/// incumbent steps from 0.5 to 0.3.
+/// Trials 0 to 4, out of order: two complete, two stopped, and one stopped wrongly. The incumbent
+/// steps from 0.5 to 0.3.
 #[test]
 fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
     let picture = picture(vec![
@@ -64,7 +64,7 @@ fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
     let svg = svg(&picture);
     let (complete, stopped) = (polygons(&svg, GREEN, 3), discs(&svg, RED));
     assert_eq!((complete.len(), stopped.len()), (3, 5), "with those of the legend");
-    // The wrong stop is drawn last, in the only ring of the panel.
+    // The wrong stop is drawn last and has the only ring in the panel.
     let wrong = stopped[4];
     assert_eq!(discs(&svg, INK).last(), Some(&wrong));
     assert!(stopped[2].0 < wrong.0 && wrong.0 < stopped[3].0);
@@ -75,7 +75,7 @@ fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
     assert!((first.1 - complete[1].1).abs() < 12.0 && (last.1 - complete[2].1).abs() < 12.0);
     // Two levels with two corners each.
     assert_eq!(steps.len(), 4, "{steps:?}");
-    // A line joins the wrong stop to the incumbent of its time.
+    // A line joins the wrong stop to the incumbent at that time.
     let joins = lines(&svg, INK, 1);
     let from_wrong =
         |line: &&Vec<(f64, f64)>| (line[0].0 - wrong.0).hypot(line[0].1 - wrong.1) < 1.5;

@@ -37,7 +37,7 @@ fn choices_are_named_rows_from_the_top() {
     assert!(rows[0] < rows[1] && rows[1] < rows[2]);
     let dots = discs(&svg, BLUE);
     for (dot, row) in dots.iter().zip([rows[0], rows[2], rows[1], rows[0]]) {
-        // The place of a text is its upper edge.
+        // The position of a text is its upper edge.
         assert!((dot.1 - row).abs() < 40.0, "{dots:?}, {rows:?}");
     }
 }

@@ -19,8 +19,8 @@ fn each_payoff_is_a_dot_and_each_player_has_a_line() {
     for pair in blue.windows(2) {
         assert!(pair[0].0 < pair[1].0, "rounds go to the right");
     }
-    // Larger payoffs are higher, on a linear scale: the distance from 1 to 3 equals that from 4 to
-    // 6.
+    // Larger payoffs are higher, on a linear scale: the distance from 1 to 3 equals the distance
+    // from 4 to 6.
     let steps = [blue[1].1 - blue[0].1, blue[2].1 - blue[4].1];
     assert!(steps[0] > 0.0 && (steps[0] - steps[1]).abs() <= 2.0, "{steps:?}");
     // The means after the two random rounds: 4, 3, 4, 4.
@@ -52,7 +52,7 @@ fn a_band_holds_the_random_rounds_that_were_played() {
         let mut game = constant_sum(6);
         game.n_initial = n_initial;
         let svg = payoffs_svg(&game);
-        // The last one is in the panel, the one before it in the legend.
+        // The last band is in the panel, the one before it in the legend.
         let bands = rectangles(&svg, BAND);
         let xs: Vec<f64> = discs(&svg, PALE_BLUE).iter().map(|at| at.0).collect();
         (bands, xs)

@@ -19,8 +19,8 @@ fn drawn(title: &str, transfer: &PlottedTransfer) -> String {
     super::super::transfer::chart(title, transfer).svg()
 }
 
-/// The two curves of weights end at 0.9 and 0.1 in the upper panel; the curve of the share falls in
-/// the lower one.
+/// The two weight curves end at 0.9 and 0.1 in the upper panel. The share curve falls in the lower
+/// panel.
 #[test]
 fn weights_of_old_studies_stand_above_their_share() {
     let transfer = learning(&[
@@ -41,7 +41,8 @@ fn weights_of_old_studies_stand_above_their_share() {
     assert!(good < share, "{good} {share}");
 }
 
-/// Old studies that are weighed as one only have a panel of their share, at full height.
+/// For old studies with one joint weight, the picture has only a panel of their share, at full
+/// height.
 #[test]
 fn old_studies_that_weigh_as_one_have_a_share_only() {
     let transfer = PlottedTransfer { shares: vec![0.5, 0.7, 0.93], studies: Vec::new() };

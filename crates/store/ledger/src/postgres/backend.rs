@@ -11,7 +11,7 @@ use crate::chain::Entry;
 use crate::record::{Findings, Record};
 use crate::{Charter, Head, LedgerError};
 
-/// One ledger; usable while its fencing token is the one raised when it was opened.
+/// One ledger, usable until another writer raises its fencing token.
 pub(crate) struct PostgresBackend {
     ledgers: Ledgers,
     name: String,
@@ -39,8 +39,8 @@ impl PostgresBackend {
                     (&&hash[..], Type::BYTEA),
                 ],
             )?;
-            // If the answer was lost, this call may have created the existing ledger; `open`
-            // compares the charters.
+            // If the server's response was lost, this call may have created the existing ledger;
+            // `open` compares the charters.
             match n_added.is_empty() && !is_again {
                 true => Err(Ended::Caller(LedgerError::Exists {
                     path: ledgers.place_of(&charter.name),
@@ -120,9 +120,9 @@ impl Backend for PostgresBackend {
         Ok(true)
     }
 
-    /// If the answer to a commit was lost, looks for the entry under the lock of the ledger's row,
-    /// which the lost transaction held to its end. The entry is written again only if that
-    /// transaction did not commit.
+    /// If the response to a commit was lost, looks for the entry while holding the lock on the
+    /// ledger's row, which the lost transaction held until it ended. Writes the entry again only if
+    /// that transaction did not commit.
     fn append(&mut self, token: i64, new: &Entry<'_>, head: &Head) -> Result<(), LedgerError> {
         let ledgers = &self.ledgers;
         let place = ledgers.place_of(&self.name);

@@ -1,10 +1,10 @@
-//! The layout of ledgers in a database: a separate schema `fedbo_ledger`.
+//! The layout of ledgers in a database, in the separate schema `fedbo_ledger`.
 
 use fedbo_postgres::Layout;
 
-/// Rows are only added to `entries` and `ledgers`: triggers refuse other changes, which this
-/// program must never make by mistake. Changes by users with the right to disable triggers are
-/// detected by the hash chain. `token` is the fencing token of the most recent writer.
+/// Rows are only added to `entries` and `ledgers`: triggers refuse other changes, as a safeguard
+/// against bugs in this program. The hash chain detects changes by users with the right to disable
+/// triggers. `token` is the fencing token of the most recent writer.
 pub(crate) const LAYOUT: Layout = Layout {
     schema: "fedbo_ledger",
     version: 1,

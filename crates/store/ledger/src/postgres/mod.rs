@@ -1,4 +1,4 @@
-//! Ledgers in a PostgreSQL database, which processes on several machines may open in turn.
+//! Ledgers in a PostgreSQL database. Processes on several machines may open them in turn.
 
 mod backend;
 mod layout;
@@ -52,7 +52,7 @@ impl Ledgers {
     /// Uses an existing pool; creates the tables if they are missing and `creates` is true.
     ///
     /// # Errors
-    /// As for [`Ledgers::open`].
+    /// Same as for [`Ledgers::open`].
     pub fn in_pool(pool: Arc<Pool>, creates: bool) -> Result<Self, LedgerError> {
         let path = PathBuf::from(pool.place());
         match pool.prepare(&LAYOUT, creates) {
@@ -71,7 +71,7 @@ impl Ledgers {
         }
     }
 
-    /// Sets the retry time for an unreachable server, which is ten seconds by default.
+    /// Sets the retry time for an unreachable server. The default is ten seconds.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience: Patience::of(patience), ..self }
@@ -106,7 +106,7 @@ impl Ledgers {
     /// Returns the spending of a study, like [`crate::read`] for a file.
     ///
     /// # Errors
-    /// As for [`Ledgers::verify`]; [`LedgerError::Corrupt`] if the ledger has a problem.
+    /// Same as for [`Ledgers::verify`]; [`LedgerError::Corrupt`] if the ledger has a problem.
     pub fn read(&self, name: &str) -> Result<Statement, LedgerError> {
         let record = self.look(name, None)?.into_record(&self.place_of(name))?;
         Statement::of(&record)
@@ -115,7 +115,7 @@ impl Ledgers {
     /// Returns the spending and every release, like [`crate::releases`] for a file.
     ///
     /// # Errors
-    /// As for [`Ledgers::read`].
+    /// Same as for [`Ledgers::read`].
     pub fn releases(&self, name: &str) -> Result<(Statement, Releases), LedgerError> {
         let findings = self.look_keeping(name, None, Findings::with_releases)?;
         findings.into_releases(&self.place_of(name))
@@ -124,14 +124,14 @@ impl Ledgers {
     /// Returns every entry without the bytes of its release, like [`crate::history`] for a file.
     ///
     /// # Errors
-    /// As for [`Ledgers::read`].
+    /// Same as for [`Ledgers::read`].
     pub fn history(&self, name: &str) -> Result<History, LedgerError> {
         let findings = self.look_keeping(name, None, Findings::with_entries)?;
         findings.into_history(&self.place_of(name))
     }
 
     /// Returns the entries after `head` for rounds before `round`, for a reader that follows the
-    /// ledger and does not write it. Checks that each entry follows from the previous one, and the
+    /// ledger without writing to it. Checks that each entry follows from the previous one, and the
     /// first from `head`.
     ///
     /// # Errors

@@ -123,7 +123,7 @@ pub(super) fn entry(row: &Row) -> Result<StoredEntry<'_>, Fault> {
     })
 }
 
-/// Returns a hash. A value of another length becomes all zeros, which match no entry.
+/// Returns a hash. A value of the wrong length becomes all zeros, which do not match any entry.
 pub(super) fn hash_of(row: &Row, column: usize) -> Result<Hash, Fault> {
     let bytes: &[u8] = row.try_get(column)?;
     Ok(bytes.try_into().unwrap_or_default())

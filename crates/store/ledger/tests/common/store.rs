@@ -97,8 +97,8 @@ impl Store {
         path
     }
 
-    /// Reads the files in place in every way. Returns `None` if they are refused, otherwise the
-    /// index of their moment.
+    /// Verifies and reads the files in place. Returns `None` if they are refused, otherwise their
+    /// index in `moments`.
     pub fn judge(&self) -> Option<usize> {
         let path = self.path();
         let report = match verify(&path, None) {

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::{rows, schema};
 use crate::{Mode, StorageError, StudyKey, Trial};
 
-/// The lock that a change takes first, so that all changes are ordered.
+/// The lock that a change takes first, which serializes all changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lock {
     /// The list of studies.
@@ -34,9 +34,9 @@ pub(super) struct Moment {
     pub(super) has_outcomes: bool,
 }
 
-/// A trace that lets a later attempt detect that a change has happened.
+/// A trace that lets a later attempt detect that a change has taken effect.
 pub(super) enum ChangeMarker {
-    /// No trace, but the change may be repeated with the same result.
+    /// No trace: the change is idempotent.
     Repeatable,
     /// This trial exists.
     Added(Trial),
@@ -75,8 +75,8 @@ impl Link {
         schema::prepare(self.client()?, mode)
     }
 
-    /// Runs one read-only transaction: `act` sees a single snapshot, and whether the table of
-    /// further numbers exists.
+    /// Runs one read-only transaction: `act` sees a single snapshot. Its second argument is true if
+    /// the table of further numbers exists.
     pub(super) fn read<R>(
         &mut self,
         act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
@@ -113,8 +113,8 @@ impl Link {
     /// Runs one atomic transaction exactly once; it is durable when this returns. `act` receives
     /// the [`Moment`] after `lock` was taken, with the time of the server's clock.
     ///
-    /// If the connection is lost before the commit, the transaction has not happened and is
-    /// restarted. If the answer to the commit is lost, the next attempt looks for the change's
+    /// If the connection is lost before the commit, the transaction has not taken effect and is
+    /// restarted. If the response to the commit is lost, the next attempt looks for the change's
     /// trace before it acts. It does so under the lock, so the earlier transaction has ended.
     pub(super) fn write<R>(
         &mut self,
@@ -185,7 +185,7 @@ impl Link {
 }
 
 /// Takes the lock of a change, then checks everything that may have changed since the connection
-/// was made. Returns the moment.
+/// was made.
 fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
     let key = match lock {
         Lock::Studies => None,
@@ -218,7 +218,7 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
     })
 }
 
-/// Returns true if a change without an answer to its commit has happened.
+/// Returns true if a change has taken effect although the response to its commit was lost.
 fn is_there(
     tx: &mut Transaction<'_>,
     lock: Lock,

@@ -12,15 +12,15 @@ use crate::StorageError;
 pub(super) enum Failure {
     /// A problem with the server, or with the connection to it.
     Problem(Problem),
-    /// The stored data are inconsistent; the message says how.
+    /// The stored data are inconsistent; contains a description.
     Contradiction(String),
     /// There is no layout.
     Absent,
-    /// The schema belongs to another program; the message describes it.
+    /// The schema belongs to another program; contains a description.
     NotOurs(String),
     /// The layout has this unsupported version.
     Version(i64),
-    /// A finished error.
+    /// An error for the caller.
     Storage(StorageError),
 }
 
@@ -65,7 +65,7 @@ impl Failure {
         match self {
             Self::Storage(error) => error,
             Self::Problem(Problem::Unsafe(setting)) => {
-                StorageError::Unsafe { place, message: unsafe_setting(setting, "told trials") }
+                StorageError::Unsafe { place, message: unsafe_setting(setting, "finished trials") }
             }
             Self::Problem(Problem::Unsettled) => refused(
                 "the connection was lost while the change was being stored, so it may or may not \

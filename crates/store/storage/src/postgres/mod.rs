@@ -1,7 +1,7 @@
-//! Trials in a PostgreSQL database, which processes of several machines may share.
+//! Trials in a PostgreSQL database, which processes on several machines may share.
 //!
 //! Every change is one transaction that first locks its study's row, so it is never aborted
-//! halfway; other processes wait. A commit returns when the server's log is durable.
+//! partway; other processes wait. A commit returns when the server's log is durable.
 
 mod connection;
 mod failure;
@@ -30,7 +30,6 @@ use crate::{
 };
 
 pub use fedbo_postgres::PostgresAddress;
-pub(crate) use fedbo_postgres::masked;
 
 /// Trials in a PostgreSQL database, in a separate schema `fedbo`.
 ///
@@ -44,7 +43,7 @@ pub struct PostgresStorage {
 }
 
 impl fmt::Debug for PostgresStorage {
-    /// Shows only the address without the password, to keep observations out of logs, too.
+    /// Shows only the address, without the password. Observations stay out of logs, too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresStorage").field(&self.place).finish()
     }
@@ -54,7 +53,7 @@ impl PostgresStorage {
     /// Connects; [`Mode::Create`] creates a missing schema. The database itself must exist.
     ///
     /// # Errors
-    /// As for [`crate::open`].
+    /// Same as for [`crate::open`].
     pub fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, StorageError> {
         let place = address.to_string();
         match Link::open(address, mode) {
@@ -322,7 +321,7 @@ impl Storage for PostgresStorage {
         // that no trial starts after this returns.
         self.write(Lock::Studies, |tx, moment| {
             stops::lock(tx, study)?;
-            // If the answer to a commit is lost, the study is stopped twice, which has the same
+            // If the response to a commit is lost, the study is stopped twice, which has the same
             // effect.
             Ok(repeatable(stops::insert(tx, study, by, moment)?))
         })
@@ -364,7 +363,7 @@ fn trial(
     found(tx, study, number, |tx| rows::one(tx, has_outcomes, study, number))
 }
 
-/// Returns the trial found by `find`, or the error that the number does not exist.
+/// Returns the trial found by `find`, or [`StorageError::NoTrial`].
 fn found(
     tx: &mut Transaction<'_>,
     study: StudyKey,

@@ -25,7 +25,7 @@ CREATE TABLE fedbo.outcomes (
 /// concurrently. The bytes spell "outc".
 const CREATING: i64 = 0x6f75_7463;
 
-/// Stores the further numbers of a told trial.
+/// Stores the further numbers of a finished trial.
 pub(super) fn insert(
     tx: &mut Transaction<'_>,
     study: StudyKey,

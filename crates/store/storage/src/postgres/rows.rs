@@ -19,8 +19,8 @@ const REPORTS_UNSEEN: &str = "r.epoch >= coalesce((SELECT s.epoch FROM unnest($2
      AS s (number, epoch) WHERE s.number = trials.number), 0)";
 
 /// Returns a query for trials ($1 is the study), with their reports selected by `which`. A study
-/// without reports costs one search, not one per trial, and never a second round trip.
-/// `has_outcomes` says whether the table of further numbers exists.
+/// without reports costs one search instead of one per trial, and never a second round trip.
+/// `has_outcomes` is true if the table of further numbers exists.
 fn select(has_outcomes: bool, which: &str, condition: &str) -> String {
     let reported = |column: &str| {
         format!(
@@ -40,8 +40,8 @@ fn select(has_outcomes: bool, which: &str, condition: &str) -> String {
     )
 }
 
-// Conditions that select trials; $1 is the study. Each is an index search, whatever the number of
-// trials.
+// Conditions that select trials; $1 is the study. Each is an index search, regardless of the number
+// of trials.
 pub(super) const ALL: &str = "WHERE study = $1 ORDER BY number";
 pub(super) const ONE: &str = "WHERE study = $1 AND number = $2";
 pub(super) const OPEN: &str = "WHERE study = $1 AND told_seq IS NULL ORDER BY number";

@@ -1,4 +1,4 @@
-//! The layout: a separate schema `fedbo` in the database.
+//! The layout, in the separate schema `fedbo` of the database.
 
 use postgres::{Client, IsolationLevel, Transaction};
 
@@ -80,7 +80,7 @@ ALTER TABLE fedbo.trials
     ADD CHECK ((stopped_epoch IS NULL) = (stopped_because IS NULL));
 "#;
 
-/// Grants the rights to read and add trials for a table that was created on first use.
+/// Copies the grants of SELECT and INSERT on the trials to a table that was created on first use.
 pub(super) fn grants(table: &str) -> String {
     format!(
         "DO $$

@@ -7,10 +7,10 @@ use super::locate;
 use crate::{Mode, StorageError};
 
 /// Copies a consistent snapshot of a storage's file to a new file, which is durable when this
-/// returns. Works while studies run.
+/// returns. Studies may continue to run.
 ///
 /// # Errors
-/// As for [`crate::open`]; [`StorageError::Write`] if `to` exists or cannot be written.
+/// Same as for [`crate::open`]; [`StorageError::Write`] if `to` exists or cannot be written.
 pub fn backup(path: &Path, to: &Path) -> Result<(), StorageError> {
     let (file, _) = locate(path, Mode::Existing)?;
     let refused = |doing, path| move |f| Failure::from(f).into_error(path, doing);

@@ -21,7 +21,7 @@ pub(super) enum Operation {
 pub(super) enum Failure {
     /// A failure of the file.
     Database(database::Failure),
-    /// A finished error.
+    /// An error for the caller.
     Storage(StorageError),
 }
 
@@ -58,7 +58,7 @@ impl Failure {
         Self::Database(database::Failure::Contradiction(what.into()))
     }
 
-    /// Returns true if the system refuses a writer but may allow a reader.
+    /// Returns true if the system refuses to open the file for writing, but may allow reading.
     pub(super) fn is_denied_by_system(&self) -> bool {
         matches!(self, Self::Database(failure) if failure.is_denied_by_system())
     }
@@ -102,7 +102,8 @@ mod tests {
         Failure::from(error).into_error(Path::new("study.db"), doing)
     }
 
-    /// One code of each kind of fault; the module that defines the conversion tests all codes.
+    /// Tests one code of each kind of fault; the module that defines the conversion tests all
+    /// codes.
     #[test]
     fn each_fault_has_an_error_of_its_own() {
         for doing in [Operation::Read, Operation::Write] {

@@ -1,7 +1,7 @@
-//! Trials in a SQLite file, which several processes of one machine may share.
+//! Trials in a SQLite file, which several processes on one machine may share.
 //!
 //! Every change is one transaction that first takes the file's write lock, so it is never aborted
-//! halfway; other processes wait. A commit returns when the log is durable.
+//! partway; other processes wait. A commit returns when the log is durable.
 
 mod backup;
 mod failure;
@@ -64,7 +64,7 @@ impl SqliteStorage {
     /// opened for reading.
     ///
     /// # Errors
-    /// As for [`crate::open`].
+    /// Same as for [`crate::open`].
     pub fn open(path: &Path, mode: Mode) -> Result<Self, StorageError> {
         let (file, is_there) = locate(path, mode)?;
         let access = match file.open_for_writing(mode).map_err(Failure::from) {

@@ -48,7 +48,7 @@ pub(super) fn read_into(
     Ok(())
 }
 
-/// Stores the further numbers of a told trial.
+/// Stores the further numbers of a finished trial.
 pub(super) fn insert(
     tx: &Transaction<'_>,
     study: StudyKey,

@@ -12,8 +12,9 @@ use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, Tri
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
      until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
 
-// Conditions that select trials. Each is an index search, whatever the number of trials. Indexes
-// are named because the planner has no statistics and would otherwise follow the primary key.
+// Conditions that select trials. Each is an index search, regardless of the number of trials.
+// Indexes are named because the planner has no statistics and would otherwise follow the primary
+// key.
 pub(super) const ALL: &str = "WHERE study = ? ORDER BY number";
 pub(super) const ONE: &str = "WHERE study = ? AND number = ?";
 pub(super) const OPEN: &str =

@@ -16,16 +16,16 @@ pub struct UpgradeReport {
     pub from: i64,
     /// The version after the upgrade, which is this program's.
     pub to: i64,
-    /// The copy of the original file; `None` if there was nothing to do, and for a PostgreSQL
+    /// The copy of the original file; `None` if no upgrade was needed, and for a PostgreSQL
     /// database.
     pub backup: Option<PathBuf>,
 }
 
 /// Upgrades a file of an older version, one version at a time, each step in one transaction.
 ///
-/// Before the first step, a copy is made beside the file: `FILE.v1-backup`, with a number appended
-/// if that name exists. A failing step leaves the file at the previous version, and the upgrade can
-/// be called again.
+/// Before the first step, a copy is made next to the file: `FILE.v1-backup`, with a number appended
+/// if that name exists. If a step fails, the file stays at the previous version, and the upgrade
+/// can be repeated.
 ///
 /// # Errors
 /// [`StorageError::Absent`], [`StorageError::NotAStorage`]; [`StorageError::Version`] if the file is newer than this
@@ -62,7 +62,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
     Ok(UpgradeReport { from, to, backup })
 }
 
-/// Runs the step that leads to `version`; does nothing if the file already has it.
+/// Runs the step that upgrades to `version`; does nothing if the file already has that version.
 fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Failure> {
     let tx = begin(connection, TransactionBehavior::Immediate)?;
     if pragma(&tx, "user_version")? >= version {
@@ -77,9 +77,9 @@ fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Fa
     Ok(tx.commit()?)
 }
 
-/// Copies the file beside itself, with its permissions. The copy is complete and durable before it
-/// gets its name. Returns `None` if another upgrade has already started, because that one made a
-/// copy.
+/// Copies the file to the same folder, with its permissions. The copy is complete and durable
+/// before it gets its name. Returns `None` if another upgrade has already started, because that one
+/// made a copy.
 fn back_up(connection: &Connection, file: &File, version: i64) -> Result<Option<PathBuf>, Failure> {
     let original = file.absolute();
     let part = beside(original, &format!(".v{version}-backup.part"));

@@ -35,7 +35,7 @@ pub struct Problem {
     pub study: Option<String>,
     /// Number of the affected trial, if the problem concerns one.
     pub trial: Option<i64>,
-    /// The problem, in words.
+    /// Description of the problem.
     pub message: String,
 }
 
@@ -94,7 +94,7 @@ impl Findings {
         });
     }
 
-    /// Turns damage into a finding; other failures are returned.
+    /// Records damage as a finding; returns other failures.
     fn record_damage(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(failure) if failure.is_damage() => {
@@ -370,7 +370,7 @@ fn problems_of_reports(
     Ok(problems)
 }
 
-/// Returns a column's value; `None` if it is null or has another type.
+/// Returns a column's value; `None` if it is null or has a different type.
 fn read<T: FromSql>(row: &Row<'_>, column: &str) -> Option<T> {
     row.get(column).ok()
 }

@@ -19,7 +19,7 @@ pub fn value(number: u64) -> f64 {
     (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
 }
 
-/// The reports of every trial before it is told.
+/// Returns the reports of a trial before it is told.
 pub fn reports(number: u64) -> [Report; 2] {
     [1, 2].map(|epoch| Report { epoch, value: value(number) / f64::from(epoch) })
 }
@@ -63,7 +63,7 @@ pub fn work(
     }
 }
 
-/// Returns trials from this number on that have ended elsewhere.
+/// Returns trials from this number on that were completed elsewhere.
 pub fn batch(first: u64, n_trials: u64) -> Vec<(NewTrial, Told)> {
     let by_hand = Worker::by_hand();
     let numbers = first..first + n_trials;

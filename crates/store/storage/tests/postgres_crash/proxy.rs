@@ -13,7 +13,7 @@ pub(crate) enum Cut {
     BeforeCommit,
     /// The server receives the commit and the end of the connection together.
     WithCommit,
-    /// The server has committed, but its answer is lost.
+    /// The server has committed, but its response is lost.
     BeforeAnswer,
 }
 
@@ -39,7 +39,7 @@ impl Proxy {
         let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
-        // Ends with the process: nothing else interrupts `accept`.
+        // The thread ends with the process, because nothing else interrupts `accept`.
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
@@ -105,7 +105,8 @@ fn shut(stream: &UnixStream) {
     let _ = stream.shutdown(Shutdown::Both);
 }
 
-/// Forwards requests to the server. The client waits for each answer, so a commit arrives alone.
+/// Forwards requests to the server. The client waits for each response, so a commit arrives
+/// separately.
 fn requests(mut client: UnixStream, mut server: UnixStream, state: &Mutex<State>) {
     let mut buffer = [0; 8192];
     while let Ok(n) = client.read(&mut buffer) {
@@ -127,7 +128,7 @@ fn requests(mut client: UnixStream, mut server: UnixStream, state: &Mutex<State>
     shut(&server);
 }
 
-/// Forwards answers to the client. The answer to drop is the one that confirms a commit.
+/// Forwards responses to the client. The response to drop is the one that confirms a commit.
 fn answers(mut server: UnixStream, mut client: UnixStream, state: &Mutex<State>) {
     let mut buffer = [0; 8192];
     while let Ok(n) = server.read(&mut buffer) {

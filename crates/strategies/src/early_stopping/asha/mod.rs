@@ -1,4 +1,5 @@
-//! Asynchronous successive halving without pauses: at each rung, trials below the best share stop.
+//! Asynchronous successive halving without pauses. At each rung, trials that are not among the best
+//! fraction are stopped.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,17 +13,17 @@ use crate::StrategyError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AshaOptions {
-    /// η: one in η trials continues at a rung; at least 2.
+    /// η: one in η trials continues at a rung. At least 2.
     #[serde(deserialize_with = "whole::<2, _>")]
     pub reduction: u32,
-    /// r_0: epoch of the first rung, at least 1.
+    /// r_0: the epoch of the first rung. At least 1.
     #[serde(deserialize_with = "whole::<1, _>")]
     pub first_rung: u32,
 }
 
 impl AshaOptions {
     /// Defaults: η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the first rung
-    /// after one epoch, independent of the number of epochs.
+    /// after one epoch. Both are independent of the number of epochs.
     pub fn for_epochs(_epochs: u32) -> Self {
         Self { reduction: 3, first_rung: 1 }
     }
@@ -39,14 +40,14 @@ impl StoppingOptions for AshaOptions {
 /// Asynchronous successive halving (ASHA; Li, Jamieson et al. 2020, Algorithm 2), in the variant
 /// that stops trials:
 ///
-/// rungs r_k = r_0 ηᵏ < N;   a trial continues at r_k iff fewer than max(1, ⌊m/η⌋) of the m that
-/// reached it so far are better.
+/// rungs r_k = r_0 ηᵏ < N; a trial continues at r_k iff fewer than max(1, ⌊m/η⌋) of the m trials
+/// that have reached it so far are better.
 ///
-/// m includes the trial itself; ties continue. No trial waits at a rung. The paper's algorithm
+/// m includes the trial itself, and ties continue. No trial waits at a rung. The paper's algorithm
 /// *pauses* a trial there and resumes it once later trials have made it one of the best ⌊m/η⌋,
 /// which requires programs that can resume. Here the decision is immediate and final. The first
-/// trial at a rung therefore continues whatever its value, and one that was best of few continues
-/// where it would have waited. Cost O(m) a rung.
+/// trial at a rung therefore continues regardless of its value. A trial that was the best of few
+/// continues where it would have waited. Cost O(m) per rung.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AshaRule {
     reduction: usize,
@@ -54,7 +55,7 @@ pub struct AshaRule {
 }
 
 impl AshaRule {
-    /// Creates the rule with these rungs for trainings of N = `n_epochs` epochs.
+    /// Creates the rule with these rungs for training runs of N = `n_epochs` epochs.
     ///
     /// # Errors
     /// If η is below 2, or r_0 or N is 0.
@@ -67,7 +68,7 @@ impl AshaRule {
         Ok(Self { reduction, rungs: rungs.take_while(|rung| *rung < n_epochs).collect() })
     }
 
-    /// Epochs at which trials are compared, ascending, all below N.
+    /// Epochs at which trials are compared, in ascending order, all below N.
     pub fn rungs(&self) -> &[usize] {
         &self.rungs
     }
@@ -90,8 +91,8 @@ impl StoppingRule for AshaRule {
     }
 }
 
-/// Decides about a trial at a rung, its newest epoch: it continues if it is among the best share
-/// 1/η of the trials that reached the rung. See [`AshaRule`].
+/// Decides about a trial at a rung, which is its newest epoch. It continues if it is in the best
+/// fraction 1/η of the trials that have reached the rung. See [`AshaRule`].
 pub(super) fn halve<'a>(
     reduction: usize,
     trial: &TrainedTrial,
@@ -113,7 +114,7 @@ pub(super) fn halve<'a>(
     }
 }
 
-/// Checks a whole-number setting.
+/// Checks an integer setting.
 pub(super) fn at_least(
     name: &'static str,
     value: usize,

@@ -19,11 +19,11 @@ pub use options::BoBosOptions;
 pub use rule::{BosAnswer, BosProblem, BosRule, EpochRules};
 pub use settings::{Average, BosSettings, CurveBelief, Grid, IncumbentMargin, ValueBounds};
 
-/// BO-BOS (thesis Algorithm 4.1): proposals are those of [`EpochGpUcb`]; each trial has a
-/// [`BosRule`], solved after its first N₀ epochs.
+/// BO-BOS (thesis Algorithm 4.1). Proposals are those of [`EpochGpUcb`]. Each trial has a
+/// [`BosRule`], which is solved after the trial's first N₀ epochs.
 ///
-/// The incumbent y*_{t−1} is the best last value of a trial: that of the complete training, or that
-/// at which it was stopped (y_t = y_{t,n_t}).
+/// The incumbent y*_{t−1} is the best last value of any trial: the value at the end of training, or
+/// the value at which the trial was stopped (y_t = y_{t,n_t}).
 #[derive(Clone, Debug)]
 pub struct BoBos {
     strategy: EpochGpUcb,
@@ -32,7 +32,7 @@ pub struct BoBos {
 }
 
 impl BoBos {
-    /// Creates BO-BOS without observations; `seed` feeds hyperparameter fits.
+    /// Creates BO-BOS without observations. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -47,7 +47,7 @@ impl BoBos {
             settings.n_epochs == strategy.n_epochs,
             "epochs",
             settings.n_epochs,
-            "as many as the model's",
+            "the number of epochs of the model",
         )?;
         Ok(Self { strategy: EpochGpUcb::new(domain, strategy, seed)?, settings, incumbent: None })
     }
@@ -55,7 +55,7 @@ impl BoBos {
     /// Proposes a query; see [`EpochGpUcb::ask`].
     ///
     /// # Errors
-    /// As [`EpochGpUcb::ask`].
+    /// Same as [`EpochGpUcb::ask`].
     pub fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         self.strategy.ask(pending, stream)
     }
@@ -63,7 +63,7 @@ impl BoBos {
     /// Adds finished trials; see [`EpochGpUcb::tell`].
     ///
     /// # Errors
-    /// As [`EpochGpUcb::tell`].
+    /// Same as [`EpochGpUcb::tell`].
     pub fn tell(&mut self, observed: &[TrainedObservation]) -> Result<(), StrategyError> {
         self.strategy.tell(observed)?;
         for trial in observed {
@@ -75,11 +75,12 @@ impl BoBos {
         Ok(())
     }
 
-    /// Solves the rule of the t-th proposed trial from its first N₀ values. `None` before any trial
-    /// has finished, or if [`BosRule::solve`] finds no rule; the trial is then trained to the end.
+    /// Solves the rule of the t-th proposed trial from its first N₀ values. Returns `None` before
+    /// any trial has finished, or if [`BosRule::solve`] finds no rule. The trial is then trained to
+    /// the end.
     ///
     /// # Errors
-    /// If the process of the curve cannot be fitted.
+    /// If no process can be fitted to the curve.
     ///
     /// # Panics
     /// If the curve is shorter than N₀.
@@ -93,13 +94,13 @@ impl BoBos {
         self.rule_within(self.settings.bounds(), unit, curve, t, stream)
     }
 
-    /// Like [`BoBos::rule`], with other bounds of values than in the settings.
+    /// Like [`BoBos::rule`], with value bounds other than those of the settings.
     ///
     /// # Errors
-    /// As [`BoBos::rule`].
+    /// Same as [`BoBos::rule`].
     ///
     /// # Panics
-    /// As [`BoBos::rule`].
+    /// Same as [`BoBos::rule`].
     pub fn rule_within(
         &self,
         bounds: ValueBounds,
@@ -117,33 +118,33 @@ impl BoBos {
         BosRule::solve(&settings, &problem, stream)
     }
 
-    /// Settings for stopping trials.
+    /// Settings of the stopping problem.
     pub fn settings(&self) -> &BosSettings {
         &self.settings
     }
 
-    /// y*: the best last value of a trial.
+    /// y*: the best last value of any trial.
     pub fn incumbent(&self) -> Option<f64> {
         self.incumbent
     }
 
-    /// Model over z = [x, s(n)] with the strategy's scale s of epochs; see
+    /// The model over z = [x, s(n)], where s is the strategy's scale of epochs; see
     /// [`EpochScale`](super::EpochScale).
     pub fn surrogate(&self) -> &Surrogate {
         self.strategy.surrogate()
     }
 }
 
-/// Expected final value of a training of N = `n_epochs` epochs that was stopped.
+/// The expected final value of a training run of N = `n_epochs` epochs that was stopped.
 ///
-/// It is the mean of f([x, N]) under the average of its curve's processes, clamped to the bounds.
-/// `None` for a complete training, or if its values lie outside the bounds.
+/// It is the mean of f([x, N]) under the average of the curve's processes, clamped to the bounds.
+/// `None` for a complete run, or if a value of the curve is outside the bounds.
 ///
-/// Passed to the model at epoch N (see [`TrainedObservation`]), it keeps the model from proposing
-/// the same place again. In the thesis the model gets only the reported values.
+/// If the model receives it as a value at epoch N (see [`TrainedObservation`]), the model does not
+/// propose the same region again. In the thesis, the model receives only the reported values.
 ///
 /// # Errors
-/// If no process of the curve can be fitted.
+/// If no process can be fitted to the curve.
 pub fn expected_end(
     curve: &LearningCurve,
     bounds: ValueBounds,
@@ -163,8 +164,8 @@ pub fn expected_end(
 mod tests {
     use super::*;
 
-    /// Errors fall as 0.6 exp(−n/8) + 0.2 and are 0.201 at epoch 50. The expected end of a trial
-    /// that is stopped after 20 epochs, at 0.249, is close to this. Accuracies and losses mirror
+    /// Errors fall as 0.6 exp(−n/8) + 0.2 and reach 0.201 at epoch 50. For a trial that is stopped
+    /// after 20 epochs, at 0.249, the expected end is close to this. Accuracies and losses mirror
     /// each other.
     #[test]
     fn the_expected_end_lies_where_the_curve_goes() {

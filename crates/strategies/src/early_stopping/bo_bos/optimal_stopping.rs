@@ -6,28 +6,28 @@
 pub enum Decision {
     /// d₀: observe one more epoch.
     Continue,
-    /// d₁: stop, and conclude that the complete training would not beat the incumbent.
+    /// d₁: stop, and conclude that the complete run would not beat the incumbent.
     StopEarly,
-    /// d₂: stop observing, and conclude that it would. Training then continues to the end, as the
-    /// search is for the best value.
+    /// d₂: stop observing, and conclude that it would. The run then continues to the end, because
+    /// the search is for the best value.
     RunToEnd,
 }
 
-/// Losses of an optimal stopping problem; all above 0, the first two may be infinite.
+/// Losses of an optimal stopping problem. All are above 0; the first two may be infinite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoppingLosses {
-    /// K₁: loss of wrongly concluding that a trial would not do better.
+    /// K₁: the loss of wrongly concluding that a trial would not do better.
     pub wrong_stop: f64,
-    /// K₂: loss of wrongly concluding that it would.
+    /// K₂: the loss of wrongly concluding that it would.
     pub wrong_continue: f64,
-    /// c: loss of each additional observed epoch.
+    /// c: the loss of each additional observed epoch.
     pub epoch: f64,
 }
 
 impl StoppingLosses {
-    /// Expected losses of d₁ and d₂ if the trial does better with probability `p_better` (Eq.
-    /// (4.3)). An infinite loss stays infinite at probability 0, so that decision is never
-    /// recommended.
+    /// Returns the expected losses of d₁ and d₂ if the trial does better with probability
+    /// `p_better` (Eq. (4.3)). An infinite loss stays infinite at probability 0, so the
+    /// corresponding decision is never recommended.
     pub fn terminal(&self, p_better: f64) -> (f64, f64) {
         let expected = |loss: f64, p: f64| {
             if loss.is_infinite() { loss } else { loss * p }
@@ -36,10 +36,11 @@ impl StoppingLosses {
     }
 }
 
-/// Paths of a summary statistic as cells, epoch by epoch, with the outcome of each path.
+/// Paths of a summary statistic, as cells per epoch, with the outcome of each path.
 ///
-/// `cells` contains the cells, below `n_cells`, of all paths at the first epoch, then those at the
-/// second, …. `better` is true for each path on which the complete training beats the incumbent.
+/// `cells` contains the cells of all paths at the first epoch, then those at the second epoch, and
+/// so on. Each cell is below `n_cells`. `better` is true for each path on which the complete run
+/// beats the incumbent.
 #[derive(Clone, Copy, Debug)]
 pub struct CellPaths<'a> {
     /// E blocks of S cells.
@@ -50,30 +51,30 @@ pub struct CellPaths<'a> {
     pub n_cells: usize,
 }
 
-/// The solution for a cell with paths.
+/// The solution for a cell that contains paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellRule {
     /// Decision with the smallest expected loss.
     pub decision: Decision,
     /// Number of paths through the cell.
     pub n_paths: u32,
-    /// Share of these paths that beat the incumbent.
+    /// Fraction of these paths that beat the incumbent.
     pub p_better: f64,
     /// Expected losses of d₀ (`None` at the last epoch), d₁ and d₂.
     pub losses: (Option<f64>, f64, f64),
 }
 
-/// The rule of every cell of every epoch; `None` for cells without paths.
+/// The rule of each cell at each epoch; `None` for cells without paths.
 pub type DecisionTable = Vec<Vec<Option<CellRule>>>;
 
 /// Treatment of cells with few paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SparseCells {
-    /// The same as for all others.
+    /// The same as for all other cells.
     Plain,
-    /// As in the authors' code: in a cell with at most `n_paths_max` paths the decision is to
-    /// continue, at loss 0. This loss enters that of earlier cells, where continuing looks cheaper
-    /// than it is.
+    /// As in the authors' code: in a cell with at most `n_paths_max` paths, the decision is to
+    /// continue, at loss 0. This loss propagates to earlier cells, where continuing then looks
+    /// cheaper than it is.
     ContinueFree {
         /// 30 in the authors' code.
         n_paths_max: u32,
@@ -86,8 +87,9 @@ pub enum SparseCells {
 /// ρ_n(m) = min(K₁ P(better | m), K₂ P(worse | m), c + mean of ρ_{n+1} over the cells that the paths through m reach next)
 ///
 /// Terminal decisions win ties with continuing, and d₂ wins ties with d₁. Probabilities and means
-/// are those of the paths. The result is therefore exact if the paths are all those of a discrete
-/// problem, in proportion to their probabilities, and cells distinguish histories. Cost O(E S).
+/// are taken over the paths. The result is therefore exact if the paths are all the paths of a
+/// discrete problem, in proportion to their probabilities, and cells distinguish histories. Cost
+/// O(E S).
 ///
 /// # Panics
 /// If the length of `cells` is not a multiple of the number of flags, or a cell is not below
@@ -192,22 +194,22 @@ mod tests {
     const LOSSES: StoppingLosses =
         StoppingLosses { wrong_stop: 100.0, wrong_continue: 99.0, epoch: 1.0 };
 
-    /// A discrete problem: the training is good or bad, and each epoch emits one of `n_outcomes`
-    /// signals with probabilities that depend on this. A history is encoded as the number with its
-    /// signals as digits.
+    /// A discrete problem. The training run is good or bad, and each epoch emits one of
+    /// `n_outcomes` signals with probabilities that depend on this. A history is encoded as the
+    /// number whose digits are its signals.
     struct Discrete {
         n_outcomes: usize,
         n_epochs: usize,
         p_good: f64,
-        /// Probabilities of each signal for a good and for a bad training.
+        /// Probabilities of each signal for a good and for a bad run.
         chances: [Vec<f64>; 2],
     }
 
     impl Discrete {
         fn random(index: u64, n_outcomes: usize, n_epochs: usize) -> Self {
-            let mut stream = Seed::new(5).stream(Purpose::Test, index, 0);
+            let mut stream = Seed::new(5).stream(Purpose::TEST, index, 0);
             let mut law = || {
-                // Multiples of 1/8, so that whole numbers of paths have exactly these
+                // Multiples of 1/8, so that integer numbers of paths have exactly these
                 // probabilities.
                 let mut parts = vec![1_u32; n_outcomes];
                 for _ in n_outcomes..8 {
@@ -219,14 +221,14 @@ mod tests {
             Self { n_outcomes, n_epochs, p_good: 0.25 * (1 + stream.below(3)) as f64, chances }
         }
 
-        /// Joint probability of a history and a good or bad training.
+        /// Joint probability of a history and a good or bad run.
         fn joint(&self, history: &[usize], good: bool) -> f64 {
             let law = &self.chances[usize::from(!good)];
             let start = if good { self.p_good } else { 1.0 - self.p_good };
             history.iter().fold(start, |p, signal| p * law[*signal])
         }
 
-        /// Computes ρ and the decisions of all continuations of a history directly from (4.1).
+        /// Computes ρ and the decisions of all continuations of a history directly from Eq. (4.1).
         fn exact(
             &self,
             history: &mut Vec<usize>,
@@ -343,11 +345,11 @@ mod tests {
         }
     }
 
-    /// The higher the incumbent, the fewer paths beat it: a cell that stops continues to stop, and
-    /// one that runs to the end did not stop for a lower incumbent.
+    /// The higher the incumbent, the fewer paths beat it. A cell that stops still stops for a
+    /// higher incumbent, and a cell that runs to the end did not stop for a lower one.
     #[test]
     fn decisions_are_monotone_in_the_incumbent() {
-        let mut stream = Seed::new(6).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(6).stream(Purpose::TEST, 0, 0);
         let n_paths = 20_000;
         let mut values = vec![0.0; n_paths];
         let mut cells = Vec::new();

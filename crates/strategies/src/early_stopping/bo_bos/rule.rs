@@ -1,4 +1,4 @@
-//! BO-BOS's rule for one trial: its stopping problem, solved after the first epochs.
+//! The BO-BOS rule of one trial: its stopping problem, solved after the first epochs.
 
 use fedbo_gp::{Continuation, DecayAverage, DecayProcess};
 use fedbo_streams::Stream;
@@ -10,17 +10,17 @@ use crate::StrategyError;
 /// Data for solving a trial's rule, in addition to the settings.
 #[derive(Clone, Debug)]
 pub struct BosProblem<'a> {
-    /// The trial's first N₀ values (later ones are ignored), to be maximized.
+    /// The trial's first N₀ values (larger is better). Later values are ignored.
     pub curve: &'a LearningCurve,
-    /// y*_{t−1}: the best last value of another trial, including stopped ones.
+    /// y*_{t−1}: the best last value of any other trial, including stopped trials.
     pub incumbent: f64,
-    /// t: number of trials proposed by the strategy, including this one.
+    /// t: number of trials that the strategy has proposed, including this one.
     pub t: u64,
     /// σ_{t−1}([x, n]) at n = 1, …, N.
     pub stds: &'a [f64],
 }
 
-/// The cells of one epoch, with the rule of each.
+/// The cells of one epoch with their rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochRules {
     /// n.
@@ -29,16 +29,16 @@ pub struct EpochRules {
     pub low: f64,
     /// Upper end of the last cell.
     pub high: f64,
-    /// Rule of each cell, from small average errors to large ones; `None` for cells without paths.
+    /// Rule of each cell, from small to large average errors; `None` for cells without paths.
     pub cells: Vec<Option<CellRule>>,
     /// C2: σ([x, N]) ≤ κ σ([x, n]).
     pub may_stop: bool,
 }
 
 impl EpochRules {
-    /// The rule of the cell that contains a statistic, or of the nearest cell with paths. `None`
-    /// below all of them: a trial that does better than every path is not judged by the cells of
-    /// worse ones.
+    /// Returns the rule of the cell that contains a statistic, or of the nearest cell with paths.
+    /// Returns `None` below all of them: cells of worse trials do not judge a trial that does
+    /// better than every path.
     fn at(&self, statistic: f64) -> Option<&CellRule> {
         let last = self.cells.len().checked_sub(1)?;
         let home = usize::from(cell_of(statistic, self.low, self.scale(), last));
@@ -60,28 +60,28 @@ impl EpochRules {
     }
 }
 
-/// Rule of one trial: decisions by epoch and average error (thesis Fig. A.2). It is immutable once
-/// solved.
+/// The rule of one trial: decisions by epoch and average error (thesis Fig. A.2). It is immutable
+/// once it is solved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BosRule {
     settings: BosSettings,
     first: LearningCurve,
     incumbent: f64,
-    /// Errors at or above this do not beat the incumbent: the error of y*_{t−1} − ξ_t.
+    /// Errors at or above this do not beat the incumbent. It is the error of y*_{t−1} − ξ_t.
     target_error: f64,
     belief: DecayAverage,
     n_paths_kept: usize,
     epochs: Vec<EpochRules>,
 }
 
-/// Decision of a rule about a trial after an epoch.
+/// The decision of a rule about a trial after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BosAnswer {
-    /// Decision of the smallest expected loss (C1, if it is to stop).
+    /// The decision with the smallest expected loss (C1, if the decision is to stop).
     pub decision: Decision,
     /// True if the trial is stopped: C1 and C2.
     pub stops: bool,
-    /// Share of the sampled continuations with a similar average so far that end above the
+    /// Fraction of the sampled continuations with a similar average so far that end above the
     /// incumbent.
     pub p_better: f64,
 }
@@ -90,19 +90,20 @@ impl BosRule {
     /// Solves the trial's stopping problem.
     ///
     /// Fits the belief about the curve to the first errors, draws continuations, drops those that
-    /// leave (0, 1) (as the authors do; values are bounded by Assumption 4.1a), and works backwards
-    /// from epoch N to N₀ + 1 (Algorithm 1.1). Paths are noise-free curves.
+    /// leave (0, 1), and works backwards from epoch N to N₀ + 1 (Algorithm 1.1). The authors drop
+    /// the same continuations; values are bounded by Assumption 4.1a. Paths are noise-free curves.
     /// Cost O(paths · (N − N₀) · r), tens of milliseconds.
     ///
-    /// A value worse than the bounds counts as the worst. There is no rule, and the trial is never
+    /// A value below the bounds counts as the worst one. There is no rule, and the trial is never
     /// stopped, if one of its values or the incumbent is better than the best possible value, or if
-    /// fewer than one continuation in a hundred stays within the bounds.
+    /// fewer than one in a hundred continuations stay within the bounds.
     ///
     /// # Errors
-    /// If no process of the curve can be fitted.
+    /// If no process can be fitted to the curve.
     ///
     /// # Panics
-    /// If the curve is shorter than N₀, or the number of standard deviations is not that of epochs.
+    /// If the curve is shorter than N₀, or the number of standard deviations differs from the
+    /// number of epochs.
     pub fn solve(
         settings: &BosSettings,
         problem: &BosProblem<'_>,
@@ -159,8 +160,8 @@ impl BosRule {
     }
 
     /// Decides after the last epoch of the curve, which must start with the values for which the
-    /// rule was solved. `None` up to N₀, from N on, and if the average error is below that of all
-    /// sampled continuations; the trial then continues.
+    /// rule was solved. Returns `None` up to epoch N₀, from epoch N, and if the average error is
+    /// below that of all sampled continuations. In these cases the trial continues.
     pub fn answer(&self, curve: &LearningCurve) -> Option<BosAnswer> {
         let n = curve.n_epochs();
         let index = n.checked_sub(self.settings.first_epochs() + 1)?;
@@ -176,7 +177,7 @@ impl BosRule {
         })
     }
 
-    /// Average error of a curve, over the epochs of [`Average`].
+    /// Average error of a curve over the epochs that [`Average`] selects.
     pub fn statistic(&self, curve: &LearningCurve) -> f64 {
         let skipped = match self.settings.average {
             Average::All => 0,
@@ -194,7 +195,7 @@ impl BosRule {
         &self.settings
     }
 
-    /// Values of the trial in the first N₀ epochs.
+    /// Values of the trial's first N₀ epochs.
     pub fn first(&self) -> &LearningCurve {
         &self.first
     }
@@ -204,7 +205,7 @@ impl BosRule {
         self.incumbent
     }
 
-    /// Belief about the curve after its first epochs.
+    /// Belief about the curve after the first epochs.
     pub fn belief(&self) -> &DecayAverage {
         &self.belief
     }
@@ -220,12 +221,12 @@ impl BosRule {
     }
 }
 
-/// The error of a value, at most 1.
+/// Returns the error of a value, at most 1.
 fn error(bounds: ValueBounds, value: f64) -> f64 {
     bounds.error(value).min(1.0)
 }
 
-/// Cell of a statistic; values outside the range belong to the first or last one.
+/// Returns the cell of a statistic. Values outside the range belong to the first or last cell.
 #[inline(always)]
 fn cell_of(statistic: f64, low: f64, scale: f64, last: usize) -> u16 {
     #[expect(
@@ -237,7 +238,7 @@ fn cell_of(statistic: f64, low: f64, scale: f64, last: usize) -> u16 {
     cell.min(last)
 }
 
-/// Range of the statistic at each epoch after the first ones.
+/// Returns the range of the statistic at each epoch after the first ones.
 fn ranges(settings: &BosSettings, errors: &[f64], laws: &[(f64, Continuation)]) -> Vec<(f64, f64)> {
     const REACH: f64 = 5.0;
     let before = sum_before(settings, errors);
@@ -270,7 +271,7 @@ fn ranges(settings: &BosSettings, errors: &[f64], laws: &[(f64, Continuation)]) 
         .collect()
 }
 
-/// Sum and number of the errors before epoch N₀ + 1 that count.
+/// Returns the sum and the number of the errors before epoch N₀ + 1 that count.
 fn sum_before(settings: &BosSettings, errors: &[f64]) -> (f64, f64) {
     match settings.average {
         Average::AfterFirst => (0.0, 0.0),
@@ -282,17 +283,17 @@ fn sum_before(settings: &BosSettings, errors: &[f64]) -> (f64, f64) {
     }
 }
 
-/// Continuations as cells, epoch by epoch.
+/// Continuations as cells per epoch.
 struct Paths {
     cells: Vec<Vec<u16>>,
     better: Vec<bool>,
 }
 
 impl Paths {
-    /// Number of paths drawn together, so that their values stay in the cache.
+    /// Number of paths that are drawn together, so that their values stay in the cache.
     const BLOCK: usize = 1024;
 
-    /// Draws paths of each law in proportion to its weight.
+    /// Draws paths from each distribution in proportion to its weight.
     fn draw(
         settings: &BosSettings,
         errors: &[f64],
@@ -328,7 +329,7 @@ impl Paths {
         paths
     }
 
-    /// Adds the paths that stay within (0, 1), from their errors epoch by epoch.
+    /// Adds the paths that stay within (0, 1), given their errors epoch by epoch.
     fn add(
         &mut self,
         settings: &BosSettings,
@@ -372,7 +373,7 @@ mod tests {
     use super::*;
     use crate::early_stopping::{BoBosOptions, StoppingLosses};
 
-    /// Accuracies at epochs 1 to n that grow to `end` from 0.5 below, as 0.85^n.
+    /// Returns accuracies at epochs 1 to n that rise to `end` from 0.5 below it, as 0.85^n.
     fn curve(end: f64, n_epochs: i32) -> LearningCurve {
         LearningCurve::new((1..=n_epochs).map(|n| end - 0.5 * 0.85_f64.powi(n)).collect())
     }
@@ -383,7 +384,7 @@ mod tests {
 
     fn rule(settings: &BosSettings, end: f64, incumbent: f64) -> BosRule {
         let problem = BosProblem { curve: &curve(end, 8), incumbent, t: 1, stds: &[0.1; 50] };
-        let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(8).stream(Purpose::TEST, 0, 0);
         BosRule::solve(settings, &problem, &mut stream).unwrap().unwrap()
     }
 
@@ -415,7 +416,7 @@ mod tests {
             t: 1,
             stds: &[&[0.1; 49][..], &[0.3]].concat(),
         };
-        let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(8).stream(Purpose::TEST, 0, 0);
         let unsure = BosRule::solve(&settings(), &problem, &mut stream).unwrap().unwrap();
         assert_eq!(stopped_at(&unsure, 0.6), None);
         assert_eq!(unsure.answer(&curve(0.6, 20)).unwrap().decision, Decision::StopEarly);
@@ -435,9 +436,9 @@ mod tests {
         assert!(cells.clone().all(|rule| rule.decision != Decision::StopEarly));
     }
 
-    /// Paths are the same for all incumbents, so a higher incumbent stops more. That is exact if
-    /// the average is a sufficient statistic of a path. As this holds only nearly, one cell in a
-    /// hundred may differ.
+    /// The paths are the same for all incumbents, so a higher incumbent stops more trials. This is
+    /// exact if the average is a sufficient statistic of a path. It holds only approximately, so
+    /// one in a hundred cells may differ.
     #[test]
     fn decisions_are_monotone_in_the_incumbent() {
         for settings in [settings(), settings().with_one_process()] {
@@ -461,8 +462,8 @@ mod tests {
         }
     }
 
-    /// p_better at the first epoch, over all cells, agrees with that of the law: 20 000 paths are
-    /// within 0.02.
+    /// p_better over all cells at the first epoch agrees with the distribution, within 0.02 for
+    /// 20 000 paths.
     #[test]
     fn probabilities_are_those_of_the_curves_law() {
         let settings = settings();
@@ -500,7 +501,7 @@ mod tests {
     fn values_outside_the_bounds_are_the_worst_or_leave_a_trial_alone() {
         let diverged = LearningCurve::new((1..=8).map(|n| -f64::from(n)).collect());
         let worst = BosProblem { curve: &diverged, incumbent: 0.5, t: 1, stds: &[0.1; 50] };
-        let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(8).stream(Purpose::TEST, 0, 0);
         let rule = BosRule::solve(&BosSettings::for_epochs(50), &worst, &mut stream).unwrap();
         let rule = rule.unwrap();
         let still = LearningCurve::new((1..=30).map(|n| -f64::from(n)).collect());
@@ -509,11 +510,11 @@ mod tests {
             (9..=30).any(|n| { rule.answer(&still.until(n)).is_some_and(|answer| answer.stops) })
         );
         let problem = BosProblem { curve: &curve(1.4, 8), incumbent: 0.9, t: 1, stds: &[0.1; 50] };
-        let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(8).stream(Purpose::TEST, 0, 0);
         assert_eq!(BosRule::solve(&settings(), &problem, &mut stream), Ok(None));
     }
 
-    /// A trial with errors that suddenly fall to the smallest possible value is below every path.
+    /// A trial whose errors suddenly fall to the smallest possible value is below every path.
     #[test]
     fn a_trial_better_than_every_path_trains_on() {
         let rule = rule(&settings(), 0.6, 0.9);

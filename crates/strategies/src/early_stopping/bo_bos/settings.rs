@@ -1,4 +1,4 @@
-//! Settings of BO-BOS: losses, beliefs about learning curves, grid, and condition C2.
+//! Settings of BO-BOS: losses, beliefs about learning curves, the grid, and condition C2.
 
 use fedbo_gp::{DecayFit, DecayNoise};
 use serde::{Deserialize, Serialize};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{BoBosOptions, SparseCells, StoppingLosses};
 use crate::StrategyError;
 
-/// Range of a study's values: error = (high − value)/(high − low) is in `[0,1]` for values to be
-/// maximized.
+/// The range of a study's values (larger is better). The error (high − value)/(high − low) is in
+/// `[0,1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<f64>", into = "[f64; 2]")]
 pub struct ValueBounds {
@@ -37,15 +37,15 @@ impl From<ValueBounds> for [f64; 2] {
 }
 
 impl ValueBounds {
-    /// Bounds for values that are negated errors from 0 to 1.
+    /// Bounds for values that are negated errors between 0 and 1.
     pub const NEGATIVE_ERRORS: Self = Self { low: -1.0, high: 0.0 };
 
-    /// Error of a value; outside `[0,1]` for a value outside the bounds.
+    /// Returns the error of a value. It is outside `[0,1]` for a value outside the bounds.
     pub fn error(self, value: f64) -> f64 {
         (self.high - value) / (self.high - self.low)
     }
 
-    /// Value of an error.
+    /// Returns the value of an error.
     pub fn value(self, error: f64) -> f64 {
         self.high - error * (self.high - self.low)
     }
@@ -64,21 +64,21 @@ pub enum Average {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grid {
     /// Equal cells of `[0,1]` at all epochs (the authors' code, with 99 of them). Most are never
-    /// visited, as an average over many epochs changes little.
+    /// visited, because an average over many epochs changes little.
     Unit,
     /// Equal cells of the range that paths can reach: the mean plus and minus five standard
     /// deviations.
     Reached,
 }
 
-/// ξ_t, subtracted from the incumbent because its observation is noisy.
+/// ξ_t, subtracted from the incumbent because the incumbent is a noisy observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IncumbentMargin {
     /// 0, as in all experiments of the thesis (A.4).
     None,
     /// ξ_t = √(2 σ² ln(π² t² (t − 1)/(6 δ''))) for t > 1, ξ_1 = 0 (Theorem 4.1).
     Theory {
-        /// σ, in the values' units.
+        /// σ, in the units of the values.
         noise_std: f64,
         /// δ'' in (0, 1).
         failure_prob: f64,
@@ -105,20 +105,20 @@ impl IncumbentMargin {
     }
 }
 
-/// Belief about a trial's curve after its first epochs.
+/// Belief about a trial's curve after the first epochs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CurveBelief {
-    /// Processes of a grid, weighted by how well they explain the first errors; some of them decay
-    /// to a level of their own. See [`fedbo_gp::DecayAverage`].
+    /// Processes of a grid, weighted by how well they explain the first errors. Some of them decay
+    /// to their own level. See [`fedbo_gp::DecayAverage`].
     Averaged {
         /// σ².
         noise: DecayNoise,
     },
-    /// One process, as if its parameters were known (thesis A.2).
+    /// A single process, as if its parameters were known (thesis A.2).
     Certain {
         /// Method of the fit.
         fit: DecayFit,
-        /// a²: variance of the level that curves approach; with 0, as in the thesis, they decay to
+        /// a²: variance of the level that curves approach. With 0, as in the thesis, they decay to
         /// error 0.
         level_variance: f64,
     },
@@ -129,10 +129,10 @@ pub enum CurveBelief {
 pub struct BosSettings {
     /// N.
     pub n_epochs: usize,
-    /// Options that a study's file can set.
+    /// The options that a study file can set.
     pub options: BoBosOptions,
-    /// True if C2 compares standard deviations of observations instead of the latent function's, as
-    /// in the authors' code.
+    /// True if C2 compares standard deviations of observations instead of those of the latent
+    /// function, as in the authors' code.
     pub stop_std_with_noise: bool,
     /// ξ_t.
     pub incumbent_margin: IncumbentMargin,
@@ -151,13 +151,13 @@ pub struct BosSettings {
 }
 
 impl BosSettings {
-    /// The thesis' settings (section 4.5, A.4): options as in [`BoBosOptions::for_epochs`], values
-    /// between 0 and 1, 100 000 paths, 100 cells, ξ_t = 0.
+    /// The settings of the thesis (section 4.5, A.4): options as in [`BoBosOptions::for_epochs`],
+    /// values between 0 and 1, 100 000 paths, 100 cells, ξ_t = 0.
     ///
-    /// There are two differences. A curve's process is averaged over its hyperparameters; the
-    /// thesis takes the one with the largest evidence, which predicts ends that are too low, with
-    /// too much certainty: see papers/bo-bos.md, and [`BosSettings::with_one_process`]. Cells cover
-    /// the range that paths can reach.
+    /// There are two differences. First, a curve's process is averaged over its hyperparameters.
+    /// The thesis takes the process with the largest evidence, which predicts final values that are
+    /// too low, with too much certainty: see papers/bo-bos.md and
+    /// [`BosSettings::with_one_process`]. Second, cells cover the range that paths can reach.
     pub fn for_epochs(n_epochs: usize) -> Self {
         Self {
             n_epochs,
@@ -173,9 +173,9 @@ impl BosSettings {
         }
     }
 
-    /// Returns the settings with one process per curve, that of the largest evidence, which decays
-    /// to error 0. This is as in the thesis except for σ², which is fitted; the thesis does not
-    /// specify it and the authors fix it at 1e-3.
+    /// Returns the settings with one process per curve: the one with the largest evidence, which
+    /// decays to error 0. This matches the thesis except for σ², which is fitted. The thesis does
+    /// not specify σ², and the authors fix it at 1e-3.
     #[must_use]
     pub fn with_one_process(self) -> Self {
         Self {
@@ -188,12 +188,12 @@ impl BosSettings {
     }
 
     /// Returns the settings of the authors' code: σ² = 1e-3, K_{1,t} = 100/0.99^(t−1), 99 cells on
-    /// `[0,1]`, the average over epochs after N₀, cells of at most 30 paths continue at no loss, C2
-    /// with noise.
+    /// `[0,1]`, the average over the epochs after N₀, cells with at most 30 paths continue at no
+    /// loss, and C2 includes noise.
     ///
-    /// Differences from their code remain: their α and β may become negative, ours stay positive;
-    /// their bound has β_t = 0.2 d ln 2t without a root, and their incumbent excludes fully trained
-    /// trials.
+    /// Some differences from their code remain. Their α and β can become negative; ours stay
+    /// positive. Their bound has β_t = 0.2 d ln 2t without a square root, and their incumbent
+    /// excludes fully trained trials.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
@@ -215,7 +215,7 @@ impl BosSettings {
         }
     }
 
-    /// Returns the settings with these bounds of values.
+    /// Returns the settings with these value bounds.
     #[must_use]
     pub fn with_bounds(self, bounds: ValueBounds) -> Self {
         let bounds = Some(bounds);
@@ -228,13 +228,13 @@ impl BosSettings {
         self.options.first_epochs as usize
     }
 
-    /// Range of values; from 0 to 1 unless the options specify another.
+    /// The range of values: from 0 to 1 unless the options specify another range.
     pub fn bounds(&self) -> ValueBounds {
         let unit = ValueBounds { low: 0.0, high: 1.0 };
         self.options.bounds.unwrap_or(unit)
     }
 
-    /// Losses of the t-th trial proposed by the strategy.
+    /// The losses of the t-th trial that the strategy proposed.
     pub fn losses(&self, t: u64) -> StoppingLosses {
         let options = &self.options;
         let exponent = i32::try_from(t.saturating_sub(1)).unwrap_or(i32::MAX);
@@ -248,7 +248,7 @@ impl BosSettings {
     /// Checks the settings.
     ///
     /// # Errors
-    /// The first setting that is out of range.
+    /// If a setting is out of range. The error reports the first one.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let n = self.n_epochs;
         StrategyError::ensure(n >= 3, "epochs", n, "at least 3")?;

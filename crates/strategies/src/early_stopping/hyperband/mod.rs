@@ -13,7 +13,7 @@ use crate::StrategyError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HyperbandOptions {
-    /// η: one in η trials continues at a rung; at least 2.
+    /// η: one in η trials continues at a rung. At least 2.
     #[serde(deserialize_with = "whole::<2, _>")]
     pub reduction: u32,
 }
@@ -35,14 +35,14 @@ impl StoppingOptions for HyperbandOptions {
 /// One round of successive halving within a bracket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// n_i: number of configurations trained to this rung.
+    /// n_i: number of configurations trained up to this rung.
     pub n_configurations: usize,
-    /// r_i: last epoch of training to this rung.
+    /// r_i: last epoch of training for this rung.
     pub n_epochs: usize,
 }
 
-/// One run of successive halving: rungs with decreasing numbers of configurations and increasing
-/// numbers of epochs, at least one.
+/// One run of successive halving: one or more rungs with decreasing numbers of configurations and
+/// increasing numbers of epochs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bracket {
     rungs: Vec<Rung>,
@@ -54,7 +54,7 @@ impl Bracket {
         &self.rungs
     }
 
-    /// n: number of configurations at the start.
+    /// n: the initial number of configurations.
     pub fn n_configurations(&self) -> usize {
         self.rungs[0].n_configurations
     }
@@ -71,14 +71,13 @@ impl Bracket {
 ///
 /// s_max = ⌊log_η R⌋,   n = ⌈(s_max + 1)/(s + 1) ηˢ⌉,   r = R η⁻ˢ,   n_i = ⌊n η⁻ⁱ⌋,   r_i = r ηⁱ for i = 0, …, s.
 ///
-/// R is the number of epochs of a complete trial; r_i is rounded to the nearest epoch, a half up,
-/// and ascends strictly. All computations use whole numbers: floating-point logarithms would lose
-/// s_max = 5 at R = 243, η = 3.
+/// R is the number of epochs of a complete trial. r_i is rounded to the nearest epoch, with halves
+/// rounded up, and increases strictly. All computations use integers: floating-point logarithms
+/// would miss s_max = 5 at R = 243, η = 3.
 ///
-/// The paper contradicts itself. For R = 81 and η = 3 the formula of Algorithm 1 gives n = 81, 34,
-/// 15, 8, 5. Its Table 1 prints 81, 27, 9, 6, 5, which is ⌊(s_max + 1)/(s + 1)⌋ ηˢ, as in the
-/// authors' published code. We follow the formula: its brackets cost about (s_max + 1) R epochs
-/// each.
+/// The paper contradicts itself. For R = 81 and η = 3, the formula of Algorithm 1 gives n = 81, 34,
+/// 15, 8, 5. Table 1 prints 81, 27, 9, 6, 5, which is ⌊(s_max + 1)/(s + 1)⌋ ηˢ, as in the authors'
+/// published code. We follow the formula, whose brackets cost about (s_max + 1) R epochs each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brackets {
     reduction: usize,
@@ -86,7 +85,7 @@ pub struct Brackets {
 }
 
 impl Brackets {
-    /// Maximum number of epochs of a complete trial: the first bracket starts that many
+    /// Maximum number of epochs of a complete trial. The first bracket starts the same number of
     /// configurations.
     pub const MAX_EPOCHS: usize = 1_000_000;
 
@@ -123,8 +122,8 @@ impl Brackets {
         Ok(Self { reduction, brackets: (0..n_brackets).rev().map(bracket).collect() })
     }
 
-    /// The brackets from s = s_max, with the most configurations, to s = 0, which trains all
-    /// configurations to the end.
+    /// The brackets, from s = s_max, with the most configurations, to s = 0, which trains all of
+    /// its configurations to the end.
     pub fn brackets(&self) -> &[Bracket] {
         &self.brackets
     }
@@ -135,21 +134,22 @@ impl Brackets {
     }
 }
 
-/// Hyperband as a stopping rule: each trial belongs to a bracket and is halved at the bracket's
-/// rungs against the trials of the same bracket, as by [`AshaRule`](super::AshaRule).
+/// Hyperband as a stopping rule. Each trial belongs to a bracket. At the bracket's rungs it is
+/// compared with the trials of the same bracket, as in [`AshaRule`](super::AshaRule).
 ///
 /// Deviations from the paper:
 ///
-/// - No trial is paused. A trial continues at once iff it is among the best max(1, ⌊m/η⌋) of the m
-///   trials of its bracket that reached the rung so far. The paper waits for all n_i and promotes
-///   ⌊n_i/η⌋.
-/// - The brackets run in parallel, not one after the other, as a study of 40 trials would never
-///   leave the first.
+/// - No trial is paused. A trial continues immediately iff it is among the best max(1, ⌊m/η⌋) of
+///   the m trials of its bracket that have reached the rung so far. The paper waits for all n_i
+///   trials and promotes ⌊n_i/η⌋.
+/// - The brackets run in parallel rather than one after the other, because a study of 40 trials
+///   would never leave the first bracket.
 ///
-/// A bracket's share of the trials is that of the schedule, n of Σ n, spread evenly over the
-/// trials' numbers. Trial k belongs to the share that contains the fractional part of k/φ, where φ
-/// is the golden ratio. A trial's bracket therefore depends on its number alone. (Equal numbers of
-/// trials would spend most epochs in the bracket s = 0, which stops no trial.)
+/// A bracket gets the fraction n/Σ n of the trials, as in the schedule, spread evenly over the
+/// trial numbers. The brackets divide `[0, 1)` into intervals of these lengths, and trial k belongs
+/// to the bracket whose interval contains the fractional part of k/φ, where φ is the golden ratio.
+/// A trial's bracket therefore depends only on its number. (Equal numbers of trials would spend
+/// most epochs in the bracket s = 0, which stops no trial.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HyperbandRule {
     schedule: Brackets,
@@ -203,11 +203,12 @@ impl StoppingRule for HyperbandRule {
     }
 }
 
-/// Next step of Hyperband: a configuration is trained from an epoch to a later one and then
-/// evaluated.
+/// The next step of Hyperband, which trains a configuration from one epoch to a later one and then
+/// evaluates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyperbandStep {
-    /// Number of the configuration, counted from 0 in the order of starting.
+    /// Number of the configuration. Configurations are counted from 0 in the order in which they
+    /// start.
     pub configuration: usize,
     /// Epoch at which its training was paused; 0 for a new configuration, which the caller draws at
     /// random.
@@ -216,26 +217,26 @@ pub struct HyperbandStep {
     pub to_epoch: usize,
 }
 
-/// Hyperband with pausing and resuming of trainings (Li et al. 2017, Algorithm 1), as an endless
-/// state machine.
+/// Hyperband with pausing and resuming of training runs (Li et al. 2017, Algorithm 1), as an
+/// endless state machine.
 ///
-/// The brackets run one after the other, from s = s_max to 0 and then again with new
-/// configurations. In a bracket all n_i configurations are trained to r_i epochs, one by one, and
-/// the best ⌊n_i/η⌋ of them to r_{i+1}. Among equal values the earlier configuration is promoted
-/// (the paper leaves that open); failed ones rank last. The thesis used η = 3 and R = 80 (Dai 2021,
-/// appendix A.4).
+/// The brackets run one after the other, from s = s_max to 0, and then again with new
+/// configurations. In a bracket, all n_i configurations are trained to r_i epochs, one by one, and
+/// the best ⌊n_i/η⌋ of them to r_{i+1}. Among equal values, the earlier configuration is promoted
+/// (the paper does not specify this); failed configurations rank last. The thesis uses η = 3 and
+/// R = 80 (Dai 2021, appendix A.4).
 ///
-/// Deviation: the paper's `run_then_return_val_loss` may restart training from the first epoch at
-/// every rung. Here a promoted configuration resumes, as in its authors' experiments with iterative
-/// training.
+/// One deviation from the paper: its `run_then_return_val_loss` may restart training from the first
+/// epoch at every rung. Here a promoted configuration resumes, as in its authors' experiments with
+/// iterative training.
 #[derive(Clone, Debug)]
 pub struct Hyperband {
     schedule: Brackets,
     bracket: usize,
     rung: usize,
-    /// Configurations of this rung, in the order of training.
+    /// Configurations of this rung, in training order.
     contenders: Vec<usize>,
-    /// Values at this rung told so far.
+    /// Values reported at this rung so far.
     values: Vec<Option<f64>>,
     n_begun: usize,
 }
@@ -265,7 +266,7 @@ impl Hyperband {
         self.bracket
     }
 
-    /// The next step; it stays the same until its value is told.
+    /// The next step. It stays the same until its value is reported.
     pub fn next_step(&self) -> HyperbandStep {
         let rungs = self.schedule.brackets[self.bracket].rungs();
         HyperbandStep {
@@ -278,9 +279,9 @@ impl Hyperband {
         }
     }
 
-    /// Tells the value, to be maximized, of the step from [`Hyperband::next_step`]; `None` or a
-    /// non-finite number if it failed. Returns the configurations that will not be trained again,
-    /// so that their saved state can be deleted.
+    /// Reports the value of the step from [`Hyperband::next_step`]. Larger is better. `None` or a
+    /// non-finite number means that the step failed. Returns the configurations that will not be
+    /// trained again, so that their saved state can be deleted.
     pub fn tell(&mut self, value: Option<f64>) -> Vec<usize> {
         self.values.push(value.filter(|value| value.is_finite()));
         if self.values.len() < self.contenders.len() {

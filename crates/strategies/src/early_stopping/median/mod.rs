@@ -1,5 +1,5 @@
-//! The median rule: a trial stops if its best value so far is worse than the median of the others'
-//! averages up to the same epoch.
+//! The median rule: a trial is stopped if its best value so far is worse than the median of the
+//! other trials' averages up to the same epoch.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,25 +14,25 @@ use super::{
 #[serde(deny_unknown_fields)]
 pub struct MedianOptions {
     /// Number of first epochs that never stop a trial. Early averages are dominated by the values
-    /// of the first epochs, which reveal more about initial weights and step sizes than about the
-    /// end of a curve.
+    /// of the first epochs, which depend more on initial weights and step sizes than on the end of
+    /// a curve.
     #[serde(deserialize_with = "whole::<0, _>")]
     pub warmup_epochs: u32,
-    /// Number of complete trials before any trial is stopped, as a median of fewer is not
-    /// representative. 0 counts as 1.
+    /// Number of complete trials before any trial is stopped, because the median of fewer trials is
+    /// not representative. 0 counts as 1.
     #[serde(deserialize_with = "whole::<0, _>")]
     pub trials_min: u32,
 }
 
 impl Default for MedianOptions {
-    /// 5 epochs and 5 trials, the cautious settings of the services with this rule.
+    /// 5 epochs and 5 trials, the cautious settings of the services that offer this rule.
     fn default() -> Self {
         Self { warmup_epochs: 5, trials_min: 5 }
     }
 }
 
 impl MedianOptions {
-    /// The defaults with a warm-up of at most half of a training, so that at least one epoch
+    /// The defaults, with a warm-up of at most half of a training run, so that at least one epoch
     /// remains for stopping.
     pub fn for_epochs(epochs: u32) -> Self {
         let default = Self::default();
@@ -53,13 +53,14 @@ impl StoppingOptions for MedianOptions {
 /// max_{n ≤ s} y_n < median_j ō_j(s),   ō_j(s) = (1/s) Σ_{n ≤ s} y_{j,n},   j over the complete trials.
 ///
 /// A *best* value is compared with *averages*, which makes the rule lenient: on rising curves the
-/// average lags behind. There is no model, and the other trials' parameters are not used. As in the
-/// paper only complete trials count, neither running nor stopped ones. The median therefore rises
-/// as poor trials are stopped, and the rule becomes stricter.
+/// average lags behind. There is no model, and the parameters of the other trials are not used. As
+/// in the paper, only complete trials count; running and stopped trials do not. The median
+/// therefore rises as poor trials are stopped, and the rule becomes stricter.
 ///
-/// The median of an even number is the mean of the middle two, and a complete trial of fewer than s
-/// epochs enters with the average of all its values; the paper specifies neither. Deviation from
-/// the paper: the two options, without which the second trial would be judged by the first alone.
+/// The median of an even number of values is the mean of the middle two. A complete trial of fewer
+/// than s epochs counts with the average of all its values. The paper specifies neither. One
+/// deviation from the paper: the two options, without which the first trial would be the only judge
+/// of the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MedianRule {
     options: MedianOptions,
@@ -97,15 +98,15 @@ impl StoppingRule for MedianRule {
     }
 }
 
-/// Mean of at least one value, without overflow. The mean of equal values is exactly their value,
-/// so that a tie stops no trial.
+/// Returns the mean of at least one value, without overflow. The mean of equal values is exactly
+/// their value, so that a tie stops no trial.
 fn average(values: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "epochs are far below 2^53")]
     let n = values.len() as f64;
     values[0] + values.iter().map(|value| value / n - values[0] / n).sum::<f64>()
 }
 
-/// Median of at least one value: the middle one, or the mean of the middle two.
+/// Returns the median of at least one value: the middle one, or the mean of the middle two.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

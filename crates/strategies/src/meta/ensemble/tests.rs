@@ -23,7 +23,8 @@ impl Acquisition for Squares {
     }
 }
 
-/// Central differences with a step of 1e-5, through the target's and the tasks' predictions; the batch agrees with points.
+/// Central differences with a step of 1e-5 through the predictions of the target and the tasks. The
+/// batch agrees with single points.
 #[test]
 fn gradients_pass_through_all_models() {
     let settings = fixed(false);
@@ -53,8 +54,8 @@ fn gradients_pass_through_all_models() {
     }
 }
 
-/// Failures, repeated points, equal values and values of any size still give a finite query with
-/// RGPE and TAF.
+/// RGPE and TAF make a finite query even after failures, repeated points, equal values and values
+/// of any size.
 #[test]
 fn odd_observations_stop_nobody() {
     let tasks = [
@@ -95,7 +96,7 @@ fn odd_observations_stop_nobody() {
     }
 }
 
-/// Without tasks both RGPE and TAF are expected improvement over the best observation.
+/// Without tasks, RGPE and TAF are both expected improvement over the best observation.
 #[test]
 fn without_tasks_both_are_expected_improvement() {
     let history = told(&observed("target", 7, 3, peak));

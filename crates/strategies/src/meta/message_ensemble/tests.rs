@@ -62,9 +62,9 @@ fn joined<S: ModelEnsemble>(
 }
 
 /// The shared functions can represent the tasks' functions exactly, and the terms of the messages
-/// assume this. Weights by messages then agree with those by raw observations, up to the error of
-/// 400 samples, three times 0.025. With the usual terms, which allow for a remainder, the same task
-/// has most weight, and nearly similar tasks have some of it.
+/// assume this. The weights from messages then agree with those from raw observations, up to the
+/// error of 400 samples, three times 0.025. With the usual terms, which allow for a remainder, the
+/// same task has the most weight, and nearly similar tasks have some.
 #[test]
 fn weights_by_messages_are_those_by_raw_data() {
     let basis = FunctionBasis::new(map(), RANK).unwrap();
@@ -106,7 +106,7 @@ fn weights_by_messages_are_those_by_raw_data() {
     }
 }
 
-/// A peak near (0.7, 0.3) with a small shift for every party, times a sign.
+/// A peak near (0.7, 0.3), with a small shift for every party, times a sign.
 fn value(party: u32, sign: f64, x: &[f64]) -> f64 {
     let shift = 0.04 * (1.7 * f64::from(party)).sin();
     sign * peak(&[x[0] - shift, x[1] + shift])
@@ -118,7 +118,8 @@ fn others(sign: f64) -> Vec<MetaTask> {
     (1..=6).map(task).collect()
 }
 
-/// Asks and tells; returns the target's best value after each query, and the others' weight at it.
+/// Runs a party. Returns, after each query, the target's best value and the weight of the other
+/// parties.
 fn run<S: ModelEnsemble>(mut party: MessageEnsemble<S>, n: u64) -> Vec<(f64, f64)> {
     let mut reached = f64::MIN;
     let step = |query: u64| {
@@ -164,7 +165,7 @@ fn taf_by_messages_helps_at_once_and_drops_what_misleads() {
 }
 
 /// A single output is 0 on its own scale, so the tasks still promise an improvement over it at the
-/// same point. A random point provides something to rank.
+/// same point. A random point provides a second output to rank.
 #[test]
 fn one_output_is_not_asked_for_again() {
     let second = |unranked| {
@@ -185,7 +186,7 @@ fn one_output_is_not_asked_for_again() {
 }
 
 /// A party without outputs adds no model. Removing the last model restores the queries of a party
-/// alone, to the last bit.
+/// on its own, bit for bit.
 #[test]
 fn messages_come_and_go() {
     let target = told(&observed("target", 5, 50, peak));
@@ -208,8 +209,8 @@ fn messages_come_and_go() {
     assert_ne!(ask(&party), ask(&alone));
     party.forget(5);
     assert_eq!((party.n_parties(), ask(&party)), (1, ask(&alone)));
-    // A message with other functions, or one that no outputs can give, is refused, and the older
-    // one is kept.
+    // A message with other functions, or one that no outputs can produce, is rejected, and the
+    // older message is kept.
     let mut bad = message(&others(1.0)[0], terms());
     party.receive(5, bad.clone()).unwrap();
     let numbers: Vec<f64> = bad.statistics.numbers().iter().map(|v| 1e4 * v).collect();
@@ -221,7 +222,7 @@ fn messages_come_and_go() {
     assert_eq!(party.transfer().unwrap().tasks.len(), 1);
 }
 
-/// A map of another dimension is refused.
+/// A map of another dimension is rejected.
 #[test]
 fn a_map_of_another_space_is_refused() {
     let description = FeatureDescription::random(10, 1, LengthscaleLaw::Fixed(0.3));

@@ -7,7 +7,7 @@ use super::*;
 use crate::meta::{GpTask, MetaTask};
 use crate::{HyperparameterPolicy, SurrogateSettings};
 
-/// A smooth task with little information except a slope.
+/// A smooth task with little information apart from a slope.
 fn sloping() -> GpTask {
     let observed = MetaTask {
         name: "task".into(),
@@ -25,7 +25,7 @@ fn sloping() -> GpTask {
     GpTask::new(&observed, &settings, Seed::new(1)).unwrap()
 }
 
-/// Counts pairs one by one, in the order of telling; outputs and values have ties.
+/// Counts pairs one by one in the original order. Outputs and values contain ties.
 #[test]
 fn misranked_pairs_are_those_that_enumeration_finds() {
     let mut stream = test_stream(2);
@@ -60,7 +60,8 @@ fn misranked_pairs_are_those_that_enumeration_finds() {
     }
 }
 
-/// The authors' distance between opposite rankings falls with the number of observations; the share of pairs stays 1.
+/// The authors' distance between opposite rankings falls with the number of observations. The
+/// fraction of pairs stays 1.
 #[test]
 fn only_the_share_of_pairs_keeps_opposites_apart() {
     for (n, authors) in [(3, 0.41), (6, 0.183), (50, 0.0203)] {
@@ -73,8 +74,8 @@ fn only_the_share_of_pairs_keeps_opposites_apart() {
     }
 }
 
-/// Compares with one draw of the prior and of the noise, conditioned by dense algebra on all
-/// observations except one, for each of them.
+/// Compares with a reference that draws the prior and the noise once. For each observation in turn,
+/// it conditions the draw on all other observations by dense linear algebra.
 #[test]
 #[expect(clippy::needless_range_loop, reason = "indices of a formula")]
 fn held_out_draws_are_those_of_posteriors_without_the_point() {
@@ -108,7 +109,7 @@ fn held_out_draws_are_those_of_posteriors_without_the_point() {
                 assert!((found - expected).abs() < 1e-8, "{j} {k}: {found} {expected}");
             }
         }
-        // The losses agree with those of enumeration.
+        // The losses agree with enumeration.
         let mut expected = 0;
         for j in 0..9 {
             for k in (0..9).filter(|k| *k != j) {
@@ -120,8 +121,8 @@ fn held_out_draws_are_those_of_posteriors_without_the_point() {
     }
 }
 
-/// Means of 4000 losses are within five standard errors of the expectation. For a pair this is
-/// 2 Φ(−gap/deviation), with the covariance for joint draws and without it for independent ones.
+/// Means of 4000 losses are within five standard errors of the expectation. For a pair this is 2
+/// Φ(−gap/deviation), with the covariance for joint draws and without it for independent ones.
 #[test]
 fn losses_have_the_expectation_of_their_law() {
     let task = sloping();
@@ -141,7 +142,7 @@ fn losses_have_the_expectation_of_their_law() {
         }
         sum
     };
-    let stream = || Seed::new(1).stream(Purpose::Test, 9, 0);
+    let stream = || Seed::new(1).stream(Purpose::TEST, 9, 0);
     let joint = ranked.joint_losses(&task, 4000, &mut stream()).unwrap();
     let independent = ranked.independent_losses(&task, 4000, &mut stream());
     assert_eq!(joint, ranked.joint_losses(&task, 4000, &mut stream()).unwrap());
@@ -155,8 +156,8 @@ fn losses_have_the_expectation_of_their_law() {
     }
 }
 
-/// A task observed almost without noise at exactly the target's inputs has a covariance that is
-/// largely rounding.
+/// A task that was observed almost without noise at exactly the target's inputs has a covariance
+/// that is mostly rounding error.
 #[test]
 fn certain_tasks_can_be_drawn_from() {
     let inputs = uniform_points(30, 2, &mut test_stream(6));
@@ -173,8 +174,7 @@ fn certain_tasks_can_be_drawn_from() {
 
 #[test]
 fn votes_go_to_the_smallest_loss_and_ties_to_the_target() {
-    // Samples: the target wins alone, the target ties with a task, a task wins alone, two tasks
-    // tie.
+    // Samples: the target wins, the target ties with a task, one task wins, two tasks tie.
     let own = [1, 2, 9, 9];
     let tasks = [vec![5, 2, 3, 4], vec![5, 7, 6, 4], vec![5, 7, 6, 8]];
     let weights = ModelWeights::by_vote(&own, &tasks, true);
@@ -182,13 +182,13 @@ fn votes_go_to_the_smallest_loss_and_ties_to_the_target() {
     for (found, expected) in weights.tasks.iter().zip([0.375, 0.125, 0.0]) {
         assert!((found - expected).abs() < 1e-12, "{weights:?}");
     }
-    // Without tasks the target has all the weight.
+    // Without tasks, the target has all the weight.
     let alone = ModelWeights::by_vote(&own, &[], true);
     assert!((alone.target - 1.0).abs() < 1e-12);
 }
 
-/// Many unrelated tasks are each best in a few samples by chance. All are dropped; without the
-/// guard they would have most of the weight.
+/// Each of many unrelated tasks is the best one in a few samples by chance. All are dropped.
+/// Without the guard they would have most of the weight.
 #[test]
 fn weights_are_not_diluted_by_many_bad_tasks() {
     let mut stream = test_stream(8);

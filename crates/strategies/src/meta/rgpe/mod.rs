@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use fedbo_optim::{Direct, Points};
-use fedbo_streams::{Purpose, Seed, Stream};
+use fedbo_streams::{Seed, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::ensemble::{Acquisition, Ensemble, EnsembleSettings, Moments};
@@ -20,7 +20,8 @@ use crate::{
 pub struct RgpeOptions {}
 
 impl MetaOptions for RgpeOptions {
-    /// The study's own model allows for noise if those of old studies do, as rankings compare them.
+    /// The study's own model allows for noise if those of the old studies do, because rankings
+    /// compare them.
     fn make(
         &self,
         setup: &Setup<'_>,
@@ -33,40 +34,40 @@ impl MetaOptions for RgpeOptions {
     }
 }
 
-/// Sampling of the values for a ranking loss from a task's posterior.
+/// Method of sampling the values for a ranking loss from a task's posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingDraws {
-    /// Jointly: each sample is one function (the paper).
+    /// Jointly: each sample is a single function (the paper).
     Joint,
-    /// Draws both values of each pair afresh and independently (the authors' code of FTS and
-    /// RM-GP-UCB).
+    /// Separately: both values of each pair are drawn again and independently (the authors' code of
+    /// FTS and RM-GP-UCB).
     IndependentPairs,
 }
 
-/// The target's variance in an expected improvement.
+/// The target's variance in the expected improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetVariance {
     /// Variance of the latent function.
     Latent,
-    /// Variance of an observation, noise included (the authors' code of FTS and RM-GP-UCB).
+    /// Variance of an observation, including noise (the authors' code of FTS and RM-GP-UCB).
     WithNoise,
 }
 
-/// Scale of the maximized expected improvement; the maximizer is the same.
+/// The scale on which the expected improvement is maximized. The maximizer is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImprovementScale {
-    /// The logarithm, which neither underflows nor is flat far from the incumbent.
+    /// The logarithm, which neither underflows nor becomes flat far from the incumbent.
     Log,
     /// The improvement itself.
     Plain,
 }
 
-/// The query if the target has outputs, but no two different ones, so that nothing can be ranked.
+/// The query to make if no two of the target's outputs differ, so that nothing can be ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unranked {
-    /// The query of the ensemble with equal weights for all models. Outputs that are all alike are
-    /// 0 on their own scale, and the tasks still promise an improvement over them at the target's
-    /// latest point. Only a target with initial points should use this.
+    /// The query of the ensemble with equal weights for all models. Equal outputs are 0 on their
+    /// own scale, and the tasks still promise an improvement over them at the target's latest
+    /// point. Only a target with initial points should use this.
     Ensemble,
     /// A uniformly random point, as in an initial design.
     Random,
@@ -77,24 +78,24 @@ pub enum Unranked {
 pub struct RgpeSettings {
     /// Models and search.
     pub ensemble: EnsembleSettings,
-    /// S: number of samples of each model for the ranking losses. 500 in the thesis, 100 in the
-    /// authors' FTS code.
+    /// S: number of samples of each model for the ranking losses. 500 in the thesis, 100 in the FTS
+    /// authors' code.
     pub n_samples: usize,
     /// Method of drawing samples.
     pub draws: RankingDraws,
-    /// True if a task with a median loss above the 95 % quantile of the target's is ignored (the
+    /// True to ignore a task if its median loss is above the 95 % quantile of the target's (the
     /// paper).
     pub dilution_guard: bool,
-    /// The query if nothing can be ranked.
+    /// The query to make if nothing can be ranked.
     pub unranked: Unranked,
     /// The target's variance in the ensemble.
     pub target_variance: TargetVariance,
-    /// Scale of the maximized improvement.
+    /// The scale on which the improvement is maximized.
     pub improvement: ImprovementScale,
 }
 
 impl RgpeSettings {
-    /// Defaults for one party's study, with 500 samples.
+    /// Defaults for a single-party study, with 500 samples.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -111,11 +112,11 @@ impl RgpeSettings {
     }
 
     /// Returns the settings of the FTS authors' code: 100 samples drawn independently for each
-    /// pair, noise in the target's variance, the improvement itself maximized by DIRECT with 20,000
-    /// evaluations. Surrogate and repeats are kept.
+    /// pair, noise in the target's variance, and the improvement itself, maximized by DIRECT with
+    /// 20,000 evaluations. The surrogate and the repeats are unchanged.
     ///
-    /// Remaining differences from their code: ties between tasks are split (there the first task
-    /// wins), and pairs of equal outputs are excluded.
+    /// Two differences from their code remain: ties between tasks are split (in their code the
+    /// first task wins), and pairs of equal outputs are excluded.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
@@ -129,7 +130,7 @@ impl RgpeSettings {
     }
 }
 
-/// DIRECT with the settings of the FTS authors for RGPE and TAF.
+/// DIRECT with the settings that the FTS authors use for RGPE and TAF.
 pub(super) fn authors_search() -> Maximizer {
     Maximizer::Direct(Direct {
         max_evaluations: 20_000,
@@ -142,31 +143,31 @@ pub(super) fn authors_search() -> Maximizer {
 ///
 /// mean(x) = Σ_i w_i μ_i(x),   var(x) = Σ_i w_i² σ_i²(x),   x_t = argmax ln E[max(f(x) − y*, 0)]
 ///
-/// over the target and its meta-tasks, each on the scale of its own outputs, with the best observed
-/// output y*.
+/// over the target and its meta-tasks, each on the scale of its own outputs. y* is the best
+/// observed output.
 ///
-/// The weight of a model is the share of S samples in which it misranks the fewest pairs of the
-/// target's observations. The target's own samples are held out one observation at a time. A task
-/// that is clearly worse than the target is dropped, and the target wins ties. Before two different
-/// outputs were observed, nothing can be ranked, and all models have equal weights (see
+/// The weight of a model is the fraction of S samples in which it misranks the fewest pairs of the
+/// target's observations. The target's own samples hold out one observation at a time. A task that
+/// is clearly worse than the target is dropped, and the target wins ties. Nothing can be ranked
+/// before two different outputs are observed. Until then, all models have equal weights (see
 /// [`Unranked`]).
 ///
-/// Each number of observations and each model has its own random stream, so weights are a function
-/// of the told observations. Running trials enter as observations of their own posterior mean.
+/// Each combination of observation count and model has its own random stream, so the weights are a
+/// function of the observations. Running trials count as observations of their own posterior means.
 ///
-/// The weights after t observations cost O(Σ_i S t²), once for each `tell`. A query then costs one
+/// The weights after t observations cost O(Σ_i S t²), once per `tell`. A query then costs one
 /// prediction of every model with a weight for each evaluated point of the search. On a finite
-/// domain tasks predict once.
+/// domain, tasks predict only once.
 #[derive(Clone, Debug)]
 pub struct Rgpe {
     ensemble: Ensemble,
     settings: RgpeSettings,
-    /// Weights for the observations told so far, once requested.
+    /// Weights for the observations so far, computed on first use.
     weights: OnceLock<ModelWeights>,
 }
 
 impl Rgpe {
-    /// Fits a model of every meta-task; `seed` feeds hyperparameter fits and samples.
+    /// Fits a model of every meta-task. `seed` feeds hyperparameter fits and samples.
     ///
     /// # Errors
     /// If a setting is out of range, or a meta-task cannot be modelled.
@@ -180,9 +181,9 @@ impl Rgpe {
         Self::of(ensemble, settings)
     }
 
-    /// Creates the strategy with given models, for instance [`super::FeatureTask`]s from other
-    /// agents (FTS section 3.2). Their outputs should be on scales comparable with the target's.
-    /// The settings apply to the target's surrogate.
+    /// Creates the strategy with given models, such as [`super::FeatureTask`]s from other agents
+    /// (FTS section 3.2). Their outputs should be on scales comparable with the target's. The
+    /// settings apply to the target's surrogate.
     ///
     /// # Errors
     /// If a setting is out of range, or the dimension of a task differs from that of the domain.
@@ -221,7 +222,7 @@ impl Rgpe {
         let step = surrogate.len() as u64;
         let stream = |model: usize| {
             let seed = self.ensemble.seed();
-            seed.stream(Purpose::MetaTask, step, model as u64)
+            seed.stream(crate::META_TASK, step, model as u64)
         };
         let own =
             ranked.own_losses(posterior, self.settings.n_samples, &mut stream(tasks.len()))?;
@@ -292,7 +293,7 @@ impl Strategy for Rgpe {
     }
 }
 
-/// Converts weights to shares: that of all meta-tasks together, and that of each among them.
+/// Converts weights to the share of all meta-tasks together and the share of each task among them.
 pub(super) fn transfer_of(weights: &ModelWeights, tasks: &[Arc<dyn TaskModel>]) -> Transfer {
     let of_tasks: f64 = weights.tasks.iter().sum();
     let all = of_tasks + weights.target;
@@ -312,7 +313,7 @@ pub(super) fn transfer_of(weights: &ModelWeights, tasks: &[Arc<dyn TaskModel>]) 
     }
 }
 
-/// Share of the signal variance below which the variance of a latent function is rounding error.
+/// Fraction of the signal variance below which the variance of a latent function is rounding error.
 pub(super) const LEAST_VARIANCE: f64 = 1e-14;
 
 /// Expected improvement of a weighted sum of independent models, or its logarithm.

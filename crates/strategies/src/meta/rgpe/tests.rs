@@ -59,7 +59,8 @@ fn tasks() -> Vec<MetaTask> {
     ]
 }
 
-/// The weighted mean and the variance Σ w² σ² of independent models, and their expected improvement.
+/// Checks the weighted mean, the variance Σ w² σ² of independent models, and their expected
+/// improvement.
 #[test]
 fn the_ensemble_improves_as_its_moments_say() {
     let acquisition = EnsembleImprovement {
@@ -115,8 +116,8 @@ pub(crate) fn check_slopes(acquisition: &dyn Acquisition) {
     }
 }
 
-/// The task that equals the target up to level and size has the most weight, the others none. Many
-/// copies of the others do not change this.
+/// The task that equals the target up to level and size has the most weight, and the other tasks
+/// have none. Many copies of the other tasks do not change this.
 #[test]
 fn weight_goes_to_the_task_that_ranks_like_the_target() {
     let mut all = tasks();
@@ -133,13 +134,13 @@ fn weight_goes_to_the_task_that_ranks_like_the_target() {
     assert!(transfer.tasks[0].weight > 0.95, "{transfer:?}");
     assert!(transfer.tasks[2].weight < 1e-12, "{transfer:?}");
     assert_eq!(transfer.tasks[0].name, "the same at another level");
-    // With unrelated tasks only, nearly all weight stays with the target.
+    // With only unrelated tasks, nearly all of the weight stays with the target.
     let mut alone = Rgpe::new(unit_square(), &all[1..], settings(), Seed::new(1)).unwrap();
     alone.tell(&told(&observed("target", 12, 50, peak))).unwrap();
     assert!(alone.transfer().unwrap().meta_share < 0.1);
 }
 
-/// Before two different outputs all models have equal weights, and a query exists.
+/// Before two different outputs, all models have equal weights, and a query exists.
 #[test]
 fn nothing_ranked_yet_weighs_all_the_same() {
     let mut rgpe = Rgpe::new(unit_square(), &tasks(), settings(), Seed::new(1)).unwrap();
@@ -151,8 +152,8 @@ fn nothing_ranked_yet_weighs_all_the_same() {
     }
 }
 
-/// Runs of RGPE and TAF with all named settings: equal seeds and observations give equal queries
-/// and weights, independent of batches, and running trials are not proposed again.
+/// Runs RGPE and TAF with all named settings. Equal seeds and observations give equal queries and
+/// weights, no matter how observations are batched, and running trials are not proposed again.
 #[test]
 fn equal_tellings_give_equal_runs() {
     let target = told(&observed("target", 9, 50, peak));
@@ -194,7 +195,8 @@ fn equal_tellings_give_equal_runs() {
     }
 }
 
-/// On a finite domain the query is the best of all points by the same function, including weights.
+/// On a finite domain the query is the best of all points by the same function, including the
+/// weights.
 #[test]
 fn a_finite_domain_is_scanned() {
     let points = Arc::new(uniform_points(80, 2, &mut test_stream(60)));

@@ -45,34 +45,34 @@ impl MetaOptions for RmGpTsOptions {
     }
 }
 
-/// The function to maximize in a query to the meta-tasks.
+/// The function that a query to the meta-tasks maximizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaSample {
-    /// A draw f_i of one task's posterior, with i drawn with probability ω_i: a sample from the
-    /// mixture of posteriors.
+    /// A draw f_i from the posterior of one task, where i is drawn with probability ω_i: a sample
+    /// from the mixture of posteriors.
     OneTask,
-    /// Σ_i ω_i f_i with a draw of every task's posterior, as in the authors' code.
+    /// Σ_i ω_i f_i with a draw from every task's posterior, as in the authors' code.
     WeightedSum,
 }
 
 /// Settings of an [`RmGpTs`] strategy.
 #[derive(Clone, Debug)]
 pub struct RmGpTsSettings {
-    /// Thompson sampling of the target. Its surrogate's settings also apply to the meta-tasks;
+    /// Thompson sampling of the target. The settings of its surrogate also apply to the meta-tasks;
     /// `standardize` is not used.
     pub thompson: ThompsonSettings,
-    /// Units for comparing tasks.
+    /// The units in which tasks are compared.
     pub scale: OutputScale,
     /// Weights and share of the meta-tasks.
     pub belief: MetaBeliefSettings,
-    /// √β_t of the gaps' confidence bounds; samples are widened by the multiplier in `thompson`.
+    /// √β_t of the gaps' confidence bounds. The multiplier in `thompson` widens samples.
     pub gap_ucb_multiplier: UcbMultiplier,
-    /// The function to maximize in a query to the meta-tasks.
+    /// The function that a query to the meta-tasks maximizes.
     pub meta_sample: MetaSample,
 }
 
 impl RmGpTsSettings {
-    /// Defaults for one party's study, as in [`super::RmGpUcbSettings::for_study`].
+    /// Defaults for a single-party study, as in [`super::RmGpUcbSettings::for_study`].
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -87,8 +87,8 @@ impl RmGpTsSettings {
     }
 }
 
-/// Thompson sampling from the mixture of [`super::RmGpUcb`]: maximizes a posterior sample of the
-/// meta-tasks with probability ν_t, and one of the target otherwise.
+/// Thompson sampling from the mixture of [`super::RmGpUcb`]. It maximizes a posterior sample of the
+/// meta-tasks with probability ν_t, and a sample of the target otherwise.
 #[derive(Clone, Debug)]
 pub struct RmGpTs {
     learner: Learner<ThompsonSampling>,
@@ -96,7 +96,7 @@ pub struct RmGpTs {
 }
 
 impl RmGpTs {
-    /// Fits the meta-tasks' models; `seed` feeds hyperparameter fits.
+    /// Fits the models of the meta-tasks. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range, or a meta-task cannot be modelled.

@@ -21,13 +21,13 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RmGpUcbOptions {
-    /// β_t of the study's own part; the default is not stored.
+    /// β_t of the study's own part. The default is not stored.
     #[serde(default = "thesis", skip_serializing_if = "is_thesis_default")]
     pub ucb_multiplier: UcbMultiplier,
 }
 
-/// The schedule of the thesis' experiments. In measurements a wider one found less
-/// (docs/old-studies.md).
+/// The schedule of the thesis' experiments. In our measurements, a wider schedule found worse
+/// points (docs/old-studies.md).
 fn thesis() -> UcbMultiplier {
     UcbMultiplier::Logarithmic
 }
@@ -68,16 +68,16 @@ impl MetaOptions for RmGpUcbOptions {
 /// Settings of an [`RmGpUcb`] strategy.
 #[derive(Clone, Debug)]
 pub struct RmGpUcbSettings {
-    /// Surrogates of the target and of every meta-task; their sampler and `standardize` are not
+    /// Surrogates of the target and of every meta-task. Their sampler and `standardize` are not
     /// used.
     pub surrogate: SurrogateSettings,
-    /// Units for comparing tasks.
+    /// The units in which tasks are compared.
     pub scale: OutputScale,
-    /// Search for the acquisition function's maximum.
+    /// The search for the maximum of the acquisition function.
     pub maximizer: Maximizer,
-    /// √β_t, the factor of the target's standard deviation.
+    /// √β_t, the multiplier of the target's standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// √τ, the factor of the meta-tasks' standard deviations.
+    /// √τ, the multiplier of the meta-tasks' standard deviations.
     pub meta_ucb_multiplier: f64,
     /// Weights and share of the meta-tasks.
     pub belief: MetaBeliefSettings,
@@ -86,8 +86,8 @@ pub struct RmGpUcbSettings {
 }
 
 impl RmGpUcbSettings {
-    /// Defaults for one party's study: the practical form of the thesis' experiments (√β_t = √(0.2 d ln 2t), τ = 1, mean gaps,
-    /// η N^{3/2} = 1, r = ε = 0.7) on the typical scale.
+    /// Defaults for a single-party study: the practical form of the thesis' experiments (√β_t =
+    /// √(0.2 d ln 2t), τ = 1, mean gaps, η N^{3/2} = 1, r = ε = 0.7) on the typical scale.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -108,16 +108,16 @@ impl RmGpUcbSettings {
 ///
 /// x_t = argmax ν_t Σ_i ω_i [μ̄_i(x) + √τ σ̄_i(x)] + (1 − ν_t) [μ_{t−1}(x) + √β_t σ_{t−1}(x)]
 ///
-/// The steps t of β_t count the target's observations, including an initial design. Those of ν_t
-/// count the queries after it, so that ν_1 = 1: the first query uses only the meta-tasks. Standard
-/// deviations are those of the latent function; the authors' code adds the noise. Meta-tasks with a
-/// part below 1e-9 are left out of the sum.
+/// The steps t of β_t count the target's observations, including those of an initial design. The
+/// steps of ν_t count the queries after it, so that ν_1 = 1 and the first query uses only the
+/// meta-tasks. Standard deviations are those of the latent function; the authors' code adds the
+/// noise. Meta-tasks with a part below 1e-9 are omitted from the sum.
 ///
 /// Both parts are summed in the units of the comparison ([`OutputScale`]).
 ///
-/// Running trials enter as observations of their own posterior mean, as in [`crate::GpUcb`]. A
-/// query costs O(n² + Σ N_i²) for each evaluated point of the search; on a finite domain the
-/// meta-tasks' bounds are computed once.
+/// Running trials count as observations of their own posterior means, as in [`crate::GpUcb`]. A
+/// query costs O(n² + Σ N_i²) for each evaluated point of the search. On a finite domain, the
+/// bounds of the meta-tasks are computed only once.
 #[derive(Clone, Debug)]
 pub struct RmGpUcb {
     learner: Learner<Proposer>,
@@ -130,7 +130,7 @@ pub struct RmGpUcb {
 const NEGLIGIBLE: f64 = 1e-9;
 
 impl RmGpUcb {
-    /// Fits the meta-tasks' models; `seed` feeds hyperparameter fits.
+    /// Fits the models of the meta-tasks. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range, or a meta-task cannot be modelled.
@@ -216,7 +216,7 @@ impl Strategy for RmGpUcb {
             .filter(|(_, part)| *part > NEGLIGIBLE)
             .collect();
         let predictor = posterior.predictor();
-        // Shifts do not move the maximum and are left out of the sum.
+        // Shifts do not move the maximum, so the sum omits them.
         let exchange = models.exchange(proposer.surrogate());
         let own_beta = beta * exchange.target_std_factor / exchange.target_factor;
         let own = upper_bound(&predictor, own_beta);

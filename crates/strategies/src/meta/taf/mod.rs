@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use fedbo_optim::Points;
-use fedbo_streams::{Purpose, Seed, Stream};
+use fedbo_streams::{Seed, Stream};
 use serde::{Deserialize, Serialize};
 
 use super::ensemble::{Acquisition, Ensemble, EnsembleSettings, Moments};
@@ -21,7 +21,8 @@ use crate::{
 pub struct TafOptions {}
 
 impl MetaOptions for TafOptions {
-    /// The study's own model allows for noise if those of old studies do, as rankings compare them.
+    /// The study's own model allows for noise if those of the old studies do, because rankings
+    /// compare them.
     fn make(
         &self,
         setup: &Setup<'_>,
@@ -34,47 +35,47 @@ impl MetaOptions for TafOptions {
     }
 }
 
-/// Measure of a meta-task's distance from the target, for comparison with the bandwidth.
+/// A measure of the distance of a meta-task from the target, for comparison with the bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingDistance {
-    /// Share of the pairs of the target's observations that the task's mean misranks, in `[0, 1]`:
-    /// Kendall's distance, the ranking meta-features of Wistuba et al. (2016, 2018). 1/2 on average
-    /// for an unrelated task, independent of the number of observations.
+    /// The fraction of the pairs of the target's observations that the task's mean misranks, in
+    /// `[0, 1]`: Kendall's distance, the ranking meta-features of Wistuba et al. (2016, 2018). It
+    /// is 1/2 on average for an unrelated task, independent of the number of observations.
     Share,
-    /// ‖χ − χ_i‖ over the n(n − 1) ordered pairs (j, k): the authors' code of FTS and RM-GP-UCB.
-    /// The entry of χ is 1/(n(n − 1)) if y_j > y_k, else 0. The distance is at most 1/√(n(n − 1)),
-    /// so that in the long run all tasks have equal weights.
+    /// ‖χ − χ_i‖ over the n(n − 1) ordered pairs (j, k): the authors' code of FTS and RM-GP-UCB. An
+    /// entry of χ is 1/(n(n − 1)) if y_j > y_k, and 0 otherwise. The distance is at most 1/√(n(n −
+    /// 1)), so that all tasks eventually have equal weights.
     Vanishing,
 }
 
-/// Contribution of a meta-task to the acquisition function.
+/// The contribution of a meta-task to the acquisition function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaImprovement {
     /// max(μ_i(x) − f*_i, 0): the predicted improvement of the paper, which leaves uncertainty to
-    /// the target. Once the best point of a task was tried, the task has no further effect.
+    /// the target. Once the best point of a task has been tried, the task has no further effect.
     Predicted,
-    /// EI_i(x) = E[max(f_i(x) − f*_i, 0)] of its posterior. Observations of the target do not
-    /// reduce a task's variance, so the task recommends its best point repeatedly.
+    /// EI_i(x) = E[max(f_i(x) − f*_i, 0)] under the task's posterior. Observations of the target do
+    /// not reduce a task's variance, so the task recommends its best point repeatedly.
     Expected,
-    /// max(g − f*_i, 0) with one draw g of the posterior at x, drawn again at every point: the
-    /// authors' code of FTS and RM-GP-UCB, with an acquisition function that is noise. It has no
-    /// gradient: only values are searched, by DIRECT or among candidates.
+    /// max(g − f*_i, 0), where g is a draw from the posterior at x that is made again at every
+    /// point: the authors' code of FTS and RM-GP-UCB, whose acquisition function is noise. It has
+    /// no gradient, so only values are searched, by DIRECT or among candidates.
     RandomDraw,
 }
 
-/// f*_i, the reference value of a meta-task's improvement.
+/// f*_i, the reference value for the improvement of a meta-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaIncumbent {
-    /// The largest of the task's means at the target's inputs: its prediction for the points that
-    /// the target has already queried (the paper). The prior mean 0 without observations.
+    /// The largest mean of the task at the target's inputs: its prediction for the points that the
+    /// target has already queried (the paper). The prior mean 0 if there are no observations.
     BestPredicted,
-    /// The best output observed by the task itself (FTS section 3.2, with messages that contain
+    /// The best output that the task itself observed (FTS section 3.2, with messages that contain
     /// it).
     OwnBest,
 }
 
 impl MetaIncumbent {
-    /// Finds a task without the required incumbent.
+    /// Returns a task that lacks the required incumbent.
     fn missing(self, tasks: &[Arc<dyn TaskModel>]) -> Option<&Arc<dyn TaskModel>> {
         let mut tasks = tasks.iter().filter(|_| self == Self::OwnBest);
         tasks.find(|task| !task.largest_output().is_finite())
@@ -86,20 +87,20 @@ impl MetaIncumbent {
 pub struct TafSettings {
     /// Models and search.
     pub ensemble: EnsembleSettings,
-    /// ρ > 0: tasks at this distance or beyond have weight 0. 0.5 in the papers.
+    /// ρ > 0: tasks at this distance or farther have weight 0. 0.5 in the papers.
     pub bandwidth: f64,
-    /// Measure of distance.
+    /// The measure of distance.
     pub distance: RankingDistance,
-    /// Terms of the meta-tasks.
+    /// The terms of the meta-tasks.
     pub meta_improvement: MetaImprovement,
-    /// Incumbent of these terms.
+    /// The incumbent of these terms.
     pub meta_incumbent: MetaIncumbent,
-    /// Variance of the target in its own term.
+    /// The variance of the target in its own term.
     pub target_variance: TargetVariance,
 }
 
 impl TafSettings {
-    /// Defaults for one party's study: the paper's form with ρ = 0.5.
+    /// Defaults for a single-party study: the paper's form with ρ = 0.5.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -114,12 +115,12 @@ impl TafSettings {
         }
     }
 
-    /// Returns the settings of the FTS authors' code: a distance that vanishes, improvements by
-    /// random draws over the received incumbents, noise in the target's variance, DIRECT with
-    /// 20,000 evaluations. Surrogate and repeats are kept.
+    /// Returns the settings of the FTS authors' code: a vanishing distance, improvements by random
+    /// draws over the received incumbents, noise in the target's variance, and DIRECT with 20,000
+    /// evaluations. The surrogate and the repeats are unchanged.
     ///
     /// A draw is a function of the query's stream and of the point, so equal seeds give equal runs.
-    /// DIRECT evaluates no point twice, so it gets the same kind of values as in their code.
+    /// DIRECT evaluates no point twice, so it receives the same kind of values as in their code.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
@@ -133,23 +134,24 @@ impl TafSettings {
     }
 }
 
-/// Weighted mean of the target's expected improvement and of the meta-tasks' improvements:
+/// The weighted mean of the target's expected improvement and of the meta-tasks' improvements:
 ///
 /// x_t = argmax [w EI(x) + Σ_i w_i I_i(x)] / (w + Σ_i w_i),   w_i = ¾ (1 − (d_i/ρ)²) for d_i < ρ,
 /// else 0,   w = ¾
 ///
-/// with the distance d_i between the target's ranking of its observations and task i's. The term
-/// I_i = max(μ_i(x) − f*_i, 0) is task i's predicted improvement over its prediction at the
-/// target's inputs. The logarithm of the mean is maximized, unless improvements are random draws.
+/// where d_i is the distance between the target's ranking of its observations and that of task i.
+/// The term I_i = max(μ_i(x) − f*_i, 0) is the predicted improvement of task i over its prediction
+/// at the target's inputs. The logarithm of the mean is maximized, unless improvements are random
+/// draws.
 ///
-/// Running trials enter as observations of their own posterior mean. The weights cost O(t² M), once
-/// for each `tell`. A query then costs one prediction of every model with a weight for each
+/// Running trials count as observations of their own posterior means. The weights cost O(t² M),
+/// once per `tell`. A query then costs one prediction of every model with a weight for each
 /// evaluated point of the search.
 #[derive(Clone, Debug)]
 pub struct Taf {
     ensemble: Ensemble,
     settings: TafSettings,
-    /// State for the observations told so far, once requested.
+    /// State for the observations so far, computed on first use.
     belief: OnceLock<Belief>,
 }
 
@@ -164,7 +166,7 @@ struct Belief {
 const KERNEL_PEAK: f64 = 0.75;
 
 impl Taf {
-    /// Fits a model of every meta-task; `seed` feeds hyperparameter fits.
+    /// Fits a model of every meta-task. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range, or a meta-task cannot be modelled.
@@ -181,8 +183,8 @@ impl Taf {
     /// Creates the strategy with given models: see [`super::Rgpe::with_models`].
     ///
     /// # Errors
-    /// If a setting is out of range, the dimension of a task differs from that of the domain, or
-    /// its own incumbent is required but absent.
+    /// If a setting is out of range, the dimension of a task differs from that of the domain, or a
+    /// task lacks the required own incumbent.
     pub fn with_models(
         domain: Domain,
         tasks: Vec<Arc<dyn TaskModel>>,
@@ -323,7 +325,7 @@ struct Term {
 }
 
 impl TransferImprovement {
-    /// ln of a term's weight times its expected improvement, with the derivatives.
+    /// Returns ln of a term's weight times its expected improvement, with the derivatives.
     fn expected(&self, term: Term, found: Moments) -> (f64, Moments) {
         let std = found.variance.max(self.least_variance).sqrt();
         let improvement = log_expected_improvement(found.mean, std, term.incumbent);
@@ -362,7 +364,7 @@ impl TransferImprovement {
         let label = x.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, v| {
             (hash ^ v.to_bits()).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        let mut stream = self.draws.stream(Purpose::MetaTask, label, 0);
+        let mut stream = self.draws.stream(crate::META_TASK, label, 0);
         let mut sum = self.of_target(moments[0]).0.exp();
         for (term, found) in self.tasks.iter().zip(&moments[1..]) {
             let draw = found.mean + found.variance.sqrt() * stream.normal();
@@ -380,8 +382,8 @@ impl Acquisition for TransferImprovement {
         self.slopes(x, moments, &mut vec![Moments::default(); moments.len()])
     }
 
-    /// ln Σ_i e^{l_i} with l_i = ln(w_i I_i). The slopes are those of l_i, weighted by the terms'
-    /// shares.
+    /// ln Σ_i e^{l_i} with l_i = ln(w_i I_i). The slopes are those of l_i, weighted by the shares
+    /// of the terms.
     fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64 {
         if self.form == MetaImprovement::RandomDraw {
             slopes.fill(Moments::default());

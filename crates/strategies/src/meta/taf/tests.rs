@@ -43,7 +43,7 @@ fn slopes_of_the_mixture_agree_with_differences() {
 }
 
 /// The mean of the draws over many points is the mixture of expected improvements. The same point
-/// gives the same value again, another point a different one.
+/// gives the same value again, and another point gives a different one.
 #[test]
 fn random_draws_are_a_function_of_the_point() {
     let drawn = acquisition(MetaImprovement::RandomDraw);
@@ -66,8 +66,8 @@ fn settings() -> TafSettings {
     TafSettings { ensemble: ensemble(true), ..TafSettings::for_study(2, false) }
 }
 
-/// A copy of the target keeps its weight, its negative has none; with the authors' distance both
-/// have equal weights in the end.
+/// A copy of the target keeps its weight, and its negative has none. With the authors' distance,
+/// both eventually have equal weights.
 #[test]
 fn weight_follows_the_ranking_unless_the_distance_vanishes() {
     let tasks = [
@@ -87,7 +87,7 @@ fn weight_follows_the_ranking_unless_the_distance_vanishes() {
     }
 }
 
-/// Tests both incumbents: the best prediction at the target's inputs, and the task's own best
+/// Tests both incumbents: the best prediction at the target's inputs and the task's own best
 /// output.
 #[test]
 fn incumbents_are_those_of_the_settings() {
@@ -106,8 +106,8 @@ fn incumbents_are_those_of_the_settings() {
     }
 }
 
-/// Tasks from reports of other agents: the query is near the sender's peak after two own
-/// observations elsewhere. A task without its incumbent is refused if the settings require it.
+/// Tests tasks from reports of other agents. After two own observations elsewhere, the query is
+/// near the sender's peak. A task without an incumbent is rejected if the settings require one.
 #[test]
 fn reports_of_other_agents_transfer() {
     let description =

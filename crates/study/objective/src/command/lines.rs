@@ -1,4 +1,4 @@
-//! Parser for the training messages in a command's output, line by line as it is printed.
+//! Parses the training messages in a command's output line by line, as they are printed.
 
 use rustix::process::Signal;
 use serde_json::{Map, Value};
@@ -17,16 +17,16 @@ const SIGNALS: [(&str, Signal); 4] = [
     ("SIGUSR2", Signal::USR2),
 ];
 
-/// Message of a command about its training.
+/// A command's message about its training.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TrainingMessage {
     /// `{"epoch": 7, "value": 0.83}`
     Report { epoch: u32, value: f64 },
-    /// A report without a finite number as its value: null, NaN, Infinity or -Infinity.
+    /// A report with a value that is not a finite number: null, NaN, Infinity or -Infinity.
     NoNumber { epoch: u32, word: &'static str },
     /// `{"stop_by": "SIGUSR1"}`
     StopBy(Signal),
-    /// Report or `stop_by` message that cannot be used, with the reason.
+    /// A report or `stop_by` message that cannot be used, with the reason.
     Unusable(Unusable, String),
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Lines {
     line: Vec<u8>,
     is_too_long: bool,
     said: Vec<TrainingMessage>,
-    /// Line of the first report.
+    /// The line of the first report.
     first_report: Option<String>,
-    /// Line most similar to a report, recorded until the first report.
+    /// The line most similar to a report. Recorded until the first report.
     resembling: Option<NearReport>,
 }
 
@@ -104,13 +104,13 @@ impl Lines {
         found.filter(|_| self.first_report.is_none())
     }
 
-    /// Takes the messages since the last call.
+    /// Takes the messages received since the last call.
     pub(super) fn said(&mut self) -> Vec<TrainingMessage> {
         std::mem::take(&mut self.said)
     }
 }
 
-/// Returns true if a line is a report, even with an invalid epoch or a value that is not finite.
+/// Returns true if a line is a report, even if its epoch is invalid or its value is not finite.
 pub(super) fn is_report(line: &str) -> bool {
     match read(line) {
         Some(TrainingMessage::Report { .. } | TrainingMessage::NoNumber { .. }) => true,
@@ -173,8 +173,8 @@ fn word(line: &str) -> &'static str {
 
 /// Parses a line as a JSON object.
 ///
-/// Python's json writes NaN and Infinity, which are not JSON. They count as null, as does a value
-/// that overflows to infinity.
+/// Python's json module writes NaN and Infinity, which are not valid JSON. They are treated as
+/// null, as are values that overflow to infinity.
 fn object(line: &str) -> Option<Map<String, Value>> {
     if let Ok(object) = serde_json::from_str(line) {
         return Some(object);
@@ -190,7 +190,7 @@ fn object(line: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(&without).ok()
 }
 
-/// Converts to a whole number from 1; accepts 7.0 too. `None` otherwise.
+/// Converts to a whole number of at least 1, accepting values such as 7.0; `None` otherwise.
 fn whole(number: &serde_json::Number) -> Option<u32> {
     let epoch = number.as_f64()?;
     if epoch.fract() != 0.0 || !(1.0..=f64::from(u32::MAX)).contains(&epoch) {

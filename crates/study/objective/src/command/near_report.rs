@@ -1,27 +1,27 @@
-//! Detection of malformed reports, with the fault of each.
+//! Detects malformed reports and describes their faults.
 
 use serde_json::{Map, Value};
 
 /// Maximum number of characters quoted from a line.
 const QUOTED_CHARS: usize = 120;
 
-/// Line that resembles a report but is not a valid one.
+/// A line that resembles a report but is not a valid one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NearReport {
-    /// Degree of resemblance to a report; higher is more similar.
+    /// Degree of resemblance to a report. Higher is more similar.
     pub(super) likeness: u8,
-    /// Quoted line and its fault.
+    /// The quoted line and its fault.
     pub(super) what: String,
 }
 
 impl NearReport {
-    /// Checks a line that is not a report; returns `None` if it does not resemble one.
+    /// Checks a line that is not a report. Returns `None` if the line does not resemble one.
     pub(super) fn of(line: &str) -> Option<Self> {
         let (likeness, why) = fault(line)?;
         Some(Self::new(likeness, line, &why))
     }
 
-    /// Creates the entry for a valid report that was printed on standard error.
+    /// Creates an entry for a valid report that was printed to standard error.
     pub(super) fn on_standard_error(line: &str) -> Self {
         let why = "it is on standard error, but reports are read from standard output";
         Self::new(u8::MAX, line, why)
@@ -37,9 +37,9 @@ impl NearReport {
     }
 }
 
-/// Returns the likeness of a line to a report, and its fault.
+/// Returns a line's likeness to a report, and its fault.
 ///
-/// `None` if the line does not resemble a report, or is a valid one.
+/// Returns `None` if the line does not resemble a report or is a valid one.
 fn fault(line: &str) -> Option<(u8, String)> {
     let brace = line.find('{');
     let object = brace.and_then(|at| serde_json::from_str::<Map<String, Value>>(&line[at..]).ok());

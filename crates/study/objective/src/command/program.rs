@@ -1,4 +1,5 @@
-//! Programs with templated arguments: started in a separate process group, read and ended in time.
+//! Programs with templated arguments. They run in a separate process group, with bounded output and
+//! running time.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -19,37 +20,37 @@ use super::training_output::{last_chars, last_line};
 use super::{CommandError, CommandSpec};
 use crate::Failure;
 
-/// Characters of standard error that a failure keeps.
+/// Number of characters of standard error that a failure keeps.
 const STDERR_CHARS: usize = 400;
 /// Time between SIGTERM and SIGKILL.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
-/// Time after a failed command during which a set stop flag still counts as the cause.
+/// Time after a command's failure during which the stop flag, if set, still counts as its cause.
 ///
-/// A signal that ends this process often goes to the command too, as from Slurm or at a shutdown,
-/// and the command may end first.
+/// A signal that ends this process is often sent to the command too, for example by Slurm or at a
+/// shutdown, and the command may exit first.
 const SIGNALLED: Duration = Duration::from_millis(100);
 
 /// A validated command with an existing program.
 ///
-/// - `{name}` in an argument becomes the value of that name; `{{name}}` becomes the text `{name}`.
-///   Other braces stay.
-/// - A text is a whole argument or the whole value of an option. It follows a script or program of
-///   the user (INV-24).
-/// - The command inherits our environment without our secrets (INV-26). Of our open files, it
-///   inherits only its standard streams.
-/// - At the timeout, or once the stop flag is set, its whole process group gets SIGTERM, and
-///   SIGKILL half a second later. Processes that it leaves running in its group are killed when it
-///   ends.
-/// - Memory stays bounded for any amount of output: the last 64 KiB of each stream are kept.
+/// - `{name}` in an argument is replaced by the value of that name, and `{{name}}` by the text
+///   `{name}`. Other braces are kept.
+/// - A text value is a whole argument or the whole value of an option. It follows a user-supplied
+///   script or program (INV-24).
+/// - The command inherits the environment without fedbo's secrets (INV-26). Of this process's open
+///   files, it inherits only its standard streams.
+/// - At the timeout, or once the stop flag is set, the whole process group receives SIGTERM,
+///   followed by SIGKILL half a second later. Processes that remain in the group when the command
+///   exits are killed.
+/// - Memory use is bounded for any amount of output: the last 64 KiB of each stream are kept.
 ///
-/// Unix only. If this process itself is killed (SIGKILL), a running command continues to its end.
+/// Unix only. If this process is killed (SIGKILL), a running command continues to its end.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
     arguments: Vec<Vec<Piece>>,
     directory: Option<PathBuf>,
     timeout: Option<Duration>,
-    /// Open-file limit of the command. A service may later raise the limit of this process.
+    /// The command's open-file limit. A service can later raise the limit of this process.
     open_files: Rlimit,
     stop: Arc<AtomicBool>,
 }
@@ -57,7 +58,8 @@ pub struct Program {
 /// Output of a program that exited with status 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramOutput {
-    /// Last non-blank line of standard output, without the text before its last carriage return.
+    /// The last non-blank line of standard output, without the text before its last carriage
+    /// return.
     ///
     /// `None` if all lines are blank.
     pub last_line: Option<String>,
@@ -66,11 +68,12 @@ pub struct ProgramOutput {
 }
 
 impl Program {
-    /// Validates a command with placeholders from `known`; `stop` ends a running command.
+    /// Validates a command with placeholders from `known`. Setting `stop` ends a running command.
     ///
     /// # Errors
-    /// If the command is empty, has a NUL character or an unknown placeholder, might run a text as
-    /// code, or cannot be found and executed. If the timeout is zero or the directory is missing.
+    /// Fails if the command is empty, contains a NUL character or an unknown placeholder, could run
+    /// text as code, or cannot be found and executed. Also fails if the timeout is zero or the
+    /// directory is missing.
     pub fn new(
         spec: &CommandSpec,
         known: &[Placeholder],
@@ -102,12 +105,12 @@ impl Program {
 
     /// Runs the program to its end and returns its output; `None` if the stop flag ended it.
     ///
-    /// `value` returns the value of a placeholder. `environment` adds variables. `input` becomes
-    /// the standard input, which is empty if `None`.
+    /// `value` returns the value of a placeholder. `environment` adds variables. `input` is passed
+    /// as standard input, which is empty for `None`.
     ///
     /// # Errors
-    /// If the program cannot be started, exits with a status other than 0 or times out, or if a
-    /// placeholder has no value.
+    /// Fails if the program cannot be started, exits with a status other than 0 or times out, or if
+    /// a placeholder has no value.
     pub fn print(
         &self,
         value: impl Fn(&str) -> Option<String>,
@@ -161,10 +164,11 @@ impl Program {
         Ok(command)
     }
 
-    /// Resets a child's soft open-file limit to that of this process when `self` was created.
+    /// Resets a child's soft open-file limit to the limit that this process had when `self` was
+    /// created.
     ///
     /// A service raises the limit of this process. Some programs close every possible file
-    /// descriptor at their start, or use `select`.
+    /// descriptor when they start, or use `select`.
     #[cfg(target_os = "linux")]
     fn restore_open_files(&self, child: &Child) {
         use rustix::process::{Pid, prlimit};
@@ -180,11 +184,11 @@ impl Program {
         }
     }
 
-    /// Does nothing: other systems have no safe call to set the limit of another process.
+    /// No-op: other systems have no safe call to set the limit of another process.
     #[cfg(not(target_os = "linux"))]
     fn restore_open_files(&self, _: &Child) {}
 
-    /// Runs a command to its end; returns `None` if the stop flag is already set.
+    /// Runs a command to its end. Returns `None` if the stop flag is already set.
     ///
     /// `during` is called after every poll. It returns `Break` if it has ended the command itself.
     pub(super) fn run(
@@ -244,7 +248,7 @@ impl Program {
     }
 }
 
-/// Returns an unnamed temporary file with this text, positioned at its start.
+/// Returns an unnamed temporary file that contains this text, positioned at its start.
 fn file_with(text: &str) -> std::io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(text.as_bytes())?;
@@ -258,7 +262,7 @@ pub(super) struct ExitedProgram {
     ended_by: Option<TerminationReason>,
 }
 
-/// Reason why this process terminated a command.
+/// The reason why this process terminated a command.
 enum TerminationReason {
     Stop,
     Timeout(Duration),
@@ -270,15 +274,17 @@ impl ExitedProgram {
         self.ended_by.is_none()
     }
 
-    /// Tail of standard output.
+    /// Returns the tail of standard output.
     pub(super) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.finished.stdout).into_owned()
     }
 
-    /// Returns the tails of standard output and standard error; `None` if the stop flag ended it.
+    /// Returns the tails of standard output and standard error; `None` if the stop flag ended the
+    /// command.
     ///
     /// # Errors
-    /// If the command timed out, exited with a status other than 0 or was killed by a signal.
+    /// Fails if the command timed out, exited with a status other than 0, or was killed by a
+    /// signal.
     pub(super) fn end(self) -> Result<Option<(String, String)>, Failure> {
         let stdout = self.stdout();
         let stderr = last_chars(&self.finished.stderr, STDERR_CHARS);

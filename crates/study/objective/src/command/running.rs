@@ -14,13 +14,14 @@ use super::lines::{Lines, TrainingMessage};
 use super::near_report::NearReport;
 use crate::Failure;
 
-/// Number of bytes kept from the end of each output: the value or the cause of a failure is there.
+/// Number of bytes kept from the end of each output stream. They contain the value or the cause of
+/// a failure.
 pub(super) const TAIL_BYTES: usize = 64 * 1024;
 /// Maximum time between two polls of the stop flag, the deadline and the command's state.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// Maximum number of bytes read after the command's end.
+/// Maximum number of bytes read after the command has exited.
 ///
-/// A process that left the group may keep writing.
+/// A process that left the group can continue writing.
 const REST_BYTES: usize = 16 * 1024 * 1024;
 
 /// A running command: its process group and its output so far.
@@ -32,7 +33,8 @@ pub(super) struct Running {
     stdin: Option<ChildStdin>,
     pub(super) stdout: Output<ChildStdout>,
     stderr: Output<ChildStderr>,
-    /// Pause while both outputs are closed and the command still runs; grows up to [`TICK`].
+    /// Sleep time while both outputs are closed and the command is still running. Grows up to
+    /// [`TICK`].
     pause: Duration,
     reaped: bool,
 }
@@ -40,7 +42,7 @@ pub(super) struct Running {
 impl Running {
     /// Wraps a started child. If `trains` is true, standard output is parsed for training messages.
     ///
-    /// Standard error is parsed too, only to detect reports that were written to the wrong stream.
+    /// Standard error is also parsed, but only to detect reports written to the wrong stream.
     pub(super) fn new(mut child: Child, trains: bool) -> Self {
         let lines = || trains.then(Lines::default);
         Self {
@@ -66,7 +68,7 @@ impl Running {
         }
     }
 
-    /// Waits up to `wait` for output and reads it; returns the number of bytes read.
+    /// Waits up to `wait` for output and reads it. Returns the number of bytes read.
     pub(super) fn listen(&mut self, wait: Duration) -> Result<usize, Failure> {
         let mut ready = [false; 2];
         {
@@ -105,7 +107,7 @@ impl Running {
         Ok(n_read)
     }
 
-    /// Sends SIGTERM to the group and waits up to `grace` for its leader to exit.
+    /// Sends SIGTERM to the group, then waits up to `grace` for the leader to exit.
     pub(super) fn terminate(&mut self, grace: Duration) -> Result<(), Failure> {
         self.signal(Signal::TERM);
         let asked = Instant::now();
@@ -130,7 +132,7 @@ impl Running {
             let n_read = self.listen(Duration::ZERO)?;
             let still_open = [self.stdout.pipe.is_some(), self.stderr.pipe.is_some()];
             if n_read == 0 && open == still_open {
-                break; // only a process that left the group holds the pipe: the rest is not ours
+                break; // only a process that left the group still holds the pipe
             }
             n_rest += n_read;
         }
@@ -145,7 +147,7 @@ impl Running {
         })
     }
 
-    /// Takes the training messages since the last call. Discards those on standard error.
+    /// Takes the training messages since the last call. Messages on standard error are discarded.
     pub(super) fn said(&mut self) -> Vec<TrainingMessage> {
         if let Some(lines) = &mut self.stderr.lines {
             drop(lines.said());
@@ -156,7 +158,7 @@ impl Running {
 
     /// Returns the line most similar to a report, with its fault.
     ///
-    /// `None` if standard output has a report, or no line resembles one.
+    /// Returns `None` if standard output has a report, or if no line resembles one.
     fn resembling(&self) -> Option<String> {
         let stdout = self.stdout.lines.as_ref()?;
         if stdout.first_report().is_some() {
@@ -169,9 +171,10 @@ impl Running {
         }
     }
 
-    /// Asks the leader to stop training: by a signal if given, else by the line `stop` on stdin.
+    /// Asks the leader to stop training: with a signal if given, otherwise with the line `stop` on
+    /// stdin.
     pub(super) fn ask_to_stop(&mut self, by: Option<Signal>) {
-        // Both fail only if no receiver is left. Five bytes always fit into an empty pipe.
+        // Both fail only if no receiver exists. Five bytes always fit into an empty pipe.
         match (by, self.stdin.take()) {
             (Some(signal), stdin) => {
                 self.stdin = stdin;
@@ -185,17 +188,17 @@ impl Running {
     }
 
     fn signal(&self, signal: Signal) {
-        // Fails only if no receiver is left.
+        // Fails only if no receiver exists.
         let _ = kill_process_group(self.group, signal);
     }
 }
 
-/// Exit status and remaining output of a command.
+/// A command's exit status and remaining output.
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
-    /// Training messages that were not taken yet.
+    /// Training messages that have not been taken yet.
     pub(super) said: Vec<TrainingMessage>,
-    /// Line most similar to a report, with its fault; `None` if there was a report.
+    /// The line most similar to a report, with its fault; `None` if there was a report.
     pub(super) resembling: Option<String>,
     /// Tail of standard output.
     pub(super) stdout: Vec<u8>,
@@ -221,7 +224,7 @@ fn lost(error: &dyn std::error::Error) -> Failure {
     Failure::Lost { message: error.to_string() }
 }
 
-/// One output stream of the command. Only its tail is kept.
+/// An output stream of the command. Only its tail is kept.
 pub(super) struct Output<R> {
     pipe: Option<R>,
     pub(super) tail: Vec<u8>,
@@ -234,9 +237,9 @@ impl<R: Read + AsFd> Output<R> {
         Self { pipe, tail, lines }
     }
 
-    /// Reads once, and closes the pipe at its end.
+    /// Reads once, and closes the pipe at the end of the stream.
     ///
-    /// Does not block if `poll` has reported the pipe.
+    /// Does not block if `poll` has reported the pipe as ready.
     fn read(&mut self) -> Result<usize, Failure> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(0);

@@ -1,12 +1,12 @@
 //! Environment variables with secrets, which are removed from the environment of commands (INV-26).
 //!
-//! All other variables stay: commands need PATH, HOME, proxies, devices and settings of their
-//! libraries.
+//! All other variables are kept: commands need PATH, HOME, proxies, devices and the settings of
+//! their libraries.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// Variables removed from the environment of every command, each with the reason.
+/// Variables removed from every command's environment, each with the reason.
 const SECRETS: &[(&str, &str)] = &[
     ("FEDBO_TOKEN", "takes a slot in a study"),
     ("FEDBO_WORKER_TOKEN", "asks and tells at a server of trials"),
@@ -36,7 +36,7 @@ pub fn is_secret(variable: &OsStr) -> bool {
     SECRETS.iter().any(|(name, _)| variable == *name)
 }
 
-/// Removes our secrets from a command's environment.
+/// Removes fedbo's secrets from a command's environment.
 pub(super) fn remove_secrets(command: &mut Command) {
     for (name, _) in SECRETS {
         command.env_remove(name);

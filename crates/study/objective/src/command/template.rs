@@ -1,23 +1,23 @@
-//! Arguments with placeholders for parameters, and the program that receives them.
+//! Arguments with placeholders, and the program that receives them.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use fedbo_space::{Kind, Parameter, Space, Value};
+use fedbo_space::{Parameter, Space, Value};
 
 use super::CommandError;
 use super::text_arguments::{Misplaced, misplaced};
 
-/// Name that can appear in braces in an argument.
+/// A name that can appear in braces in an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
     /// Name without the braces.
     pub name: String,
-    /// True if the value may be a text.
+    /// True if the value can be arbitrary text.
     ///
-    /// Other values are numbers, `true` or `false` as formatted by this program. They are not code
+    /// Other values are numbers, `true` or `false`, as formatted by this program. They are not code
     /// in any language.
     pub is_text: bool,
 }
@@ -28,17 +28,11 @@ impl Placeholder {
     pub fn named(name: impl Into<String>, parameter: &Parameter) -> Self {
         Self {
             name: name.into(),
-            is_text: match parameter.kind() {
-                Kind::Float { .. } | Kind::Int { .. } | Kind::Stepped(_) => false,
-                Kind::Categorical { choices } => {
-                    let is_text = |choice: &Value| matches!(choice, Value::Choice(_));
-                    choices.iter().any(is_text)
-                }
-            },
+            is_text: parameter.kind().choices().iter().any(|c| matches!(c, Value::Choice(_))),
         }
     }
 
-    /// Creates one placeholder for each parameter of a space.
+    /// Creates a placeholder for each parameter of a space.
     #[must_use]
     pub fn of(space: &Space) -> Vec<Self> {
         let parameters = space.parameters().iter();
@@ -53,7 +47,7 @@ pub(super) enum Piece {
     Parameter(Placeholder),
 }
 
-/// Splits the arguments of a program into text and placeholders.
+/// Splits a program's arguments into text and placeholders.
 ///
 /// `argv` includes the program; the result does not.
 pub(super) fn templates(
@@ -68,9 +62,9 @@ pub(super) fn templates(
     Ok(all)
 }
 
-/// Checks that no text can be run as code (INV-24).
+/// Checks that no text choice can be run as code (INV-24).
 ///
-/// A choice may come from another party and is inserted without quoting.
+/// A choice can come from another party and is inserted without quoting.
 fn runs_no_text(argv: &[String], templates: &[Vec<Piece>]) -> Result<(), CommandError> {
     let Some((index, fault)) = misplaced(argv, templates) else {
         return Ok(());
@@ -83,7 +77,7 @@ fn runs_no_text(argv: &[String], templates: &[Vec<Piece>]) -> Result<(), Command
     })
 }
 
-/// Name of the first text placeholder.
+/// Returns the name of the first text placeholder.
 fn text_of(pieces: &[Piece]) -> Option<&str> {
     pieces.iter().find_map(|piece| match piece {
         Piece::Parameter(placeholder) if placeholder.is_text => Some(placeholder.name.as_str()),
@@ -133,7 +127,7 @@ fn template(
     Ok(pieces)
 }
 
-/// Returns the text between `open` and `close` at the start of `text` if it is a possible name.
+/// Returns the text between `open` and `close` at the start of `text`, if it is a possible name.
 fn braced<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let inner = text.strip_prefix(open)?;
     let name = &inner[..inner.find('}')?];
@@ -142,7 +136,7 @@ fn braced<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     (can_be_name && inner[name.len()..].starts_with(close)).then_some(name)
 }
 
-/// Returns the absolute path of a program. A name without a slash is searched on PATH.
+/// Returns the absolute path of a program. A name without a slash is looked up on PATH.
 pub(super) fn find_program(
     program: &str,
     directory: Option<&Path>,

@@ -1,4 +1,4 @@
-//! All outcomes of a command, each produced by a small shell script.
+//! Tests of all outcomes of a command, each produced by a small shell script.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt as _;
@@ -183,7 +183,7 @@ fn a_command_that_ignores_sigterm_is_killed_and_one_that_heeds_it_may_clean_up()
 #[test]
 fn a_grandchild_that_keeps_the_pipes_open_does_not_hold_the_trial() {
     assert_eq!(run("sleep 600 & echo 8"), Outcome::Value(8.0));
-    // A child that left the process group cannot be killed, but is not waited for either.
+    // A child that left the process group cannot be killed, but it must not block the run either.
     let started = Instant::now();
     assert_eq!(run("setsid sleep 25 & sleep 0.2; echo 8"), Outcome::Value(8.0));
     assert!(started.elapsed() < Duration::from_secs(15));
@@ -197,7 +197,7 @@ fn outputs_closed_early_do_not_end_the_trial() {
     );
 }
 
-/// A signal reaches the command and this process, and the command ends first.
+/// A signal reaches both the command and this process, and the command exits first.
 ///
 /// The trial is interrupted, not failed.
 #[test]
@@ -303,7 +303,7 @@ fn a_command_that_cannot_work_is_refused_with_the_key_the_value_and_the_way_out(
     assert_eq!(refused(&hurried), CommandError::Timeout);
 }
 
-/// Attack: a coordinator names a choice that an agent's shell would run as code (INV-24).
+/// Attack: a coordinator sends a choice that an agent's shell would run as code (INV-24).
 #[test]
 fn choices_are_not_code() {
     let folder = tempfile::tempdir().unwrap();
@@ -340,7 +340,7 @@ fn choices_are_not_code() {
     assert!(!folder.path().join("pwned").exists());
 }
 
-/// A command sees no secrets in our environment and none of our open files (INV-26).
+/// Secrets in the environment and open files of this process are hidden from commands (INV-26).
 #[test]
 fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
     const MARK: &str = "FEDBO_TEST_SECRETS";
@@ -357,7 +357,8 @@ fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
         "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
     ];
     if std::env::var_os(MARK).is_none() {
-        // A process gets its environment at its start: run this test again with secrets set.
+        // A process gets its environment when it starts, so this test runs itself again with
+        // secrets set.
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "--nocapture"]);
         again.arg("command::tests::a_command_gets_no_secrets_and_no_open_files_of_ours");
@@ -389,7 +390,8 @@ fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
     assert!(fds.lines().all(own), "{fds}");
 }
 
-/// Names of variables in the product's sources, and whether the line reads each by a direct call.
+/// Returns the names of variables in the product's sources, and whether the line reads each with a
+/// direct call.
 fn variables_in_sources() -> Vec<(String, bool)> {
     fn walk(folder: &std::path::Path, found: &mut Vec<(String, bool)>) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -403,7 +405,7 @@ fn variables_in_sources() -> Vec<(String, bool)> {
                 let text = std::fs::read_to_string(&path).unwrap();
                 let product = text.split("#[cfg(test)]").next().unwrap();
                 for line in product.lines() {
-                    // The pieces at odd indices are between quotation marks.
+                    // Pieces at odd indices are between quotation marks.
                     let pieces: Vec<&str> = line.split(['"', '\'']).collect();
                     for (place, piece) in pieces.iter().enumerate().skip(1).step_by(2) {
                         let is_name =
@@ -428,7 +430,7 @@ fn variables_in_sources() -> Vec<(String, bool)> {
     found
 }
 
-/// Each variable that the product reads is withheld from commands, or listed here (INV-26).
+/// Each variable that the product reads is withheld from commands or listed here (INV-26).
 #[test]
 fn every_secret_that_the_sources_name_is_kept_from_commands() {
     const HARMLESS: [&str; 15] = [
@@ -442,7 +444,7 @@ fn every_secret_that_the_sources_name_is_kept_from_commands() {
         "FEDBO_HELPER",
         "OTEL_SERVICE_NAME",
         "OTEL_SDK_DISABLED",
-        // Hosts. Commands need a proxy too, also one with a password, for their own downloads.
+        // Hosts. Commands need a proxy for their own downloads, even one with a password.
         "NO_PROXY",
         "no_proxy",
         "HTTP_PROXY",
@@ -472,14 +474,14 @@ fn every_secret_that_the_sources_name_is_kept_from_commands() {
     }
 }
 
-/// A service in this process may raise its open-file limit; commands keep the previous limit.
+/// A service in this process can raise its open-file limit. Commands keep the previous limit.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_gets_the_limit_of_open_files_from_before_it_was_raised() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     const MARK: &str = "FEDBO_TEST_OPEN_FILES";
     if std::env::var_os(MARK).is_none() {
-        // The limit is per process: run this test again in a child process.
+        // The limit is per process, so this test runs itself again in a child process.
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "--nocapture", "--include-ignored"]);
         again.arg(

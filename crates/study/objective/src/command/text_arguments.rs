@@ -1,15 +1,15 @@
-//! Allowed positions of texts in a command line.
+//! Allowed positions of text choices in a command line.
 //!
-//! A text choice may come from another party and must never be run as code (INV-24). The check
-//! accepts a few shapes of command line:
+//! A text choice can come from another party and must never be run as code (INV-24). The check
+//! accepts only a few forms of command line:
 //!
-//! - The text is a whole argument or the whole value of an option (`--kernel={kernel}`).
-//! - It follows a script or program of the user: `./train {k}`, `python3 train.py {k}`,
+//! - The choice is a whole argument or the whole value of an option (`--kernel={kernel}`).
+//! - The choice follows a user-supplied script or program: `./train {k}`, `python3 train.py {k}`,
 //!   `sh -c 'CODE' sh {k}`, also behind `env`, `nice`, `nohup`, `setsid`, `time` or `timeout`.
-//! - No other program that runs arguments is between the script and the text.
+//! - No other program that runs its arguments is between the script and the choice.
 //!
-//! All other shapes are refused, because programs run different arguments as code. Any command can
-//! be written as `sh -c 'CODE' sh {k}`.
+//! All other forms are rejected, because programs differ in the arguments that they run as code.
+//! Any command can be written as `sh -c 'CODE' sh {k}`.
 
 use super::template::Piece;
 
@@ -19,8 +19,8 @@ const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ksh", "zsh"];
 const INTERPRETERS: [&str; 6] = ["Rscript", "julia", "node", "perl", "python", "ruby"];
 /// Programs that run the rest of their arguments as a command, without a shell.
 const WRAPPERS: [&str; 6] = ["env", "nice", "nohup", "setsid", "time", "timeout"];
-/// Programs that run some of their arguments. No text may follow them, even as arguments of a
-/// script of the user, which might start them.
+/// Programs that run some of their arguments. No text choice can follow them, even as an
+/// argument of a user's script, since the script might start them.
 const RUNNERS: [&str; 54] = [
     "R",
     "ash",
@@ -77,22 +77,22 @@ const RUNNERS: [&str; 54] = [
     "watch",
     "xargs",
 ];
-/// Beginnings of system folders. Their programs do not count as programs of the user.
+/// Prefixes of system folders. Programs in them do not count as user-supplied.
 const SYSTEM: [&str; 12] = [
     "/bin/", "/etc/", "/gnu/", "/lib", "/nix/", "/opt/", "/proc/", "/run/", "/sbin/", "/snap/",
     "/sys/", "/usr/",
 ];
 
-/// Reason why the position of a text is refused.
+/// The reason why the position of a text choice is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Misplaced {
-    /// The text is joined with other characters.
+    /// The choice is joined with other characters.
     Joined,
-    /// No script or program of the user precedes the text.
+    /// No user-supplied script or program precedes the choice.
     NoScript,
 }
 
-/// Position of a text within an argument.
+/// Position of a text choice within an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Whole,
@@ -100,7 +100,7 @@ enum Shape {
     Joined,
 }
 
-/// Returns the position of the text in an argument; `None` if it has no text.
+/// Returns the position of the text choice in an argument; `None` if the argument has none.
 fn shape(pieces: &[Piece]) -> Option<Shape> {
     let is_text = |piece: &Piece| matches!(piece, Piece::Parameter(each) if each.is_text);
     if !pieces.iter().any(is_text) {
@@ -119,7 +119,7 @@ fn shape(pieces: &[Piece]) -> Option<Shape> {
     })
 }
 
-/// Returns the first text in a refused position: its index in `argv` and the reason.
+/// Returns the first text choice in a rejected position: its index in `argv` and the reason.
 ///
 /// `argv` is the command as written; `templates` are its parsed arguments, without the program.
 pub(super) fn misplaced(argv: &[String], templates: &[Vec<Piece>]) -> Option<(usize, Misplaced)> {
@@ -134,8 +134,8 @@ pub(super) fn misplaced(argv: &[String], templates: &[Vec<Piece>]) -> Option<(us
     })
 }
 
-/// Program name of an argument, without folders and version: `python` for `/usr/bin/python3.12`.
-/// Empty for options and assignments.
+/// Returns the program name of an argument, without folders and version: `python` for
+/// `/usr/bin/python3.12`. Empty for options and assignments.
 fn program_name(argument: &str) -> &str {
     if argument.starts_with('-') || argument.contains('=') {
         return "";
@@ -150,8 +150,8 @@ fn runs_arguments(name: &str) -> bool {
     [&SHELLS[..], &INTERPRETERS, &WRAPPERS, &RUNNERS].iter().any(|names| names.contains(&name))
 }
 
-/// Returns true if an argument can be a file of the user: not an option, a placeholder or an
-/// installed program.
+/// Returns true if an argument can be a user-supplied file: it is not an option, a placeholder or
+/// an installed program.
 fn is_own_file(argument: &str) -> bool {
     let mut folders = argument.rsplit('/').skip(1);
     !argument.starts_with(['-', '{'])
@@ -160,8 +160,8 @@ fn is_own_file(argument: &str) -> bool {
         && !runs_arguments(program_name(argument))
 }
 
-/// Returns true if a script or program of the user precedes a text, and no other program that runs
-/// arguments is between them.
+/// Returns true if a user-supplied script or program precedes a text choice, and no other program
+/// that runs its arguments is between them.
 fn follows_own_script(before: &[&str]) -> bool {
     let Some(at) = program_of(before) else {
         return false;
@@ -176,7 +176,8 @@ fn follows_own_script(before: &[&str]) -> bool {
     !arguments.iter().any(|argument| runs_arguments(program_name(argument)))
 }
 
-/// Index of the program behind wrappers with options known here; `None` for others.
+/// Returns the index of the program behind wrappers with options that are known here; `None` for
+/// other options.
 fn program_of(argv: &[&str]) -> Option<usize> {
     let mut at = 0;
     while WRAPPERS.contains(argv.get(at)?) {
@@ -197,12 +198,12 @@ fn program_of(argv: &[&str]) -> Option<usize> {
     Some(at)
 }
 
-/// Number of an interpreter's arguments up to its script, with the name that a shell gets after its
-/// code. `None` for another program, without a script, or behind options that are not known here
-/// and might take the next argument.
+/// Returns the number of an interpreter's arguments up to and including its script. For shell code,
+/// this includes the name that follows the code. Returns `None` for other programs, without a
+/// script, and for unknown options before the script, which might take the next argument.
 fn script_of(interpreter: &str, arguments: &[&str]) -> Option<usize> {
     let is_shell = SHELLS.contains(&interpreter);
-    // Options without a value.
+    // Options that take no value.
     let flags = match interpreter {
         "python" => "BEIOSbdqsuv",
         _ if is_shell => "aeflnuvx",
@@ -241,7 +242,7 @@ mod tests {
     use super::super::template::Placeholder;
     use super::*;
 
-    /// Returns the fault of a command with `{k}` for a text and `{x}` for a number.
+    /// Returns the fault of a command with `{k}` for a text choice and `{x}` for a number.
     fn found(line: &[&str]) -> Option<(usize, Misplaced)> {
         let pieces = |argument: &&str| {
             let mut pieces = Vec::new();
@@ -286,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Commands that might run the text, or are not known to be safe.
+    /// Commands that might run the text, or that are not known to be safe.
     const REFUSED: &[&[&str]] = &[
         &["uv", "run", "python", "-u", "train.py", "{k}"],
         &["docker", "run", "--rm", "image", "python3", "train.py", "--kernel", "{k}"],

@@ -1,11 +1,11 @@
-//! Parser for a command's final output: its value or numbers, and the end of standard error.
+//! Parses a command's final output: its value or numbers, and the end of standard error.
 
 use crate::{Failure, NumberEntries, NumberNames, NumbersError};
 
-/// Maximum number of characters that a failure keeps of an unparsable line.
+/// Maximum number of characters that a failure keeps of a line that cannot be parsed.
 pub(super) const LINE_CHARS: usize = 200;
 
-/// Returns the visible part of a line: a progress bar overwrites the text before a carriage return.
+/// Returns the visible part of a line: progress bars overwrite the text before a carriage return.
 pub(super) fn last_drawn(line: &str) -> &str {
     let line = line.trim();
     line.rsplit('\r').next().unwrap_or(line).trim_start()
@@ -26,7 +26,7 @@ pub(super) fn value(text: &str, stderr: String) -> Result<f64, Failure> {
         Some(object.as_object()?.get("value")?.clone())
     };
     let number = line.parse().ok().or_else(|| in_json(line)?.as_f64());
-    // Python's json writes NaN and Infinity, which are not JSON.
+    // Python's json module writes NaN and Infinity, which are not valid JSON.
     let not_finite = || {
         let without =
             line.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null");
@@ -63,7 +63,8 @@ pub(super) fn numbers(
     }
 }
 
-/// Returns the last `n` characters of `bytes`. Of control characters, keeps line breaks and tabs.
+/// Returns the last `n` characters of `bytes`. The only control characters kept are line breaks and
+/// tabs.
 pub(super) fn last_chars(bytes: &[u8], n: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     let kept: Vec<char> =

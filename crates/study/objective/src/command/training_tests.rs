@@ -1,4 +1,4 @@
-//! Commands that report during training, each simulated by a small shell script.
+//! Tests of commands that report during training, each simulated by a small shell script.
 
 use std::sync::Mutex;
 
@@ -11,7 +11,7 @@ use crate::Unusable;
 const PATIENCE: Duration = Duration::from_secs(20);
 const TRIAL: TrialId = TrialId { agent: 0, trial: 7 };
 
-/// Monitor that stops at an epoch and records all calls.
+/// A monitor that stops at an epoch and records all calls.
 #[derive(Default)]
 struct StopAtEpoch {
     stops_at: u32,
@@ -97,7 +97,7 @@ fn a_script_that_is_not_stopped_ends_with_its_last_line() {
     assert_eq!(train(&shell(&script), &coach), TrainingEnd::Ended(Outcome::Value(0.75)));
     let expected = [(1, 0.1), (2, 0.2), (3, 0.3)];
     assert_eq!(*coach.reports.lock().unwrap(), expected);
-    // The last report serves as the value too.
+    // The last report also serves as the value.
     let script = format!("{REPORTS} for i in 1 2 3; do report $i; done");
     let trained = train(&shell(&script), &StopAtEpoch::default());
     assert_eq!(trained, TrainingEnd::Ended(Outcome::Value(0.3)));
@@ -110,7 +110,7 @@ fn a_script_that_is_not_stopped_ends_with_its_last_line() {
     );
 }
 
-/// Reports are delivered as they are printed, not when the script has ended.
+/// Reports are delivered as they are printed, not when the script exits.
 #[test]
 fn a_script_hears_that_it_is_stopped_and_may_save() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ fn a_script_hears_that_it_is_stopped_and_may_save() {
     assert!(coach.killed.lock().unwrap().is_empty());
 }
 
-/// Returns true if this process ignores SIGINT, like a background process of a script.
+/// Returns true if this process ignores SIGINT, like a background process in a script.
 fn ignores_interrupts() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -180,7 +180,7 @@ fn a_script_that_goes_on_is_killed_after_its_grace_and_its_children_too() {
 
 /// Stopping depends on the reported values, not on timing.
 ///
-/// A script that has ended in the meantime counts as stopped.
+/// A script that has exited in the meantime counts as stopped.
 #[test]
 fn a_script_that_was_faster_than_its_stop_is_stopped() {
     let coach = StopAtEpoch::stopping_at(2);
@@ -201,7 +201,7 @@ fn a_report_without_a_number_is_passed_on_and_bad_epochs_are_named() {
     assert!(unusable.len() == 1 && unusable[0].contains("epoch 0"), "{unusable:?}");
 }
 
-/// A malformed report on either output is named, but only if there was no valid report.
+/// A malformed report on either stream is reported, but only if there was no valid report.
 #[test]
 fn what_looks_like_a_report_is_named_at_the_end() {
     for (script, expected) in [
@@ -284,7 +284,7 @@ struct Interrupting {
 impl Monitor for Interrupting {
     fn report(&self, epoch: u32, _: f64) -> Signal {
         *self.n_heard.lock().unwrap() = epoch;
-        // The script has ended by then, because it never waits.
+        // The script has exited by then, because it never waits.
         std::thread::sleep(Duration::from_millis(20));
         if epoch == 10 {
             self.stop.store(true, Ordering::Relaxed);
@@ -305,7 +305,7 @@ impl Monitor for Interrupting {
     fn killed(&self, _: Duration) {}
 }
 
-/// The run is interrupted after the script has ended, while its reports are still being processed.
+/// The run is interrupted after the script has exited, while its reports are still being processed.
 ///
 /// The trial has no value, because a later report might have stopped it.
 #[test]

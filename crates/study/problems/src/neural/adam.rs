@@ -19,12 +19,12 @@ pub struct Adam {
 }
 
 impl Adam {
-    /// No gradients yet, for `n_parameters` parameters.
+    /// Creates the state before the first gradient, for `n_parameters` parameters.
     pub fn new(n_parameters: usize) -> Self {
         Self { mean: vec![0.0; n_parameters], square: vec![0.0; n_parameters], powers: [1.0; 2] }
     }
 
-    /// Moves the parameters by a step of `rate` η against `gradient`.
+    /// Moves the parameters by a step of rate η (`rate`) against `gradient`.
     pub fn step(&mut self, parameters: &mut [f64], gradient: &[f64], rate: f64) {
         assert_eq!(parameters.len(), self.mean.len(), "parameters");
         assert_eq!(gradient.len(), self.mean.len(), "slopes");
@@ -45,8 +45,8 @@ impl Adam {
 mod tests {
     use super::*;
 
-    /// Gradients 2, −1 and 0.5 by hand: the first step is η times the sign; later ones use the sums
-    /// of the definition, written out.
+    /// Gradients 2, −1 and 0.5, computed by hand: the first step is η times the sign; later steps
+    /// use the sums of the definition, written out.
     #[test]
     fn steps_are_those_of_the_algorithm() {
         let (mut adam, rate) = (Adam::new(2), 0.1);

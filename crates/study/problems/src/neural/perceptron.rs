@@ -1,10 +1,10 @@
-//! Two dense layers with rectified units between them.
+//! A perceptron of two dense layers with rectified units between them.
 
 use std::ops::Range;
 
 use fedbo_streams::Stream;
 
-/// Numbers of inputs n, of hidden units h and of outputs m.
+/// The numbers of inputs n, hidden units h and outputs m.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
     /// n
@@ -16,7 +16,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The ranges of W₁ n×h, b₁ h, W₂ h×m and b₂ m among the parameters.
+    /// Returns the ranges of W₁ (n×h), b₁ (h), W₂ (h×m) and b₂ (m) among the parameters.
     fn parts(self) -> [Range<usize>; 4] {
         let Self { inputs, hidden, outputs } = self;
         let lengths = [inputs * hidden, hidden, hidden * outputs, outputs];
@@ -37,7 +37,7 @@ pub struct Perceptron {
     pub parameters: Vec<f64>,
 }
 
-/// The activations of a network's units for an input.
+/// The activations of a network's units for one input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activations {
     /// h
@@ -47,9 +47,9 @@ pub struct Activations {
 }
 
 impl Perceptron {
-    /// Random weights with mean 0 and variance 2/n in the first layer and 1/h in the second, and
-    /// zero biases. Hidden units and outputs are then about as large as the inputs (He et al.
-    /// 2015).
+    /// Creates a network with random weights and zero biases. The weights have mean 0 and variance
+    /// 2/n in the first layer and 1/h in the second. Hidden units and outputs are then about as
+    /// large as the inputs (He et al. 2015).
     pub fn random(sizes: Sizes, stream: &mut Stream) -> Self {
         let [first, _, second, second_biases] = sizes.parts();
         let mut parameters = vec![0.0; second_biases.end];
@@ -65,7 +65,7 @@ impl Perceptron {
         Self { sizes, parameters }
     }
 
-    /// The activations for x n.
+    /// Returns the activations for x (n).
     pub fn activations(&self, inputs: &[f64]) -> Activations {
         let [first, first_biases, second, second_biases] = self.sizes.parts();
         let p = &self.parameters;
@@ -77,8 +77,8 @@ impl Perceptron {
         Activations { hidden, outputs }
     }
 
-    /// Adds to `gradient` the slopes of a loss L with respect to the parameters, given its slopes
-    /// ∂L/∂y m at the activations of x. Returns the slopes ∂L/∂x n:
+    /// Adds the gradient of a loss L with respect to the parameters to `gradient`, given its
+    /// gradient ∂L/∂y (m) at the activations of x. Returns the gradient ∂L/∂x (n):
     ///
     /// ∂L/∂W₂ = h (∂L/∂y)ᵀ,   ∂L/∂h = W₂ ∂L/∂y where h > 0,   and the same for the first layer.
     pub fn add_slopes(
@@ -93,8 +93,8 @@ impl Perceptron {
         rows_times(&self.parameters[first], &hidden_slopes)
     }
 
-    /// The same without the slopes with respect to x, a third of the work; returns those with
-    /// respect to W₁ᵀx + b₁, h numbers.
+    /// Same as [`Perceptron::add_slopes`] without the gradient with respect to x, which saves a
+    /// third of the work. Returns the gradient with respect to W₁ᵀx + b₁ (h).
     pub fn add_parameter_slopes(
         &self,
         inputs: &[f64],
@@ -116,8 +116,8 @@ impl Perceptron {
         hidden_slopes
     }
 
-    /// Adds to `gradient` the slopes of the penalty (λ/2)(‖W₁‖² + ‖W₂‖²): λ times the weights, and
-    /// 0 for biases.
+    /// Adds the gradient of the penalty (λ/2)(‖W₁‖² + ‖W₂‖²) to `gradient`: λ times the weights,
+    /// and 0 for biases.
     pub fn add_penalty_slopes(&self, l2: f64, gradient: &mut [f64]) {
         let [first, _, second, _] = self.sizes.parts();
         for part in [first, second] {
@@ -126,8 +126,8 @@ impl Perceptron {
     }
 }
 
-/// Wᵀx + b, with W n×m row by row. Skips zeros of x, which are half of an image and half of the
-/// hidden units.
+/// Returns Wᵀx + b, with W n×m row by row. Skips zeros of x, which are half of an image and half of
+/// the hidden units.
 fn affine(x: &[f64], weights: &[f64], biases: &[f64]) -> Vec<f64> {
     let mut sums = biases.to_vec();
     for (x, row) in x.iter().zip(weights.chunks_exact(biases.len())) {
@@ -138,13 +138,13 @@ fn affine(x: &[f64], weights: &[f64], biases: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// W s, with W n×m row by row.
+/// Returns W s, with W n×m row by row.
 fn rows_times(weights: &[f64], s: &[f64]) -> Vec<f64> {
     let rows = weights.chunks_exact(s.len());
     rows.map(|row| dot(row, s)).collect()
 }
 
-/// sums ← sums + x sᵀ, with the sums n×m row by row.
+/// Computes sums ← sums + x sᵀ, with the sums n×m row by row.
 fn add_outer(sums: &mut [f64], x: &[f64], s: &[f64]) {
     for (x, row) in x.iter().zip(sums.chunks_exact_mut(s.len())) {
         if *x != 0.0 {
@@ -165,7 +165,7 @@ fn add_scaled(sums: &mut [f64], x: f64, row: &[f64]) {
     }
 }
 
-/// Σ a_i b_i, in four parallel sums.
+/// Returns Σ a_i b_i, computed in four parallel sums.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (a_fours, a_rest) = a.as_chunks::<4>();
     let (b_fours, b_rest) = b.as_chunks::<4>();
@@ -188,7 +188,7 @@ mod tests {
     const SIZES: Sizes = Sizes { inputs: 3, hidden: 7, outputs: 5 };
 
     fn stream(index: u64) -> Stream {
-        Seed::new(31).stream(Purpose::Test, index, 0)
+        Seed::new(31).stream(Purpose::TEST, index, 0)
     }
 
     fn network() -> Perceptron {
@@ -199,7 +199,7 @@ mod tests {
         network
     }
 
-    /// Against sums over indices, written out.
+    /// Compares with sums over indices, written out.
     #[test]
     fn outputs_are_those_of_the_definition() {
         let network = network();
@@ -218,8 +218,8 @@ mod tests {
         assert!((1..6).contains(&n_off), "{n_off}");
     }
 
-    /// Slopes of L = Σ_k c_k y_k + y_k²/2 by central differences with steps of 1e-6, whose error is
-    /// about 1e-9. The slopes are added to the existing values.
+    /// Compares the gradient of L = Σ_k c_k y_k + y_k²/2 with central differences with steps of
+    /// 1e-6 and an error of about 1e-9. The gradient is added to the existing values.
     #[test]
     fn slopes_agree_with_differences() {
         let (network, weights) = (network(), [0.3, -1.0, 0.7, 0.1, 2.0]);
@@ -254,9 +254,9 @@ mod tests {
         }
     }
 
-    /// For standard normal inputs W₁ᵀx has variance 2. The mean square of h is half of it, 1, and
-    /// that of y is the same. Over 400 inputs, 4000 units and 400 outputs both have standard
-    /// deviations of about 0.07.
+    /// For standard normal inputs, W₁ᵀx has variance 2. The mean square of h is half of it, 1, and
+    /// the mean square of y is the same. Over 400 inputs, 4000 units and 400 outputs, both have
+    /// standard deviations of about 0.07.
     #[test]
     fn a_random_network_keeps_the_size_of_its_inputs() {
         let sizes = Sizes { inputs: 400, hidden: 4000, outputs: 400 };

@@ -1,4 +1,5 @@
-//! BO-BOS in a study: the rule of each trial, solved from the trials told before it began.
+//! BO-BOS in a study: solves a stopping rule for each trial from the trials that finished before it
+//! started.
 
 use std::collections::HashMap;
 
@@ -8,22 +9,22 @@ use fedbo_strategies::Domain;
 use fedbo_strategies::early_stopping::{
     BoBos, BosRule, BosSettings, EpochGpUcbSettings, StopReason, Verdict,
 };
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use super::told_trials::{ToldTrials, curve};
 use crate::{Definition, StudyError};
 
-/// The rules of a study's trials.
+/// The stopping rules of a study's trials.
 ///
-/// The rule of a trial is a function of the definition, of the trial's first reports and of the
-/// trials told before it began, by the storage's clock. So it is the same in all processes and
-/// after an interruption.
+/// A trial's rule is a function of the definition, the trial's first reports, and the trials that
+/// finished before it started, by the storage's clock. The rule is therefore the same in all
+/// processes and after an interruption.
 pub(crate) struct BosEvaluator {
     definition: Definition,
     space: Space,
     settings: BosSettings,
     told_trials: ToldTrials,
-    /// The number of told trials that the model is conditioned on, and the model.
+    /// The model, and the number of finished trials that it is conditioned on.
     model: Option<(usize, BoBos)>,
     /// Rules by trial number and attempt.
     rules: HashMap<(u64, u32), Option<BosRule>>,
@@ -41,7 +42,7 @@ impl BosEvaluator {
         })
     }
 
-    /// Absorbs the next told trials, in the order of telling.
+    /// Adds the next finished trials, in completion order.
     pub(super) fn absorb(&mut self, told: &[Trial]) {
         for trial in told {
             self.rules.retain(|(number, _), _| *number != trial.number);
@@ -49,14 +50,14 @@ impl BosEvaluator {
         self.told_trials.absorb(told);
     }
 
-    /// Judges whether an open trial continues after its last report.
+    /// Decides whether an open trial continues after its last report.
     pub(super) fn judge(&mut self, trial: &Trial) -> Result<Verdict, StudyError> {
         let direction = self.definition.direction;
         let Some(curve) = curve(trial, direction) else {
             return Ok(Verdict::Continue);
         };
-        // An initial trial is always trained to the end, as in the thesis: the others are compared
-        // with it.
+        // Initial trials are always trained to the end, as in the thesis, because other trials are
+        // compared with them.
         if trial.origin() == "initial" || curve.n_epochs() <= self.settings.first_epochs() {
             return Ok(Verdict::Continue);
         }
@@ -72,8 +73,8 @@ impl BosEvaluator {
         }))
     }
 
-    /// Returns the rule of a trial that has reported each of its first epochs; `None` if it has no
-    /// rule and is trained to the end.
+    /// Returns the rule of a trial that has reported each of its first epochs; `None` if the trial
+    /// has no rule and is trained to the end.
     pub(super) fn rule(&mut self, trial: &Trial) -> Result<Option<&BosRule>, StudyError> {
         let key = (trial.number, trial.attempts);
         if !self.rules.contains_key(&key) {
@@ -99,13 +100,16 @@ impl BosEvaluator {
         let unit = self.space.encode(&trial.point)?;
         let n_initial = self.definition.n_initial as u64;
         let t = trial.number.saturating_sub(n_initial) + 1;
-        let mut stream =
-            Seed::new(self.definition.seed).stream(Purpose::EarlyStopping, trial.number, 0);
+        let mut stream = Seed::new(self.definition.seed).stream(
+            fedbo_strategies::EARLY_STOPPING,
+            trial.number,
+            0,
+        );
         let model = self.modelled(n_told)?;
         Ok(model.rule_within(bounds, &unit, &first, t, &mut stream)?)
     }
 
-    /// The model after the first `n_told` told trials.
+    /// Returns the model after the first `n_told` finished trials.
     fn modelled(&mut self, n_told: usize) -> Result<&BoBos, StudyError> {
         let (mut n_known, mut model) = match self.model.take() {
             Some((n_known, model)) if n_known <= n_told => (n_known, model),
@@ -133,7 +137,7 @@ impl BosEvaluator {
 
 /// Returns true if a trial has reported each of its first N₀ epochs.
 ///
-/// The process of its curve is fitted to these epochs. If some were missing, the interpolation
+/// The curve's process is fitted to these epochs. If some were missing, the interpolation
 /// between reports, or the constant before the first one, would look like a converged curve.
 pub(super) fn reports_first_epochs(reports: &[Report], first_epochs: usize) -> bool {
     let epochs = reports.iter().map(|report| report.epoch as usize);

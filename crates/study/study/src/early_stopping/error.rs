@@ -1,9 +1,9 @@
-//! Errors of early stopping: trials cannot be stopped early, or a report is unusable.
+//! Errors of early stopping.
 
 use fedbo_strategies::StrategySpec;
 use fedbo_strategies::early_stopping::{EPOCHS_MAX, OptionError};
 
-/// Reason why trials of a study cannot be stopped early, or why a report is unusable.
+/// Error returned if a study's trials cannot be stopped early, or if a report is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EarlyStoppingError {
@@ -16,7 +16,7 @@ pub enum EarlyStoppingError {
         /// The strategy's name.
         strategy: &'static str,
     },
-    /// The rule needs a model over points and epochs that the strategy does not have.
+    /// The rule needs a model over points and epochs, which the strategy does not have.
     #[error(
         "rule {rule:?} needs the strategy {}, on which it is based, not {strategy:?}; choose that strategy, or another rule",
         StrategySpec::names("or", |each| each.epoch_bound().is_some())
@@ -27,19 +27,19 @@ pub enum EarlyStoppingError {
         /// The strategy's name.
         strategy: &'static str,
     },
-    /// The data that the study starts from have final values only.
+    /// The data that the study starts from has only final values.
     #[error("{table} cannot be combined with [early_stopping]; remove one of them")]
     Beside {
         /// `[meta]` or `[archive]`.
         table: &'static str,
     },
-    /// The number of epochs of a complete training is out of range.
+    /// The number of epochs in a complete training run is out of range.
     #[error(
         "[early_stopping] epochs = {epochs}, expected a whole number from {least} to {}",
         EPOCHS_MAX
     )]
     Epochs {
-        /// The given number.
+        /// The given number of epochs.
         epochs: u32,
         /// The minimum for the rule.
         least: u32,
@@ -54,24 +54,24 @@ pub enum EarlyStoppingError {
         /// Description of the accepted values.
         expected: String,
     },
-    /// The study's trials do not make reports.
+    /// The study's trials do not report values.
     #[error(
         "study {name:?} has no [early_stopping], so its trials report nothing; tell their values with fedbo tell"
     )]
     NoRule {
-        /// The study.
+        /// Name of the study.
         name: String,
     },
-    /// A report has an epoch outside of a training.
+    /// A reported epoch is out of range.
     #[error(
         "trial {number} has reported epoch {epoch}, expected a whole number from 1 to {epochs}"
     )]
     Epoch {
-        /// The trial.
+        /// Number of the trial.
         number: u64,
-        /// The epoch.
+        /// The reported epoch.
         epoch: u32,
-        /// The last epoch of a complete training.
+        /// The last epoch of a complete training run.
         epochs: u32,
     },
 }

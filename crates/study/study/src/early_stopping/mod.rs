@@ -1,7 +1,7 @@
-//! Trials that report during training, and decisions whether they continue.
+//! Trials that report during training, and the decisions to stop or continue them.
 //!
-//! A verdict is a function of the definition and of the stored reports of all trials. So a study
-//! that resumes after an interruption reaches the same verdicts as an uninterrupted one.
+//! A verdict is a function of the definition and all stored reports. A study that resumes after an
+//! interruption therefore reaches the same verdicts as an uninterrupted study.
 
 mod bo_bos;
 mod error;

@@ -1,4 +1,4 @@
-//! Handling of reports by the worker that evaluates the trial.
+//! Handles reports on the worker that evaluates the trial.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use super::rule_evaluator::JudgeState;
 use super::{EarlyStoppingError, RunWarnings};
 use crate::{Observer, Study, StudyError};
 
-/// Stores and judges each report of a trial, and records the reason if the trial is stopped.
+/// Stores each report of a trial, evaluates the stopping rule, and records the reason if the trial
+/// is stopped.
 pub(crate) struct TrialMonitor<'a> {
     study: &'a Study,
     observer: &'a dyn Observer,
@@ -24,24 +25,24 @@ pub(crate) struct TrialMonitor<'a> {
 #[derive(Default)]
 struct State {
     reports: Vec<Report>,
-    /// The trials as the rule needs them.
+    /// The trials in the form that the rule needs.
     course: JudgeState,
     stop: Option<Stop>,
-    /// The line that resembles a report, with its mistake, if there was no report.
+    /// A line that resembles a report, with its fault, if there was no report.
     resembling: Option<String>,
-    /// True if the line with the trial's value was meant as a report.
+    /// True if the line with the trial's value was meant to be a report.
     ends_with_report: bool,
 }
 
-/// Reason why no further report counts.
+/// The reason why further reports are ignored.
 enum Stop {
-    /// The rule stopped the trial, and this is stored.
+    /// The rule stopped the trial. The stop is already stored.
     Early(Told),
     /// A report was not a finite number.
     NotFinite(Told),
-    /// Another worker holds the trial by now.
+    /// Another worker holds the trial now.
     Lost(StorageError),
-    /// The report could not be stored or judged.
+    /// The report could not be stored or evaluated.
     Error(StudyError),
 }
 
@@ -49,9 +50,9 @@ enum Stop {
 pub(crate) enum TrainingOutcome {
     /// The training ended without a stop.
     Ended(Outcome),
-    /// The trial was stopped early, and is already told so.
+    /// The trial was stopped early. The stop is already stored.
     Stopped(Told),
-    /// The trial must be told as failed.
+    /// The trial must be recorded as failed.
     Failed(Told),
     /// Another worker holds the trial.
     Lost(StorageError),
@@ -90,9 +91,10 @@ impl<'a> TrialMonitor<'a> {
         (conclusion, state.reports)
     }
 
-    /// Returns the result of a training that ended without a stop.
+    /// Returns the result of a training run that ended without a stop.
     ///
-    /// The last report that counts may be the trial's last line, or replace it as its value.
+    /// If the line with the trial's value was meant to be a report, the last valid report provides
+    /// the value. If the last line is unparsable, a report of the last epoch provides it.
     fn ended(
         &self,
         outcome: Outcome,
@@ -112,7 +114,7 @@ impl<'a> TrialMonitor<'a> {
                 TrainingOutcome::Failed(Told::Failed {
                     kind: failure.kind().to_owned(),
                     message: format!(
-                        "its last report, {} at epoch {}, is not that of the last epoch, {epochs}, which would give its value, and {failure}",
+                        "its last report, {} at epoch {}, is not from the last epoch, {epochs}, so it is not the value, and {failure}",
                         last.value, last.epoch
                     ),
                 })
@@ -121,7 +123,7 @@ impl<'a> TrialMonitor<'a> {
         }
     }
 
-    /// Warns about a trial that ended without a stop if its reports were useless.
+    /// Warns if a trial that ended without a stop had no useful reports.
     fn warn_at_the_end(&self, outcome: &Outcome, reports: &[Report], resembling: Option<&str>) {
         let definition = self.study.definition();
         let Some(spec) = &definition.early_stopping else {
@@ -142,7 +144,7 @@ impl<'a> TrialMonitor<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Warns about a stored report if BO-BOS can never stop a trial with reports like this.
+    /// Warns about a stored report if BO-BOS can never stop a trial with such reports.
     fn warn_of_report(&self, newest: Report, reports: &[Report]) {
         let (warnings, definition) = (self.warnings, self.study.definition());
         let (observer, number) = (self.observer, self.number);

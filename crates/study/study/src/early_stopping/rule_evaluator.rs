@@ -1,4 +1,4 @@
-//! The learning curves of a study's trials, and their evaluation by a rule.
+//! Learning curves of a study's trials, and their evaluation by a stopping rule.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,9 +14,10 @@ use super::told_trials::curve;
 use super::{EarlyStoppingError, EarlyStoppingSpec};
 use crate::{Definition, Study, StudyError};
 
-/// The judge of a study's trials, up to a place in the order of telling.
+/// Evaluates the stopping rule for a study's trials, up to a position in completion order.
 ///
-/// Ended trials do not change, so they are read once. Of open trials, only new reports are read.
+/// Finished trials do not change, so they are read once. For open trials, only new reports are
+/// read.
 pub(crate) struct RuleEvaluator {
     kind: Kind,
     n_told: u64,
@@ -40,7 +41,7 @@ impl RuleEvaluator {
         Ok(Self { kind, n_told: 0, open: BTreeMap::new() })
     }
 
-    /// Absorbs the trials and reports that are new since the last update.
+    /// Reads the trials and reports that are new since the last update.
     fn look(&mut self, study: &Study) -> Result<(), StudyError> {
         let seen = self.open.iter();
         let from_epochs = seen
@@ -61,7 +62,7 @@ impl RuleEvaluator {
         Ok(())
     }
 
-    /// Absorbs the next told trials, in the order of telling.
+    /// Adds the next finished trials, in completion order.
     fn absorb(&mut self, told: &[Trial], direction: Direction) {
         self.n_told += told.len() as u64;
         match &mut self.kind {
@@ -70,7 +71,7 @@ impl RuleEvaluator {
         }
     }
 
-    /// Returns the other trials, for a rule that uses their curves.
+    /// Returns the other trials, for rules that use their curves.
     fn others(&self, number: u64, direction: Direction) -> Vec<TrainedTrial> {
         match &self.kind {
             Kind::Curves(curves) => curves.others(number, self.open.values(), direction),
@@ -78,7 +79,7 @@ impl RuleEvaluator {
         }
     }
 
-    /// Judges whether an open trial continues after its last report.
+    /// Decides whether an open trial continues after its last report.
     fn judge(
         &mut self,
         trial: &Trial,
@@ -92,19 +93,19 @@ impl RuleEvaluator {
     }
 }
 
-/// A rule that uses curves only, and the curves of the ended trials.
+/// A rule that uses only curves, and the curves of the finished trials.
 struct Curves {
     rule: Box<dyn StoppingRule>,
     ended: Vec<TrainedTrial>,
 }
 
 impl Curves {
-    /// Absorbs told trials. Failed ones carry no information about others.
+    /// Adds finished trials. Failed trials carry no information about others.
     fn absorb(&mut self, told: &[Trial], direction: Direction) {
         self.ended.extend(told.iter().filter_map(|trial| trained(trial, direction)));
     }
 
-    /// All trials except this one, in the order of asking.
+    /// Returns all trials except this one, in ask order.
     fn others<'a>(
         &self,
         number: u64,
@@ -118,9 +119,9 @@ impl Curves {
         others
     }
 
-    /// Judges whether an open trial continues after its last report.
+    /// Decides whether an open trial continues after its last report.
     ///
-    /// The rule is evaluated at the epoch of this report only, since nothing was measured between
+    /// The rule is evaluated only at the epoch of this report, since nothing was measured between
     /// this report and the previous one.
     fn judge(&self, trial: &Trial, others: &[TrainedTrial], direction: Direction) -> Verdict {
         let Some(judged) = trained(trial, direction) else {
@@ -132,13 +133,13 @@ impl Curves {
     }
 }
 
-/// A worker's cache of its trial and of the others, so that a report does not read all earlier ones
-/// again.
+/// A worker's cache of its own trial and the other trials, so that a new report does not require
+/// reading all earlier reports.
 #[derive(Default)]
 pub(crate) struct JudgeState {
     /// The trial with all its reports.
     trial: Option<Trial>,
-    /// The other trials at the last update.
+    /// The other trials, as of the last update.
     others: Vec<TrainedTrial>,
     looked_at: Option<Instant>,
     /// Number of reports since the last update.
@@ -146,8 +147,8 @@ pub(crate) struct JudgeState {
 }
 
 impl JudgeState {
-    /// A trial with n reports updates the others after every n/64 reports, so that all updates of N
-    /// reports copy about 64 N entries.
+    /// A trial with n reports refreshes the other trials every n/64 reports. All refreshes over N
+    /// reports then copy about 64 N entries.
     const SHARE: usize = 64;
     /// Maximum age of the cache.
     const OUTDATED: Duration = Duration::from_secs(1);
@@ -166,7 +167,7 @@ impl JudgeState {
         self.n_since += 1;
     }
 
-    /// Updates the cache from the judge.
+    /// Updates the cache from the evaluator.
     fn look(&mut self, judge: &RuleEvaluator, number: u64, direction: Direction) {
         self.others = judge.others(number, direction);
         self.trial = judge.open.get(&number).cloned();
@@ -175,10 +176,10 @@ impl JudgeState {
     }
 }
 
-/// Prepends the reports that were already seen to those read from the last seen one on.
+/// Prepends the reports already seen to the newly read ones, which start at the last report seen.
 ///
-/// Returns `false` if the trial was restarted in between, so that the reports belong to different
-/// attempts.
+/// Returns `false` if the trial was restarted in between, since the reports then belong to
+/// different attempts.
 fn join(seen: Trial, trial: &mut Trial) -> bool {
     let Some(last) = seen.last_report() else {
         return true;
@@ -194,8 +195,8 @@ fn join(seen: Trial, trial: &mut Trial) -> bool {
     true
 }
 
-/// Returns a trial as a rule sees it, with a curve to be maximized. `None` if it has no reports, is
-/// waiting, or failed.
+/// Converts a trial to the form that rules use, with a curve to be maximized. Returns `None` if the
+/// trial has no reports, is waiting, or failed.
 fn trained(trial: &Trial, direction: Direction) -> Option<TrainedTrial> {
     let training = match &trial.state {
         TrialState::Running(_) => Training::Running,
@@ -207,13 +208,14 @@ fn trained(trial: &Trial, direction: Direction) -> Option<TrainedTrial> {
 }
 
 impl Study {
-    /// Returns BO-BOS's rule for a trial, also after the trial has ended.
+    /// Returns BO-BOS's rule for a trial, even after the trial has ended.
     ///
-    /// `None` if the study has another rule, or the trial has none: it is an initial one, has not
-    /// reported all of its first epochs, or cannot be judged.
+    /// Returns `None` if the study has another rule or if the trial has no rule. A trial has no
+    /// rule if it is an initial trial, has not reported all of its first epochs, or cannot be
+    /// evaluated.
     ///
     /// # Errors
-    /// If there is no such trial, or the storage or the model fails.
+    /// Fails if the trial does not exist, or if the storage or the model fails.
     pub fn bos_rule(&self, number: u64) -> Result<Option<BosRule>, StudyError> {
         let definition = self.definition();
         let spec = definition.early_stopping.as_ref();
@@ -232,11 +234,11 @@ impl Study {
         Ok(judge.rule(&trial)?.cloned())
     }
 
-    /// Stores a report after an epoch of a trial that is held by hand, and returns whether the
-    /// trial continues. If not, it has been told as stopped.
+    /// Stores a report for an epoch of a manually leased trial, and returns whether the trial
+    /// continues. If it does not, it has already been recorded as stopped.
     ///
     /// # Errors
-    /// As for [`Study::report_as`].
+    /// Same as [`Study::report_as`].
     pub fn report(
         &self,
         number: u64,
@@ -246,16 +248,15 @@ impl Study {
         self.report_as(TellAuthority::Hand, number, epoch, value)
     }
 
-    /// Stores a report after an epoch of a trial's training, and returns whether the trial
-    /// continues.
+    /// Stores a report for an epoch of a trial's training, and returns whether the trial continues.
     ///
-    /// If not, the trial has been told as stopped, as durably as the storage makes it, and further
-    /// reports get the same answer. After the last epoch every trial continues, since its training
-    /// is complete. Repeating a report is allowed.
+    /// If the trial is stopped, the stop is already stored as durably as the storage allows, and
+    /// further reports return the same verdict. After the last epoch, a trial always continues,
+    /// since its training is complete. Repeating a report with the same value is a no-op.
     ///
     /// # Errors
-    /// If the value is not finite, the study has no rule, the epoch is out of range or not above
-    /// the last one, another worker holds the trial, the trial has ended differently, or the
+    /// Fails if the value is not finite, the study has no rule, the epoch is out of range or not
+    /// above the last one, another worker holds the trial, the trial has ended differently, or the
     /// storage fails.
     pub fn report_as(
         &self,
@@ -268,7 +269,7 @@ impl Study {
         self.report_on(&mut JudgeState::default(), teller, number, report)
     }
 
-    /// Same as [`Study::report_as`], for a worker that has followed the trial since its beginning.
+    /// Same as [`Study::report_as`], for a worker that has followed the trial from its start.
     pub(crate) fn report_on(
         &self,
         course: &mut JudgeState,
@@ -300,7 +301,7 @@ impl Study {
         }
     }
 
-    /// Returns the verdict that stopped an ended trial; `error` if it was not stopped.
+    /// Returns the verdict that stopped a trial, or `error` if the trial was not stopped.
     fn stopped_before(
         &self,
         number: u64,
@@ -335,7 +336,8 @@ impl Study {
             let trial = course.trial.as_ref();
             let Some((trial, last)) = trial.and_then(|trial| Some((trial, trial.last_report()?)))
             else {
-                // The trial was taken over or told in the meantime. The next report will notice it.
+                // The trial was taken over or finished in the meantime. The next report will detect
+                // this.
                 return Ok(Verdict::Continue);
             };
             if last.epoch >= spec.epochs {

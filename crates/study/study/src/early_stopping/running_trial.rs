@@ -1,4 +1,4 @@
-//! A trial under evaluation, as a training closure sees it.
+//! A trial under evaluation, as passed to a training closure.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use fedbo_space::Point;
 
 use crate::{NullObserver, RunOptions, RunReport, Study, StudyError};
 
-/// A trial under evaluation, which receives the reports of its objective during training.
+/// A trial under evaluation. The objective reports to it during training.
 pub struct RunningTrial<'a> {
     point: &'a Point,
     number: u64,
@@ -21,16 +21,16 @@ impl RunningTrial<'_> {
         self.point
     }
 
-    /// Index of the trial in the order of asking, from 0.
+    /// Returns the trial's index in ask order, from 0.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Reports the value after an epoch, counted from 1, in the study's own sign, and returns
-    /// whether to continue.
+    /// Reports the value after an epoch, counted from 1, in the study's own sign. Returns whether
+    /// to continue.
     ///
-    /// NaN and infinities also stop the trial, as a failure. After the first [`Signal::Stop`] the
-    /// answer stays the same.
+    /// NaN and infinities also stop the trial, as a failure. After the first [`Signal::Stop`], all
+    /// further calls return [`Signal::Stop`].
     pub fn report(&self, epoch: u32, value: f64) -> Signal {
         let signal = self.monitor.report(epoch, value);
         if signal.stops() {
@@ -40,7 +40,7 @@ impl RunningTrial<'_> {
     }
 }
 
-/// A training closure as an objective.
+/// Adapts a training closure to an objective.
 struct TrainingClosure<F>(F);
 
 impl<F> TrainingClosure<F>
@@ -91,11 +91,11 @@ impl Monitor for NeverStops {
 }
 
 impl Study {
-    /// Trains a function until the study has `n_trials` trials, one at a time.
+    /// Trains a function, one trial at a time, until the study has `n_trials` trials.
     ///
-    /// The function reports after each epoch and must end when it is stopped; its return value is
-    /// then ignored. An `Err` is a failed trial. A study without a rule
-    /// ([`crate::Definition::early_stopping`]) stops no trial and stores no reports.
+    /// The function reports after each epoch and must return when it is stopped; its return value
+    /// is then ignored. An `Err` fails the trial. A study without a rule
+    /// ([`crate::Definition::early_stopping`]) stops no trials and stores no reports.
     ///
     /// ```
     /// use fedbo_space::ParameterSpec;
@@ -123,7 +123,7 @@ impl Study {
     /// ```
     ///
     /// # Errors
-    /// If no query can be proposed, or the storage fails.
+    /// Fails if no query can be proposed, or if the storage fails.
     pub fn optimize_training(
         &self,
         n_trials: u64,

@@ -1,4 +1,4 @@
-//! The early stopping rule in a study's definition.
+//! The early stopping rule of a study's definition.
 
 use fedbo_config::Keys;
 use fedbo_strategies::early_stopping::{BosSettings, EPOCHS_MAX, OptionError, StoppingMethod};
@@ -14,12 +14,12 @@ use crate::definition::push_options;
 pub struct EarlyStoppingSpec {
     /// The stopping rule.
     pub rule: StoppingRuleSpec,
-    /// N: number of epochs of a complete training.
+    /// N: number of epochs in a complete training run.
     pub epochs: u32,
 }
 
 impl EarlyStoppingSpec {
-    /// Uses this rule, for trainings of `epochs` epochs.
+    /// Creates a specification with a rule, for training runs of `epochs` epochs.
     pub fn new(rule: StoppingRuleSpec, epochs: u32) -> Self {
         Self { rule, epochs }
     }
@@ -29,9 +29,10 @@ impl EarlyStoppingSpec {
         Self::new(StoppingRuleSpec::bo_bos(epochs), epochs)
     }
 
-    /// Uses the median rule with its default settings, for trainings of `epochs` epochs.
+    /// Uses the median rule with its default settings, for training runs of `epochs` epochs.
     ///
-    /// No trial is stopped in the first five epochs, or in the first half if that is shorter.
+    /// No trial is stopped in its first five epochs, or in the first half of its training if that
+    /// is shorter.
     pub fn median(epochs: u32) -> Self {
         Self::new(StoppingRuleSpec::median(epochs), epochs)
     }
@@ -41,7 +42,7 @@ impl EarlyStoppingSpec {
         Self::new(StoppingRuleSpec::asha(epochs), epochs)
     }
 
-    /// Uses Hyperband's brackets with the default setting.
+    /// Uses Hyperband's brackets with the default settings.
     pub fn hyperband(epochs: u32) -> Self {
         Self::new(StoppingRuleSpec::hyperband(epochs), epochs)
     }
@@ -49,7 +50,7 @@ impl EarlyStoppingSpec {
     /// Returns the stopping method.
     ///
     /// # Errors
-    /// If an option is out of range.
+    /// Fails if an option is out of range.
     pub(crate) fn method(&self) -> Result<StoppingMethod, EarlyStoppingError> {
         let epochs = self.epochs;
         let options = self.rule.options();
@@ -60,11 +61,11 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// Checks that options set by a program could also come from a file, since stored options are
-    /// read by the same rules.
+    /// Checks that options set by a program would also be accepted in a file, since stored options
+    /// are read by the same rules.
     ///
     /// # Errors
-    /// If one is out of range.
+    /// Fails if an option is out of range.
     pub(crate) fn check_storable(&self) -> Result<(), EarlyStoppingError> {
         let stored = serde_json::to_value(self.rule);
         let read = stored.and_then(serde_json::from_value::<StoppingRuleSpec>);
@@ -79,7 +80,8 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// The settings of a rule that is solved for each trial; `None` if it uses curves only.
+    /// Returns the settings of a rule that is solved for each trial; `None` if the rule uses only
+    /// curves.
     pub(super) fn solved(&self) -> Option<BosSettings> {
         match self.method() {
             Ok(StoppingMethod::Solved(settings)) => Some(settings),
@@ -87,11 +89,11 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// Checks that it is compatible with a strategy.
+    /// Checks that the rule is compatible with a strategy.
     ///
     /// # Errors
-    /// If the strategy lacks the model that the rule needs, or does not support trials that were
-    /// stopped early.
+    /// Fails if the strategy lacks the model that the rule needs, or does not support trials that
+    /// are stopped early.
     pub(crate) fn check_strategy(&self, strategy: &StrategySpec) -> Result<(), EarlyStoppingError> {
         let name = strategy.name();
         if self.rule.options().needs_epoch_model() {
@@ -108,7 +110,7 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// Adds its content, key by key, as in a study's file.
+    /// Adds the content, key by key, as in a study file.
     pub(crate) fn push_keys(spec: Option<&Self>, keys: &mut Keys) {
         keys.push(&["early_stopping", "rule"], spec.map(|spec| spec.rule.name()));
         keys.push(&["early_stopping", "epochs"], spec.map(|spec| spec.epochs));

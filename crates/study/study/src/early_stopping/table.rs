@@ -1,4 +1,4 @@
-//! `[early_stopping]` in `study.toml`.
+//! The `[early_stopping]` table of `study.toml`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{EarlyStoppingError, EarlyStoppingSpec};
 
-/// The table: plain data, not yet validated.
+/// The raw table, before validation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct EarlyStoppingTable {
@@ -19,7 +19,7 @@ pub(crate) struct EarlyStoppingTable {
     #[serde(deserialize_with = "given")]
     epochs: Option<u32>,
     grace_s: Option<f64>,
-    /// The options of the rule, which [`TableOptions`] reads once the rule is known.
+    /// The rule's options. [`TableOptions`] reads them once the rule is known.
     #[serde(flatten)]
     _options: BTreeMap<String, IgnoredAny>,
 }
@@ -32,13 +32,13 @@ fn options(file: &TomlFile) -> TableOptions<'_> {
     TableOptions { file, table: "early_stopping", keys: &["rule", "epochs", "grace_s"] }
 }
 
-/// Default grace period of a study.
+/// Default grace period.
 pub(crate) const DEFAULT_GRACE: Duration = Duration::from_secs(10);
-/// Maximum grace period in seconds: a day.
+/// Maximum grace period in seconds: one day.
 const GRACE_S_MAX: f64 = 86_400.0;
 
 impl EarlyStoppingTable {
-    /// Checks that the table has no unknown key.
+    /// Checks that the table has no unknown keys.
     pub(crate) fn check_keys(&self, file: &TomlFile) -> Result<(), FileError> {
         let rules = StoppingRuleSpec::all(EPOCHS_MAX);
         let named = |rule: &&StoppingRuleSpec| Some(rule.name()) == self.rule.as_deref();
@@ -77,7 +77,7 @@ impl EarlyStoppingTable {
         }
     }
 
-    /// Returns the time that a stopped trial has to exit.
+    /// Returns how long a stopped trial has to exit.
     pub(crate) fn grace(&self, check: Check<'_>) -> Result<Duration, FileError> {
         let Some(seconds) = self.grace_s else {
             return Ok(DEFAULT_GRACE);

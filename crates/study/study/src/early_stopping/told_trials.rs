@@ -1,4 +1,4 @@
-//! The told trials of a study with reports during training, as its model sees them.
+//! The finished trials of a study with reports during training, in the form that its model uses.
 
 use fedbo_space::{Direction, Space};
 use fedbo_storage::{Told, Trial};
@@ -10,13 +10,13 @@ use fedbo_strategies::early_stopping::{
 use super::EarlyStoppingSpec;
 use crate::{Definition, StudyError};
 
-/// The told trials, in the order of telling.
+/// The finished trials, in completion order.
 pub(crate) struct ToldTrials {
     space: Space,
     direction: Direction,
     told: Vec<Trial>,
-    /// The settings of BO-BOS, if it is the rule. They decide whether a trial that it stopped
-    /// enters the model with its expected end.
+    /// The settings of BO-BOS, if it is the rule. They determine whether a trial that BO-BOS
+    /// stopped enters the model with its expected final value.
     bos: Option<BosSettings>,
 }
 
@@ -32,7 +32,7 @@ impl ToldTrials {
         })
     }
 
-    /// Absorbs the next told trials, in the order of telling.
+    /// Adds the next finished trials, in completion order.
     pub(crate) fn absorb(&mut self, told: &[Trial]) {
         self.told.extend_from_slice(told);
     }
@@ -41,14 +41,14 @@ impl ToldTrials {
         self.told.len()
     }
 
-    /// Returns the number of trials told before a trial began, by the storage's clock.
+    /// Returns the number of trials that finished before a trial started, by the storage's clock.
     pub(super) fn n_before(&self, trial: &Trial) -> usize {
         let began = trial.started_at_ms.unwrap_or(i64::MAX);
         let before = |told: &&Trial| told.told_at_ms.is_some_and(|at| at <= began);
         self.told.iter().take_while(before).count()
     }
 
-    /// Returns the model's observations of the told trials with these indices.
+    /// Returns the model's observations of the finished trials with these indices.
     pub(crate) fn observations(
         &self,
         places: std::ops::Range<usize>,
@@ -83,15 +83,15 @@ impl ToldTrials {
     }
 
     /// Returns the expected final value of a trial that a curve-based rule stopped after epoch e:
-    /// its last value plus the median gain of complete trials since then,
+    /// its last value plus the median gain of complete trials from e to the end,
     ///
     /// ŷ(N) = y(e) + median_j (y_j(N) − y_j(e))
     ///
-    /// over the trials j told before it that have a final value and reached e; y(e) while there are
-    /// none. This preserves the order of trials at e, and limits the influence of values that
-    /// diverged. Without it, the model would remain uncertain about the end and would propose the
-    /// same place again and again, only for the rule to stop it after the first epoch each time:
-    /// docs/decisions/0015-early-stopping.md.
+    /// over the trials j that finished before it, have a final value and reached e. Returns y(e)
+    /// while there are none. This preserves the order of trials at e and limits the influence of
+    /// diverged values. Without it, the model would remain uncertain about the final value. It
+    /// would propose the same region repeatedly, and the rule would stop each of these trials after
+    /// the first epoch: docs/decisions/0015-early-stopping.md.
     fn end_by_gains(&self, place: usize, curve: &LearningCurve) -> f64 {
         let epoch = curve.n_epochs();
         let gain = |trial: &Trial| Some(trial.value()? - value_at(trial, epoch)?);
@@ -106,8 +106,8 @@ impl ToldTrials {
         if end.is_finite() { end } else { curve.last() }
     }
 
-    /// Returns the final value that BO-BOS predicts for a stopped trial from its own reports;
-    /// `None` if the options do not ask for it.
+    /// Returns the final value that BO-BOS predicts for a stopped trial from the trial's own
+    /// reports; `None` if the options disable the prediction or no bounds are known.
     fn predicted_end(
         &self,
         trial: &Trial,
@@ -126,9 +126,10 @@ impl ToldTrials {
 
     /// Returns the bounds of a trial's values from the definition.
     ///
-    /// Without them, the bounds are the range of the values that the first `n_told` trials and this
-    /// one in its first epochs reported, extended by half of it on the better side and by a tenth
-    /// on the worse. `None` while all values are equal.
+    /// If the definition has no bounds, they are derived from the range of the values reported by
+    /// the first `n_told` trials and by this trial in its first epochs. The range is extended by
+    /// half its width on the better side and by a tenth on the worse side. Returns `None` while all
+    /// values are equal or their range is not finite.
     pub(super) fn bounds_for(&self, first: &LearningCurve, n_told: usize) -> Option<ValueBounds> {
         let direction = self.direction;
         if let Some(given) = self.bos.and_then(|settings| settings.options.bounds) {
@@ -154,8 +155,8 @@ impl ToldTrials {
     }
 }
 
-/// Returns the value of a trial's curve after an epoch: interpolated linearly between reports, and
-/// constant before the first one. `None` if the trial did not reach the epoch.
+/// Returns the value of a trial's curve after an epoch: linearly interpolated between reports, and
+/// constant before the first report. Returns `None` if the trial did not reach the epoch.
 fn value_at(trial: &Trial, epoch: usize) -> Option<f64> {
     let reports = &trial.reports;
     let next = reports.partition_point(|report| (report.epoch as usize) < epoch);
@@ -169,7 +170,7 @@ fn value_at(trial: &Trial, epoch: usize) -> Option<f64> {
     Some((1.0 - share) * before.value + share * after.value)
 }
 
-/// Returns the reports of a trial as a curve, to be maximized.
+/// Returns a trial's reports as a curve to be maximized.
 pub(super) fn curve(trial: &Trial, direction: Direction) -> Option<LearningCurve> {
     let reports: Vec<(u32, f64)> = trial
         .reports
@@ -189,9 +190,9 @@ mod tests {
     use super::*;
     use crate::{EarlyStoppingSpec, Study};
 
-    /// Accuracies rise to 0.8, and the trial is stopped after 12 of 30 epochs. Only trials stopped
-    /// by BO-BOS have an expected end, between the last value and the best possible one, and only
-    /// if the option is set.
+    /// Accuracies rise to 0.8, and the trial is stopped after 12 of 30 epochs. A trial has an
+    /// expected final value only if BO-BOS stopped it and the option is set. The value is between
+    /// the last value and the best possible one.
     #[test]
     fn what_bo_bos_stopped_may_have_an_expected_end() {
         let ends = |early_stopping: EarlyStoppingSpec| {
@@ -232,12 +233,12 @@ mod tests {
         assert_eq!(ends(EarlyStoppingSpec::bo_bos(30)).1, None);
     }
 
-    /// Three complete trials gain 0.25, 2 and 0.5 from epoch 3 to the end, one of them with epoch 3
-    /// between two reports.
+    /// Three complete trials gain 0.25, 2 and 0.5 from epoch 3 to the end. In one of them, epoch 3
+    /// is between two reports.
     ///
-    /// A trial stopped there with 0.375 is expected to end 0.5 better, regardless of later trials.
-    /// The first stopped trial has only its own last value. For a trial that minimizes, a loss is a
-    /// gain.
+    /// A trial stopped at epoch 3 with 0.375 is expected to gain 0.5 by the end, regardless of
+    /// later trials. The first stopped trial has only its own last value. When minimizing, a
+    /// decrease is a gain.
     #[test]
     fn what_curves_stopped_ends_as_the_median_of_complete_trials_would() {
         let nobody = MedianOptions { warmup_epochs: 0, trials_min: 1_000 };

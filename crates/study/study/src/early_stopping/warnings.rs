@@ -1,4 +1,4 @@
-//! Warnings, given once per run, about trials with useless reports.
+//! Warnings about trials with useless reports, given once per run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,14 +11,14 @@ use super::EarlyStoppingSpec;
 use super::bo_bos::reports_first_epochs;
 use crate::{Definition, Observer, Study, StudyError};
 
-/// An example of a report, for messages.
+/// Example of a report, for messages.
 const EXAMPLE: &str = "a report is a line {\"epoch\": 1, \"value\": 0.5} on standard output, printed at once after an epoch";
 
-/// Number of trials after which values are no longer checked, since penalties would be reported
-/// from the beginning.
+/// Number of trials after which values are no longer checked. Any penalties would have appeared by
+/// then.
 const N_LOOKED_AT: usize = 1000;
 
-/// The warnings that a run has already given.
+/// The warnings that a run has given so far.
 #[derive(Default)]
 pub(crate) struct RunWarnings {
     of_epochs: AtomicBool,
@@ -27,20 +27,20 @@ pub(crate) struct RunWarnings {
     warn_no_report: AtomicBool,
     of_bounds: AtomicBool,
     of_gaps: AtomicBool,
-    /// The objectives of the study's trials, each to be maximized, in the order of telling. Read
-    /// when the first trial is told.
+    /// The objectives of the study's trials, each to be maximized, in completion order. Read when
+    /// the first trial finishes.
     values: Mutex<Option<Vec<Vec<f64>>>>,
     of_penalties: AtomicBool,
 }
 
-/// Returns true at the first call for this flag, and sets it.
+/// Sets a flag. Returns true if it was not set before.
 fn is_first(flag: &AtomicBool) -> bool {
     !flag.swap(true, Ordering::Relaxed)
 }
 
 impl RunWarnings {
-    /// Warns if an objective of the newly told trial, or of an earlier one, looks like a penalty
-    /// for a crash.
+    /// Warns if an objective of the newly finished trial, or of an earlier one, looks like a
+    /// penalty for a crash.
     pub(crate) fn warn_penalties(
         &self,
         observer: &dyn Observer,
@@ -87,7 +87,7 @@ impl RunWarnings {
         left_out(&self.of_epochs, observer, why);
     }
 
-    /// Warns about a report after that of a later epoch.
+    /// Warns about a report that follows the report of a later epoch.
     pub(super) fn of_order(&self, observer: &dyn Observer, why: &str) {
         left_out(&self.of_order, observer, why);
     }
@@ -102,7 +102,7 @@ impl RunWarnings {
     }
 
     /// Warns about a trial that ended without a stop and without a valid report. `resembling`
-    /// describes the output that looked like a report.
+    /// describes the output that looks like a report.
     pub(super) fn warn_no_report(
         &self,
         observer: &dyn Observer,
@@ -120,7 +120,7 @@ impl RunWarnings {
         ));
     }
 
-    /// Warns if the newest value of a trial in its first epochs is better than the bounds of
+    /// Warns if the newest value of a trial in its first epochs is beyond the better bound of
     /// BO-BOS.
     pub(super) fn warn_value_beyond_bounds(
         &self,
@@ -171,8 +171,7 @@ impl RunWarnings {
         }
     }
 
-    /// Warns if BO-BOS can never stop a trial with the reports of this trial, up to the newest
-    /// epoch.
+    /// Warns if BO-BOS can never stop a trial with this trial's reports up to the newest epoch.
     pub(super) fn of_gaps(
         &self,
         observer: &dyn Observer,
@@ -200,12 +199,12 @@ impl RunWarnings {
     }
 }
 
-/// Returns the worst of some values, to be maximized, if it looks like a penalty for a crash.
+/// Returns the worst of the values, to be maximized, if it looks like a penalty for a crash.
 ///
-/// The criterion is a jump in the sorted distances from the best value: one is more than thirty
-/// times the previous one, and more than a hundred times the median distance of the first ten
-/// values. The first ten are spread over the space. Later values approach the best one, so that
-/// compared with them all others would look far away.
+/// The criterion is a jump in the sorted distances from the best value: one distance is more than
+/// thirty times the previous one, and more than a hundred times the median distance of the first
+/// ten values. The first ten values are spread over the space. Later values approach the best one,
+/// so any other value would look far away in comparison.
 fn penalty_among(values: &[f64]) -> Option<f64> {
     const N_SCATTERED: usize = 10;
     const JUMP: f64 = 30.0;
@@ -232,7 +231,7 @@ fn left_out(flag: &AtomicBool, observer: &dyn Observer, why: &str) {
     }
 }
 
-/// The bounds given to BO-BOS, low and high, and its number of first epochs.
+/// Returns the bounds given to BO-BOS, low and high, and its number of first epochs.
 fn bounds(definition: &Definition) -> Option<([f64; 2], u32)> {
     let options = definition.early_stopping.as_ref()?.solved()?.options;
     Some((options.bounds?.into(), options.first_epochs))

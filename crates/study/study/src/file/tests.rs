@@ -1,4 +1,4 @@
-//! Tests of the keys that a `study.toml` may have, and of the messages for its mistakes.
+//! Tests of the keys of `study.toml` and of the error messages for mistakes in it.
 
 use fedbo_strategies::early_stopping::{AshaOptions, HyperbandOptions, MedianOptions};
 use fedbo_strategies::meta::RmGpUcbOptions;
@@ -105,12 +105,12 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     let sources: Vec<&str> = meta.sources.iter().map(|source| source.text()).collect();
     assert_eq!(sources, ["sqlite:a.db", "old/b.csv"]);
     assert_eq!(meta.settings, crate::MetaSettings::default());
-    // A study's own scale needs some trials, and rankings have no other scale.
+    // A study's own scale needs a few trials. Rankings have no other scale.
     let own = load(&(short.clone() + "scale = \"own\"\n")).unwrap();
     assert_eq!(own.definition.n_initial, 5);
     let ranked = load(&(short.clone() + "[strategy]\nname = \"rgpe\"\n")).unwrap();
     assert_eq!(ranked.meta.unwrap().settings.scale, MetaScale::Own);
-    // A shared prior has its own units, but is still asked first.
+    // A shared prior has its own units, but still guides the first query.
     let options = "[strategy]\nname = \"shared-prior\"\nrank = 12\nprobe = false\n";
     let shared = load(&(short.clone() + options)).unwrap();
     assert_eq!(shared.definition.n_initial, 0);
@@ -120,7 +120,7 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     let wide = load(&(short.clone() + wide)).unwrap().definition.strategy;
     let ucb_multiplier = UcbMultiplier::Constant(3.0);
     assert_eq!(wide, StrategySpec::RmGpUcb(RmGpUcbOptions { ucb_multiplier }));
-    // Old studies can be used only for their best points, with a strategy that learns nothing else
+    // Old studies can be used for their best points only, with a strategy that learns nothing else
     // from them.
     let warm = "warm_start = 3\n[strategy]\nname = \"log-ei\"\n";
     let warm = load(&(short.clone() + warm)).unwrap();
@@ -132,10 +132,10 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     assert!(load(&none).is_err());
 }
 
-/// Three categorical parameters of 3, 4 and 23 choices count as three, not thirty.
+/// Three categorical parameters with 3, 4 and 23 choices count as three, not as thirty.
 ///
-/// A study stored by a version that counted coordinates keeps its number of initial points, unless
-/// the file gives another number.
+/// A study stored by a version that counted coordinates keeps its number of initial points unless
+/// the file sets another number.
 #[test]
 fn a_choice_counts_once_in_the_initial_design() {
     let folder = tempfile::tempdir().unwrap();
@@ -339,7 +339,7 @@ fn a_definition_without_early_stopping_reads_and_writes_as_before() {
     assert_eq!(read, stopping);
 }
 
-/// A study stored before β was an option equals one whose file does not set it.
+/// A study stored before β was an option equals a study from a file that does not set it.
 #[test]
 fn the_schedule_of_robust_meta_learning_is_stored_only_where_it_is_chosen() {
     let stored = "{\"name\":\"rm-gp-ucb\"}";
@@ -386,7 +386,7 @@ fn objectives_and_constraints_are_read_as_the_file_says() {
     let other = load(&file.replace("at_most = 50", "at_most = 60")).unwrap().definition;
     let differs = definition.difference(&other).unwrap().to_string();
     assert!(differs.contains("constraints.ms.at_most"), "{differs}");
-    // A definition without them has no such keys.
+    // A definition without them does not have the keys.
     let plain = load(short).unwrap().definition.to_text();
     assert!(!plain.contains("objectives") && !plain.contains("constraints"), "{plain}");
 }

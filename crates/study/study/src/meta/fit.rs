@@ -1,10 +1,10 @@
-//! Fits an old study's trials to the space of a new one.
+//! Converts an old study's trials to the space of a new study.
 
 use std::collections::BTreeSet;
 
 use fedbo_optim::sobol_point;
-use fedbo_space::{Direction, Kind, Parameter, Space, Value};
-use fedbo_streams::{Purpose, Seed};
+use fedbo_space::{Direction, Parameter, Space, Value};
+use fedbo_streams::Seed;
 
 use super::source::OldTrials;
 use super::{LeftOut, MetaError, MetaSettings, Mismatch, OldStudy};
@@ -17,24 +17,25 @@ pub(super) struct Fitting<'a> {
     pub(super) settings: &'a MetaSettings,
 }
 
-/// The source of the values of a new parameter.
+/// Source of a parameter's values in the new space.
 enum Column<'a> {
-    /// This column of the old study.
+    /// A column of the old study.
     Old(usize),
-    /// This value, the same in all old trials.
+    /// A constant value for all old trials.
     Given(&'a Value),
-    /// Any value: the old study is constant in this parameter.
+    /// Arbitrary values: the old study is constant in this parameter.
     Spread,
 }
 
 impl Fitting<'_> {
-    /// Returns the old study's usable trials as points of the new space; `index` is its place among
-    /// all old studies.
+    /// Returns the old study's usable trials as points of the new space. `index` is the old study's
+    /// position among all old studies.
     ///
-    /// A parameter that the old study did not have, and that has no value in `[meta.values]`, is
-    /// spread evenly over its range. Under the assumption that the old study is constant in it, an
-    /// observation at one of its values is an observation at any other. The spread lets the model
-    /// learn that it is constant, and makes a distance the mean over the parameter.
+    /// A parameter that the old study does not have, and that has no value in `[meta.values]`, is
+    /// spread evenly over its range. If the old study is assumed to be constant in it, an
+    /// observation at one of its values is an observation at any other value. The spread lets the
+    /// model learn that the old study is constant in the parameter, and makes distances means over
+    /// the parameter.
     pub(super) fn fit(
         &self,
         old: OldTrials,
@@ -60,7 +61,7 @@ impl Fitting<'_> {
         }
         let mut left_out = old.left_out.clone();
         let mut rows = Vec::new();
-        let scramble = self.seed.stream(Purpose::MetaTask, index, 0).bits();
+        let scramble = self.seed.stream(fedbo_strategies::META_TASK, index, 0).bits();
         for (row, (texts, value)) in old.rows.iter().enumerate() {
             match self.point(&columns, texts, (row, scramble)) {
                 Ok(point) => rows.push((point, *value)),
@@ -96,7 +97,7 @@ impl Fitting<'_> {
         })
     }
 
-    /// Checks once the values in `[meta.values]` against the new parameters.
+    /// Checks the values in `[meta.values]` against the new parameters.
     pub(super) fn check_values(&self) -> Result<(), MetaError> {
         for (name, value) in &self.settings.values {
             let refused = |message: String| MetaError::Value { name: name.clone(), message };
@@ -113,7 +114,7 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// Returns true if the value of this parameter in the old study is taken from `[meta.values]`.
+    /// Returns true if the parameter's value for the old study is taken from `[meta.values]`.
     pub(super) fn uses_value(&self, old: &OldTrials, name: &str) -> bool {
         let columns = self.columns(old);
         let mut pairs = self.space.parameters().iter().zip(&columns);
@@ -133,7 +134,7 @@ impl Fitting<'_> {
         self.space.parameters().iter().map(of).collect()
     }
 
-    /// Parameters that the old study has and the new one does not.
+    /// Returns the parameters that the old study has and the new one does not.
     fn dropped<'a>(&self, old: &'a OldTrials, columns: &[Column<'_>]) -> Vec<&'a str> {
         let is_used =
             |at: usize| columns.iter().any(|c| matches!(c, Column::Old(used) if *used == at));
@@ -156,14 +157,14 @@ impl Fitting<'_> {
         words
     }
 
-    /// Describes each difference between the parameters of the spaces, with both sides.
+    /// Describes each difference between the parameters of the two spaces.
     fn differences(&self, old: &OldTrials, columns: &[Column<'_>]) -> Vec<String> {
         let mut differences = Vec::new();
         for (parameter, column) in self.space.parameters().iter().zip(columns) {
             let (name, ours) = (parameter.name(), parameter.kind());
             let theirs = old.space.as_ref().and_then(|space| space.parameter(name).ok());
             match (theirs, column) {
-                (Some(theirs), _) if !is_same_range(theirs.kind(), ours) => {
+                (Some(theirs), _) if !theirs.kind().has_same_values(ours) => {
                     differences.push(format!("{name}: {} there, {ours} here", theirs.kind()));
                 }
                 (Some(_), _) | (None, Column::Given(_)) => {}
@@ -194,7 +195,8 @@ impl Fitting<'_> {
         differences
     }
 
-    /// Converts a trial to a point of the new space, or returns the reason why it cannot.
+    /// Converts a trial to a point of the new space, or returns the reason why it cannot be
+    /// converted.
     fn point(
         &self,
         columns: &[Column<'_>],
@@ -216,8 +218,8 @@ impl Fitting<'_> {
             .collect()
     }
 
-    /// Selects at most `trials_max` of the trials: the best one, or as many of the best as are
-    /// tried first, and an even spread of the others.
+    /// Selects at most `trials_max` of the trials: as many of the best trials as a warm start
+    /// evaluates, but at least one, and an evenly spaced selection of the others.
     fn thinned(&self, mut rows: Vec<(Vec<Value>, f64)>) -> Vec<(Vec<Value>, f64)> {
         let (n, max) = (rows.len(), self.settings.trials_max);
         if n <= max {
@@ -253,59 +255,39 @@ fn count(left_out: &mut Vec<LeftOut>, n_trials: usize, why: &str) {
     }
 }
 
-/// Parses a parameter's value; an error if the text is not one of its values.
+/// Parses a parameter's value. Fails if the text is not a value of the parameter.
 fn cell(parameter: &Parameter, text: &str) -> Result<Value, ()> {
-    match parameter.kind() {
-        // Not trimmed: a name may begin or end with blanks.
-        kind @ Kind::Categorical { .. } => kind.choice(text).ok_or(()),
-        _ => parameter.parse(text).map_err(|_| ()),
+    match parameter.kind().choices() {
+        [] => parameter.parse(text).map_err(|_| ()),
+        // Not trimmed: a name can begin or end with spaces.
+        _ => parameter.kind().choice(text).ok_or(()),
     }
 }
 
-/// The value at a fraction of the parameter's range.
+/// Returns the value at a fraction of the parameter's range.
 fn at_share(parameter: &Parameter, share: f64) -> Value {
-    if let Kind::Categorical { choices } = parameter.kind() {
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share in [0,1) of a number of choices"
-        )]
-        let index = (share * choices.len() as f64) as usize;
-        return choices[index.min(choices.len() - 1)].clone();
+    let choices = parameter.kind().choices();
+    if choices.is_empty() {
+        return parameter.kind().decode(&[share]);
     }
-    let alone = Space::new(vec![parameter.clone()]);
-    let space = alone.unwrap_or_else(|error| unreachable!("one parameter is a space: {error}"));
-    let point = space.decode(&[share]);
-    let value = point.get(parameter.name()).cloned();
-    value.unwrap_or_else(|| unreachable!("a decoded point has its parameter"))
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share in [0,1) of a number of choices"
+    )]
+    let index = (share * choices.len() as f64) as usize;
+    choices[index.min(choices.len() - 1)].clone()
 }
 
 /// Returns true if an old parameter of this name is comparable: both are numeric, or both are
 /// categorical.
 fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
     let theirs = old.space.as_ref().map(|space| space.parameter(parameter.name()));
-    let is_names = |kind: &Kind| matches!(kind, Kind::Categorical { .. });
+    let is_numeric = |parameter: &Parameter| parameter.kind().numbers().is_some();
     match theirs {
-        Some(Ok(theirs)) => is_names(theirs.kind()) == is_names(parameter.kind()),
+        Some(Ok(theirs)) => is_numeric(theirs) == is_numeric(parameter),
         Some(Err(_)) | None => true,
-    }
-}
-
-/// Returns true if both have the same values. The scale may differ, since the new study determines
-/// it.
-fn is_same_range(theirs: &Kind, ours: &Kind) -> bool {
-    #[expect(clippy::float_cmp, reason = "bounds that were written down, not computed")]
-    match (theirs, ours) {
-        (Kind::Float { low: a, high: b, .. }, Kind::Float { low: c, high: d, .. }) => {
-            a == c && b == d
-        }
-        (Kind::Int { low: a, high: b, .. }, Kind::Int { low: c, high: d, .. }) => a == c && b == d,
-        (Kind::Stepped(theirs), Kind::Stepped(ours)) => theirs == ours,
-        (Kind::Categorical { choices: theirs }, Kind::Categorical { choices: ours }) => {
-            theirs.len() == ours.len() && theirs.iter().all(|each| ours.contains(each))
-        }
-        _ => false,
     }
 }
 

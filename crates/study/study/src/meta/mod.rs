@@ -1,9 +1,9 @@
-//! Old studies that a new one learns from: their sources, the mapping to the new space, and the
-//! stored trials.
+//! Old studies that a new study learns from: their sources, the conversion to the new space, and
+//! the stored trials.
 //!
-//! This module decides which old trials count and their points in the new space.
-//! `fedbo_strategies::meta` decides the trust in each old study. The trials are stored with the new
-//! study, which never reads the old ones again. Start at [`MetaSpec`], then [`MetaFile`].
+//! This module determines the old trials that are used and their points in the new space.
+//! `fedbo_strategies::meta` determines the trust in each old study. The trials are stored with the
+//! new study, which never reads the old studies again. Start at [`MetaSpec`], then [`MetaFile`].
 
 mod error;
 mod fit;

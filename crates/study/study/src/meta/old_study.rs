@@ -1,4 +1,4 @@
-//! The stored part of an old study.
+//! An old study, as stored with the new one.
 
 use std::fmt;
 
@@ -11,31 +11,31 @@ use super::MetaError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OldStudy {
-    /// Its name, for reports.
+    /// Name of the old study, for reports.
     pub name: String,
-    /// The place of the old study as the new study's file names it, without a password; `None` if a
-    /// program supplied the trials.
+    /// Location of the old study as written in the new study's file, without a password; `None` if
+    /// a program supplied the trials.
     pub source: Option<String>,
     /// Names of the parameters, in the order of `rows`.
     pub parameters: Vec<String>,
-    /// One entry per trial in the order of telling: the parameters' values, and the trial's value
-    /// in the user's sign.
+    /// One entry per trial, in completion order: the parameters' values, and the trial's value in
+    /// the user's sign.
     pub rows: Vec<(Vec<Value>, f64)>,
-    /// True if equal points may have had different values.
+    /// True if equal points can have different values.
     pub noisy: bool,
-    /// Assumptions made to fit the old study to the new space, each in a few words.
+    /// Assumptions made to convert the old study to the new space, each in a few words.
     pub assumptions: Vec<String>,
     /// The unused trials of the old study.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Unused trials and their reason.
+/// Unused trials that share a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeftOut {
     /// Number of trials.
     pub n_trials: usize,
-    /// The reason, as a completion of "3 …".
+    /// The reason, which completes the phrase "3 …".
     pub why: String,
 }
 
@@ -54,8 +54,8 @@ impl fmt::Display for LeftOut {
 }
 
 impl OldStudy {
-    /// Creates an old study from trials in memory: points of the new study's space and their values
-    /// in the user's own sign.
+    /// Creates an old study from trials in memory: points of the new study's space, and their
+    /// values in the user's own sign.
     ///
     /// ```
     /// use fedbo_space::{ParameterSpec, Point, Value};
@@ -77,8 +77,8 @@ impl OldStudy {
     /// ```
     ///
     /// # Errors
-    /// If there is no trial, or points have different parameters. The definition's check makes sure
-    /// that they are in the space.
+    /// Fails if there are no trials or if the points have different parameters. The definition's
+    /// validation checks that the points are in the space.
     pub fn new(
         name: impl Into<String>,
         trials: impl IntoIterator<Item = (Point, f64)>,
@@ -117,7 +117,7 @@ impl OldStudy {
         })
     }
 
-    /// Creates a study that was not read, with its place only.
+    /// Creates an old study that has not been read, with only its location.
     pub(crate) fn without_trials(source: &str) -> Self {
         Self {
             name: String::new(),
@@ -130,12 +130,12 @@ impl OldStudy {
         }
     }
 
-    /// Returns the place of the old study, or its name if a program supplied it.
+    /// Returns the location of the old study, or its name if a program supplied the trials.
     pub fn place(&self) -> &str {
         self.source.as_deref().unwrap_or(&self.name)
     }
 
-    /// Number of used trials.
+    /// Returns the number of used trials.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -145,7 +145,7 @@ impl OldStudy {
         self.rows.is_empty()
     }
 
-    /// The used trials: points of the new space and values in the user's sign.
+    /// Returns the used trials: points of the new space, and values in the user's sign.
     pub fn trials(&self) -> impl Iterator<Item = (Point, f64)> + '_ {
         self.rows.iter().map(|(values, value)| {
             let names = self.parameters.iter().cloned();
@@ -153,7 +153,7 @@ impl OldStudy {
         })
     }
 
-    /// The best value of the used trials.
+    /// Returns the best value of the used trials.
     pub fn best(&self, direction: Direction) -> Option<f64> {
         let values = self.rows.iter().map(|(_, value)| *value);
         values.reduce(|best, value| match direction.is_better(value, best) {
@@ -162,13 +162,13 @@ impl OldStudy {
         })
     }
 
-    /// Returns true if both have the same content, ignoring the name.
+    /// Returns true if both have the same content. Ignores the name.
     pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         let named = Self { name: other.name.clone(), ..self.clone() };
         named == *other
     }
 
-    /// Number of unused trials.
+    /// Returns the number of unused trials.
     pub fn n_left_out(&self) -> usize {
         self.left_out.iter().map(|each| each.n_trials).sum()
     }

@@ -1,4 +1,4 @@
-//! The source of an old study: the storage that holds it, or a CSV of its trials.
+//! The source of an old study: its storage, or a CSV file of its trials.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,14 @@ use crate::{Study, StudyError};
 /// An old study named in `[meta] studies`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldSource {
-    /// The name in the file, without a password.
+    /// The source as written in the file, without a password.
     text: String,
     place: Place,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// A storage, and the study's name if the storage holds several.
+    /// A storage, and the study's name if the storage has more than one study.
     Storage(Address, Option<String>),
     Csv(PathBuf),
 }
@@ -39,27 +39,27 @@ impl OldSource {
     }
 }
 
-/// The trials of an old study, before they are fitted to a new space.
+/// The trials of an old study, before conversion to a new space.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OldTrials {
     pub(super) name: String,
     pub(super) direction: Option<Direction>,
-    /// Its space; `None` for a CSV, which does not contain it.
+    /// The space; `None` for a CSV file, which does not contain it.
     pub(super) space: Option<Space>,
     pub(super) noisy: bool,
     /// Names of the parameters.
     pub(super) parameters: Vec<String>,
-    /// Trials with a finite value, in the order of telling or of the CSV's rows. Parameters are
-    /// texts.
+    /// Trials with a finite value, in completion order or in the row order of the CSV file.
+    /// Parameters are strings.
     pub(super) rows: Vec<(Vec<String>, f64)>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
 impl OldSource {
-    /// Parses the name of an old study. Relative files are relative to `folder`.
+    /// Parses the source of an old study. Relative paths are relative to `folder`.
     ///
     /// # Errors
-    /// A description of the expected text.
+    /// Returns a description of the expected text.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let path = Path::new(text);
         let is_csv = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
@@ -90,20 +90,20 @@ impl OldSource {
         }
     }
 
-    /// The name in the file, without a password.
+    /// Returns the source as written in the file, without a password.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Reads all trials as points of a space with the same parameters, for an agent of a federation
+    /// Reads all trials as points of a space with the same parameters, for a federation's agent
     /// that made them earlier.
     ///
     /// # Errors
-    /// The reason why they are unusable.
+    /// Returns the reason why they are unusable.
     pub fn observations(&self, space: &Space, direction: Direction) -> Result<OldStudy, String> {
         let settings = MetaSettings { trials_max: usize::MAX, ..MetaSettings::default() };
-        // The seed is unused: values are spread only where spaces differ, and such spaces are
-        // refused.
+        // The seed is unused: values are spread only if the spaces differ, and this case is
+        // rejected.
         let fitting = Fitting { space, direction, seed: Seed::new(0), settings: &settings };
         let read = self.read((&Address::Memory, ""));
         let fitted = read.and_then(|old| fitting.fit(old, 0, self.text()));

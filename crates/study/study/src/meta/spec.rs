@@ -1,4 +1,4 @@
-//! The part of a study's definition about old studies.
+//! The old studies in a study's definition.
 
 use std::collections::BTreeMap;
 
@@ -13,35 +13,35 @@ use serde::{Deserialize, Serialize};
 use super::{MetaError, OldStudy};
 use crate::StudyError;
 
-/// The old studies that a study learns from, with their trials. The study never reads them again.
+/// The old studies that a study learns from, with their trials. They are read only once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetaSpec {
-    /// The settings for reading and weighing them.
+    /// Settings for reading and weighting them.
     pub settings: MetaSettings,
-    /// The old studies as read, in the order of the file.
+    /// The old studies, in file order.
     pub studies: Vec<OldStudy>,
 }
 
-/// Settings for reading and weighing old studies: the keys of `[meta]` except their names.
+/// Settings for reading and weighting old studies: the keys of `[meta]` other than the studies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetaSettings {
-    /// The treatment of different spaces.
+    /// Treatment of old studies with a different space.
     pub mismatch: Mismatch,
-    /// The units for comparing values.
+    /// The units in which values are compared.
     pub scale: MetaScale,
     /// Maximum number of used trials per old study.
     pub trials_max: usize,
-    /// Values in old studies of parameters that they did not have.
+    /// Values of parameters that old studies do not have.
     pub values: BTreeMap<String, Value>,
-    /// r: each value reduces the old studies' share by at least this factor.
+    /// r: each value reduces the share of the old studies at least by this factor.
     pub decay: f64,
-    /// ε: additional rate of the decay if old studies are far from the new one.
+    /// ε: additional rate of decay if the old studies are far from the new one.
     pub gap_exponent: f64,
-    /// η: rate at which weights follow distances; 0 keeps all weights equal.
+    /// η: rate at which the weights follow the distances; 0 keeps all weights equal.
     pub rate: f64,
-    /// Number of best points of old studies that are tried before the strategy is asked.
+    /// Number of the old studies' best points that are evaluated before the strategy is used.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warm_start: usize,
 }
@@ -57,7 +57,7 @@ impl MetaSettings {
 }
 
 impl Default for MetaSettings {
-    /// Equal spaces, a common scale, and the weighting of the thesis' experiments.
+    /// Equal spaces, a common scale, and the weights of the thesis' experiments.
     fn default() -> Self {
         let share = MetaShare::default();
         Self {
@@ -73,29 +73,29 @@ impl Default for MetaSettings {
     }
 }
 
-/// The treatment of an old study with a different space.
+/// Treatment of an old study with a different space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mismatch {
-    /// The old study is refused.
+    /// The old study is rejected.
     #[default]
     Refuse,
     /// The common parameters are used.
     ///
-    /// An old study counts as constant in parameters that it did not have, and as noisy if it
+    /// An old study is assumed to be constant in parameters that it does not have, and noisy if it
     /// varied parameters that the new study does not have.
     Shared,
 }
 
-/// The units for comparing values of old studies with the new ones.
+/// The units in which values of old studies are compared with those of the new study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetaScale {
-    /// Unchanged values, in a unit that is robust to outliers ([`OutputScale::Typical`]). A
-    /// function at a different level is a different function.
+    /// Unchanged values, in a unit that is robust to outliers ([`OutputScale::Typical`]). Functions
+    /// that differ by a constant count as different.
     #[default]
     Common,
-    /// Each study is standardized by its own mean and standard deviation, so that only shapes are
+    /// Each study is standardized by its own mean and standard deviation, so only shapes are
     /// compared.
     Own,
     /// Unchanged values.
@@ -103,7 +103,7 @@ pub enum MetaScale {
 }
 
 impl MetaScale {
-    /// Its name in files.
+    /// Returns the name used in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Common => "common",
@@ -122,7 +122,7 @@ impl MetaScale {
 }
 
 impl MetaSettings {
-    /// Returns the validated weighting of robust meta-learning.
+    /// Returns the validated weighting settings of robust meta-learning.
     pub(crate) fn belief(&self) -> Result<MetaBeliefSettings, StrategyError> {
         let weighting = TaskWeighting::Online { rate: self.rate };
         TaskWeights::new(weighting.clone(), 1)?;
@@ -136,12 +136,12 @@ impl MetaSettings {
 }
 
 impl MetaSpec {
-    /// Returns true if equal points of some old study may have had different values.
+    /// Returns true if equal points of an old study can have different values.
     pub(crate) fn has_noise(&self) -> bool {
         self.studies.iter().any(|study| study.noisy)
     }
 
-    /// The old studies in the unit cube of the new space, to be maximized.
+    /// Returns the old studies in the new space's unit cube, with values to be maximized.
     pub(crate) fn tasks(
         &self,
         space: &Space,

@@ -1,4 +1,4 @@
-//! `[meta]` in `study.toml`, and reading of the old studies that it names.
+//! The `[meta]` table of `study.toml`, and reading the old studies listed in it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::fit::Fitting;
 use super::{MetaError, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy};
 use crate::{Definition, StrategySpec};
 
-/// The table: plain data, not yet validated.
+/// The raw table, before validation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct MetaTable {
@@ -27,22 +27,23 @@ pub(crate) struct MetaTable {
     warm_start: Option<usize>,
 }
 
-/// A validated `[meta]`: the old studies and their use. None of them has been read yet.
+/// A validated `[meta]` table: the old studies and how they are used. The studies have not been
+/// read yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaFile {
-    /// The settings for reading and weighing the old studies.
+    /// Settings for reading and weighting the old studies.
     pub settings: MetaSettings,
-    /// The places of the old studies, in the order of the file.
+    /// Sources of the old studies, in file order.
     pub sources: Vec<OldSource>,
 }
 
-/// Maximum number of points of old studies that are tried first.
+/// Maximum number of points of old studies that are evaluated first.
 const WARM_START_MAX: usize = 1000;
-/// Maximum number of old studies of one study.
+/// Maximum number of old studies per study.
 const STUDIES_MAX: usize = 100;
 
 impl MetaTable {
-    /// Returns true if the best points of old studies are tried first.
+    /// Returns true if the best points of old studies are evaluated first.
     pub(crate) fn has_warm_start(&self) -> bool {
         self.warm_start.is_some_and(|n_points| n_points > 0)
     }
@@ -86,7 +87,7 @@ impl MetaTable {
         let scale = check.word(&["meta", "scale"], self.scale.as_deref(), &words)?;
         let default_scale = match strategy.weighs_by_distance() {
             true => MetaScale::default(),
-            false => MetaScale::Own, // the other strategies compare no values
+            false => MetaScale::Own, // the other strategies do not compare values
         };
         if let Some(scale) = scale
             && scale != default_scale
@@ -175,11 +176,11 @@ impl MetaTable {
 }
 
 impl MetaFile {
-    /// Reads every old study and fits its trials to the new study's space. `storage` is the storage
-    /// of the new study.
+    /// Reads every old study and converts its trials to the new study's space. `storage` is the
+    /// storage of the new study.
     ///
     /// # Errors
-    /// If one cannot be read, is the new study itself, or does not fit.
+    /// Fails if one of them cannot be read, is the new study itself, or does not match.
     pub fn read(
         &self,
         definition: &Definition,
@@ -213,7 +214,7 @@ impl MetaFile {
         Ok(studies)
     }
 
-    /// Describes the differences between the old studies now and when the study began; one entry
+    /// Describes how the old studies have changed since the study was created. Returns one entry
     /// for each old study that differs or cannot be read.
     pub(crate) fn news(
         &self,
@@ -252,13 +253,13 @@ impl MetaFile {
         }
     }
 
-    /// Combines the settings with these old studies.
+    /// Returns the settings together with these old studies.
     pub fn with(&self, studies: Vec<OldStudy>) -> MetaSpec {
         MetaSpec { settings: self.settings.clone(), studies }
     }
 }
 
-/// Makes equal names of studies unique by appending their places.
+/// Makes duplicate study names unique by appending their sources.
 fn disambiguate_names(studies: &mut [OldStudy]) {
     let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
     for study in studies {

@@ -1,4 +1,4 @@
-//! The influence of old studies on a new one, and the trust in each, in the users' units.
+//! The influence of old studies on a new study, and the trust in each, in the user's units.
 
 use fedbo_strategies::meta::Transfer;
 use serde::Serialize;
@@ -8,30 +8,31 @@ use super::{MetaScale, MetaSpec};
 /// The influence of old studies on the next query, after some trials.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransferStep {
-    /// Number of told trials of the new study.
+    /// Number of finished trials of the new study.
     pub n_told: u64,
     /// The combined share of all old studies in the next query, in `[0, 1]`.
     ///
-    /// If a shared prior trusts the negated functions more, the share is negative, with their
-    /// weight as its magnitude: good points of the old studies are bad here.
+    /// If a shared prior trusts the negated functions more, the share is negative and its magnitude
+    /// is their weight: good points of the old studies are bad here.
     pub share: f64,
-    /// One entry per old study, in order; empty if the strategy weighs all of them as one.
+    /// One entry per old study, in order; empty if the strategy weights them as one.
     pub studies: Vec<OldStudyTrust>,
 }
 
-/// The trust in an old study.
+/// The trust in one old study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OldStudyTrust {
-    /// Its name.
+    /// Name of the old study.
     pub name: String,
-    /// Its part of the old studies' share. The weights sum to 1 unless all are 0.
+    /// Its fraction of the old studies' share. The weights sum to 1 unless all of them are 0.
     pub weight: f64,
-    /// The largest difference of its values from the new study's, averaged over its trials.
+    /// The largest difference between its values and those of the new study, averaged over its
+    /// trials.
     ///
-    /// This is a bound, which includes the uncertainty about the new study. In the units of the
-    /// values, or in standard deviations with [`MetaScale::Own`].
+    /// This is an upper bound that includes the uncertainty about the new study. It is in the units
+    /// of the values, or in standard deviations with [`MetaScale::Own`].
     pub distance: Option<f64>,
-    /// True if it no longer has a significant weight.
+    /// True if its weight is no longer significant.
     pub dropped: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Tests of the warning, given once per run, about bounds of BO-BOS in a different unit than the
-//! values.
+//! Tests of the warning about BO-BOS bounds in a different unit than the values, which is given
+//! once per run.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,7 +12,7 @@ use crate::early_stopping::fixtures::Warnings;
 
 const N_EPOCHS: u32 = 25;
 
-/// Rises from `from` to `to` over the epochs.
+/// An objective that rises from `from` to `to` over the epochs.
 struct Rising {
     from: f64,
     to: f64,
@@ -57,7 +57,7 @@ fn warnings(bounds: Option<[f64; 2]>, minimizes: bool, curve: &Rising) -> Vec<St
 #[test]
 fn values_outside_of_the_bounds_are_named_once() {
     let percent = Rising { from: 50.0, to: 90.0 };
-    // An accuracy in per cent with bounds for one between 0 and 1.
+    // An accuracy in per cent, with bounds for an accuracy between 0 and 1.
     let said = warnings(Some([0.0, 1.0]), false, &percent);
     assert_eq!(said.len(), 1, "{said:#?}");
     assert!(

@@ -1,4 +1,4 @@
-//! Tests of early stopping in a study's definition: valid and refused settings.
+//! Tests of early stopping in a study's definition: valid and rejected settings.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn a_definition_says_what_does_not_go_together() {
     assert_eq!(fresh.early_stopping(spec()).strategy, StrategySpec::gp_ucb());
     assert_eq!(definition().strategy, StrategySpec::sobol(), "what was chosen stays");
 
-    // The error names the changed key.
+    // The error contains the changed key.
     let storage = Arc::new(MemoryStorage::new());
     Study::open(storage.clone(), &definition()).unwrap();
     let differs = |changed: EarlyStoppingSpec| {
@@ -42,8 +42,8 @@ fn a_definition_says_what_does_not_go_together() {
     ));
 }
 
-/// A study stored before the option existed continues with expected ends, regardless of the current
-/// default. A file with a different setting is refused.
+/// A study stored before the option existed continues with expected final values, regardless of the
+/// current default. A file with a different setting is rejected.
 #[test]
 fn a_study_goes_on_with_the_expected_ends_that_it_began_with() {
     let folder = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ fn a_study_goes_on_with_the_expected_ends_that_it_began_with() {
     let error = file("expected_end = false\n").open().unwrap_err().to_string();
     assert!(error.contains("early_stopping.expected_end is false"), "{error}");
     assert!(error.contains("the stored study has true"), "{error}");
-    // In a new study it is off unless the file sets it.
+    // In a new study, the option is off unless the file sets it.
     let fresh = |further: &str, name: &str| {
         let mut file = file(further);
         file.definition.name = name.to_owned();
@@ -84,7 +84,8 @@ fn a_study_goes_on_with_the_expected_ends_that_it_began_with() {
     assert!(!fresh("", "fresh") && fresh("expected_end = true\n", "other"));
 }
 
-/// A program must not store options that no reader accepts: the study could never be opened again.
+/// A program must not store options that cannot be read back, since the study could never be opened
+/// again.
 #[test]
 fn options_that_could_not_be_read_again_are_refused() {
     let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 2, trials_min: 2_000_000 });

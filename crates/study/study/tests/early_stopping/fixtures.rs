@@ -26,7 +26,7 @@ pub(crate) fn definition() -> Definition {
         .early_stopping(spec())
 }
 
-/// The value after an epoch: it rises towards x.
+/// Returns the value after an epoch, which rises towards x.
 pub(crate) fn curve(x: f64, epoch: u32) -> f64 {
     x * (1.0 - 0.5_f64.powi(i32::try_from(epoch).unwrap()))
 }
@@ -71,7 +71,7 @@ pub(crate) fn run(
     study.run(objective, &options, observer, &stop).unwrap()
 }
 
-/// All trials, without fields that depend on clocks or on the number of attempts.
+/// Returns all trials, without fields that depend on clocks or on the number of attempts.
 pub(crate) fn course(study: &Study) -> Vec<Trial> {
     let without = |trial| Trial {
         attempts: 1,

@@ -1,4 +1,4 @@
-//! Tests of studies that are interrupted, shared between workers, or lose a trial to another
+//! Tests of studies that are interrupted, are shared between workers, or lose a trial to another
 //! worker.
 
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use crate::early_stopping::fixtures::{
     N_EPOCHS, Network, Warnings, course, curve, definition, run,
 };
 
-/// A study that is dropped in the middle of any trial and reopened continues as an uninterrupted
-/// one.
+/// A study that is dropped during any trial and reopened continues like an uninterrupted one.
 #[test]
 fn an_interrupted_study_judges_as_an_uninterrupted_one() {
     let network = Network(|_: &Point, _: TrialId, _: &dyn Monitor, _| {});
@@ -29,7 +28,7 @@ fn an_interrupted_study_judges_as_an_uninterrupted_one() {
 
     let storage = Arc::new(MemoryStorage::new());
     for n_trials in 1..=24 {
-        // A worker begins the trial, reports some epochs, and disappears.
+        // A worker starts the trial, reports a few epochs, and disappears.
         let study = Study::open(storage.clone(), &definition()).unwrap();
         let worker = Worker::of_this_process();
         let lease = Some(Duration::from_millis(1));
@@ -52,8 +51,8 @@ fn an_interrupted_study_judges_as_an_uninterrupted_one() {
     assert_eq!(course(&study), stopped);
 }
 
-/// An interrupted run releases its trial: its reports are discarded, and the next run trains it
-/// from the beginning.
+/// An interrupted run releases its trial. The trial's reports are discarded, and the next run
+/// trains it from the start.
 #[test]
 fn an_interrupted_trial_begins_anew() {
     let study = Study::in_memory(&definition()).unwrap();
@@ -95,7 +94,7 @@ fn several_workers_stop_trials_side_by_side() {
     assert_eq!(report.n_stopped, n_stopped);
     assert!(n_stopped > 3, "{n_stopped}");
     // A stopped trial was worse than the median of the complete trials at that time, so it is never
-    // the best.
+    // the best trial.
     let best = study.best().unwrap().unwrap();
     let x = |trial: &Trial| trial.point.number("x");
     assert!(trials.iter().all(|trial| x(trial) <= x(&best)));
@@ -106,8 +105,7 @@ fn several_workers_stop_trials_side_by_side() {
     }
 }
 
-/// A worker that lost its lease learns that another one has its trial: it is told to stop, and its
-/// reports are ignored.
+/// A worker that lost its lease is told to stop, and its reports are ignored.
 #[test]
 fn a_trial_that_was_taken_away_is_left_to_who_takes_it() {
     let storage = Arc::new(MemoryStorage::new());

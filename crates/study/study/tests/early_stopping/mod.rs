@@ -1,5 +1,5 @@
-//! Tests of trials that report during training: stopped by a rule, resumed after an interruption,
-//! and which of their reports count.
+//! Tests of trials that report during training: early stopping, resuming after an interruption, and
+//! the selection of reports that count.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod bounds;

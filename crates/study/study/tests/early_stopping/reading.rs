@@ -1,4 +1,5 @@
-//! Tests that each report is read once, from any process, and none of an earlier attempt.
+//! Tests that each report is read only once, from any process, and that reports of an earlier
+//! attempt are ignored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,8 +32,8 @@ impl Forward for Counting {
     }
 }
 
-/// A trial by hand and one trained by a run, with 1,000 reports each: a later report does not read
-/// all earlier ones.
+/// A manually leased trial and a trial trained by a run, with 1,000 reports each: a new report does
+/// not cause all earlier reports to be read.
 #[test]
 fn a_report_does_not_read_all_earlier_ones() {
     let n_epochs = 1000;
@@ -59,13 +60,14 @@ fn a_report_does_not_read_all_earlier_ones() {
         }
         assert_eq!(study.trials().unwrap()[0].reports.len(), 1000);
         let n_read = storage.0.n_read.load(Ordering::Relaxed);
-        // At each update, the new report and the last seen one are read: not 500,000 in total.
+        // Each update reads the new report and the last report seen before, instead of 500,000
+        // reports in total.
         assert!((1000..=4000).contains(&n_read), "{n_read}");
     }
 }
 
-/// Two programs report one trial in turns. Then it is restarted, with other values at the same
-/// epochs.
+/// Two programs take turns to report on one trial. The trial is then restarted, with other values
+/// at the same epochs.
 #[test]
 fn reports_of_others_count_and_those_of_an_earlier_attempt_do_not() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
@@ -78,15 +80,15 @@ fn reports_of_others_count_and_those_of_an_earlier_attempt_do_not() {
         one.tell(number, 0.5).unwrap();
     }
     let number = one.ask().unwrap().number;
-    // The best value so far, which keeps the trial running, is only known to the other program when
-    // it is stored.
+    // The best value so far keeps the trial running. The other program only sees it once it is
+    // stored.
     assert_eq!(one.report(number, 1, 0.1).unwrap(), Verdict::Continue);
     assert_eq!(two.report(number, 2, 0.9).unwrap(), Verdict::Continue);
     assert_eq!(one.report(number, 3, 0.1).unwrap(), Verdict::Continue);
     assert_eq!(two.report(number, 4, 0.1).unwrap(), Verdict::Continue);
     assert_eq!(one.report(number, 5, 0.1).unwrap(), Verdict::Continue);
 
-    // The trial is restarted, also up to the same last value at the same epoch: 0.9 no longer
+    // The trial is restarted, once with the same last value at the same epoch: 0.9 no longer
     // counts.
     for values in [vec![0.1, 0.1], vec![0.2, 0.1, 0.1, 0.1, 0.1]] {
         let other = Study::open(storage.clone(), &definition()).unwrap();

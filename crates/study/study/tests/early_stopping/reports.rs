@@ -43,7 +43,7 @@ fn what_cannot_be_used_of_reports_is_left_out_and_said_once() {
     let network = Network(|point: &Point, trial: TrialId, monitor: &dyn Monitor, epoch| {
         let say = |epoch, value| assert_eq!(monitor.report(epoch, value), Signal::Continue);
         match (trial.trial, epoch) {
-            // Repeated, out of order, with invalid epochs, and past the end.
+            // Repeated, out of order, with invalid epochs, and beyond the end.
             (0, 4) => {
                 say(3, curve(point.number("x"), 3));
                 say(2, 0.25);
@@ -92,7 +92,7 @@ fn what_cannot_be_used_of_reports_is_left_out_and_said_once() {
     );
 }
 
-/// A script that reports nothing useful and ends with this outcome.
+/// A script that reports nothing useful and ends with the given outcome.
 struct SilentScript {
     resembling: Option<&'static str>,
     outcome: fn(u64) -> Outcome,
@@ -122,7 +122,7 @@ fn a_run_says_once_that_nothing_was_reported() {
     ] {
         let study = Study::in_memory(&definition()).unwrap();
         let warnings = Warnings::default();
-        // A trial that fails for another reason causes no warning about reports.
+        // A trial that fails for another reason causes no warnings about reports.
         let outcome = |number| match number {
             0 => Outcome::Failed(Failure::Reported { message: "no memory".to_owned() }),
             _ => Outcome::Value(0.5),
@@ -140,7 +140,6 @@ fn a_run_says_once_that_nothing_was_reported() {
     }
 }
 
-/// The end of a trial with reports if its last line is not a value.
 #[test]
 fn a_last_report_that_counts_is_the_value() {
     let unparsable =
@@ -169,7 +168,7 @@ fn a_last_report_that_counts_is_the_value() {
                 say(3, 0.125);
                 unparsable()
             }
-            // The last line is a report, but of an epoch that was already reported.
+            // The last line is a report, but for an epoch that was already reported.
             2 => {
                 say(1, 0.5);
                 say(3, 0.125);
@@ -199,7 +198,7 @@ fn a_last_report_that_counts_is_the_value() {
         failure(1),
         (
             "unparsable",
-            "its last report, 0.125 at epoch 3, is not that of the last epoch, 10, which would give its value, and the command's last \
+            "its last report, 0.125 at epoch 3, is not from the last epoch, 10, so it is not the value, and the command's last \
              line is \"done\", expected a number or {\"value\": ..}"
         )
     );
@@ -219,7 +218,7 @@ fn reports_need_a_rule_and_epochs_of_it() {
         Err(StudyError::EarlyStopping(EarlyStoppingError::NoRule { .. }))
     ));
     study.tell(number, 0.5).unwrap();
-    // A closure that reports also runs in a study without a rule, to its end.
+    // A closure that reports also runs to its end in a study without a rule.
     study
         .optimize_training(3, |trial| {
             assert_eq!(trial.report(1, f64::NAN), Signal::Continue);

@@ -1,4 +1,4 @@
-//! Tests of the verdicts on trials: each one follows the rule and uses only measured values.
+//! Tests of verdicts on trials: each verdict follows the rule and uses only measured values.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use fedbo_study::{Definition, EarlyStoppingSpec, StoppingRuleSpec, Study, StudyE
 use crate::early_stopping::fixtures::{N_EPOCHS, curve, definition};
 
 /// Reference implementation of the paper's rule: stop at epoch s > 2 if the best value so far is
-/// below the median of the averages of the complete trials. At least three are required.
+/// below the median of the complete trials' averages. At least three complete trials are required.
 fn expected_stop(x: f64, complete: &[f64]) -> Option<u32> {
     let average = |x: f64, s: u32| (1..=s).map(|e| curve(x, e)).sum::<f64>() / f64::from(s);
     (3..N_EPOCHS).find(|&epoch| {
@@ -73,7 +73,7 @@ fn a_closure_is_stopped_where_the_rule_says_and_nowhere_else() {
     }
 }
 
-/// A stopped trial is never the best, even if its last value is above all others.
+/// The last value of the stopped trial is above all others.
 #[test]
 fn a_stopped_trial_is_never_the_best() {
     let study = Study::in_memory(&definition()).unwrap();
@@ -96,7 +96,7 @@ fn a_stopped_trial_is_never_the_best() {
         "best value 0.5 worse than 1, the median of the averages of 3 trials up to epoch 3"
     );
     assert_eq!(study.best().unwrap().unwrap().value(), Some(-5.0));
-    // It is told immediately, and remains told.
+    // The stop is stored immediately and does not change.
     assert!(study.open_trials().unwrap().is_empty());
     let again = study.report(number, 3, 0.5).unwrap();
     assert_eq!(again, Verdict::Stop { because: because.clone() });
@@ -110,7 +110,7 @@ fn a_stopped_trial_is_never_the_best() {
     assert_eq!(trial.told(), Some(&Told::Stopped { epoch: 3, value: 0.5, because }));
 }
 
-/// After the last epoch there is nothing left to save, however bad the trial is.
+/// After the last epoch, stopping saves nothing, however bad the trial is.
 #[test]
 fn a_complete_training_is_not_stopped() {
     let study = Study::in_memory(&definition()).unwrap();
@@ -124,7 +124,7 @@ fn a_complete_training_is_not_stopped() {
     study.tell(number, 0.0).unwrap();
 }
 
-/// Asks for a trial and reports its values after some epochs until it is stopped.
+/// Asks for a trial and reports its values after the given epochs until it is stopped.
 fn reported(study: &Study, epochs: &[(u32, f64)]) -> (u64, Verdict<String>) {
     let number = study.ask().unwrap().number;
     let mut verdict = Verdict::Continue;
@@ -137,8 +137,8 @@ fn reported(study: &Study, epochs: &[(u32, f64)]) -> (u64, Verdict<String>) {
     (number, verdict)
 }
 
-/// A rung between two reports is not missed: the trial is compared at its first report after the
-/// rung, with its value there and those of the others at that epoch.
+/// A rung between two reports is not missed. The trial is compared at its first report after the
+/// rung, by its value there and the other trials' values at that epoch.
 #[test]
 fn a_rung_without_a_report_is_looked_at_at_the_next_one() {
     let rule = StoppingRuleSpec::Asha(AshaOptions { reduction: 2, first_rung: 3 });
@@ -153,17 +153,17 @@ fn a_rung_without_a_report_is_looked_at_at_the_next_one() {
     );
     let stopped = &study.trials().unwrap()[usize::try_from(number).unwrap()];
     assert!(matches!(stopped.told(), Some(Told::Stopped { epoch: 4, .. })));
-    // At epoch 3, the line from 1 to 4 is below the first trial. But at 4, where it was measured,
+    // At epoch 3, the line from 1 to 4 is below the first trial. At epoch 4, where it was measured,
     // the trial is the best.
     let (number, verdict) = reported(&study, &[(1, -9.0), (4, 1.5)]);
     assert_eq!(verdict, Verdict::Continue);
-    // The rung has passed, and the next one is at 6.
+    // The rung has passed. The next one is at epoch 6.
     assert_eq!(study.report(number, 5, -9.0).unwrap(), Verdict::Continue);
     assert!(study.report(number, 7, -9.0).unwrap() == Verdict::Continue, "nobody else came to 7");
 }
 
-/// No trial is stopped for a value that was not measured: with a report at every fifth epoch, only
-/// the newest counts.
+/// No trial is stopped because of a value that was not measured. With a report at every fifth
+/// epoch, only the newest report counts.
 #[test]
 fn a_trial_that_is_far_better_at_its_newest_report_goes_on() {
     let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 2, trials_min: 3 });
@@ -174,14 +174,15 @@ fn a_trial_that_is_far_better_at_its_newest_report_goes_on() {
         let (number, _) = reported(&study, &[(5, 0.5), (10, 0.5), (15, 0.5), (20, 0.5)]);
         study.tell(number, 0.5).unwrap();
     }
-    // On the line from 1 to 6, it would be below the median 0.5 up to epoch 5.
+    // On the line from 1 to 6, the value would be below the median 0.5 up to epoch 5.
     let (_, verdict) = reported(&study, &[(1, 0.0), (6, 0.9)]);
     assert_eq!(verdict, Verdict::Continue);
     let (_, verdict) = reported(&study, &[(1, 0.0), (6, 0.4)]);
     assert!(verdict.stops(), "worse than the median where it was measured");
 }
 
-/// A trial with thousands of reports is judged as if each report had been judged individually.
+/// A trial with thousands of reports gets the same verdicts as if each report had been evaluated
+/// individually.
 #[test]
 fn a_trial_of_many_reports_is_judged_like_any_other() {
     let n_epochs = 2000;
@@ -206,7 +207,8 @@ fn a_trial_of_many_reports_is_judged_like_any_other() {
         .unwrap();
     assert_eq!(report.n_stopped, 1);
     let last = study.trials().unwrap().pop().unwrap();
-    // The averages of the others up to epoch s are (s + 1)/4000, which is above 0.3 from 1200 on.
+    // The averages of the others up to epoch s are (s + 1)/4000, which exceeds 0.3 from epoch 1200
+    // on.
     assert!(matches!(last.told(), Some(Told::Stopped { epoch: 1200, .. })), "{:?}", last.state);
     assert_eq!(last.reports.len(), 1200);
 }

@@ -1,9 +1,9 @@
-{{/* True for replicas on a database, empty for one replica on a volume. */}}
+{{/* True for replicas on a database; empty for one replica on a volume. */}}
 {{- define "fedbo.shared" -}}
 {{- if .Values.coordinator.store.postgres.secret -}}true{{- end -}}
 {{- end }}
 
-{{/* The environment of the coordinator's program: its place. */}}
+{{/* The environment of the coordinator program: the location of its data. */}}
 {{- define "fedbo.coordinator.env" -}}
 {{- $store := .Values.coordinator.store -}}
 - name: HOME
@@ -33,7 +33,7 @@
 metadata: {{- include "fedbo.podMetadata" (list . "coordinator" $role.pod) | nindent 2 }}
 spec:
   {{- include "fedbo.pod" (list . $role.pod) | nindent 2 }}
-  # The program ends within 10 s of SIGTERM.
+  # The program exits within 10 s of SIGTERM.
   terminationGracePeriodSeconds: 20
   initContainers:
     - name: prepare
@@ -135,7 +135,7 @@ spec:
         - {name: database, mountPath: /etc/fedbo/database, readOnly: true}
         {{- end }}
   volumes:
-    # Copies of keys with the rights that the program demands, in memory.
+    # In-memory copies of keys with the file modes that the program requires.
     - name: run
       emptyDir: {medium: Memory, sizeLimit: 1Mi}
     - name: tmp

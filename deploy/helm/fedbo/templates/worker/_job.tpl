@@ -1,17 +1,17 @@
 {{/* The specification of the workers' Job. */}}
 {{- define "fedbo.worker.spec" -}}
 {{- $role := .Values.worker -}}
-# No number of completions: the first worker that finds the study complete ends the Job, and the others end by themselves.
+# No completion count: the first worker that finds the study complete ends the Job, and the others exit on their own.
 parallelism: {{ int $role.parallelism }}
 backoffLimit: {{ int $role.backoffLimit }}
 ttlSecondsAfterFinished: {{ int $role.ttlSecondsAfterFinished }}
 podFailurePolicy:
   rules:
-    # Every trial failed: another worker would use up trials in the same way. Other codes count, 2 as well: it is also that of a database
-    # that cannot be reached yet.
+    # Every trial failed: another worker would waste trials in the same way. Other exit codes count towards the limit, including
+    # 2, which also occurs while a database is not reachable yet.
     - action: FailJob
       onExitCodes: {containerName: worker, operator: In, values: [5]}
-    # An eviction or a drained node is no failure, nor is the SIGTERM that comes with it.
+    # An eviction or a drained node is not a failure, nor is the SIGTERM that comes with it.
     - action: Ignore
       onPodConditions: [{type: DisruptionTarget, status: "True"}]
     - action: Ignore
@@ -29,7 +29,7 @@ template:
         {{- include "fedbo.container" . | nindent 8 }}
         command: [fedbo]
         args: [tune, /etc/fedbo/study/study.toml, --jobs={{ int $role.jobs }}]
-        # What a command writes beside itself goes there.
+        # Files that a command writes next to itself go here.
         workingDir: /tmp
         env:
           - name: HOME

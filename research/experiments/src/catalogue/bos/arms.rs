@@ -1,4 +1,4 @@
-//! The arms of the early stopping experiments.
+//! The arms of the early-stopping experiments.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +13,7 @@ use fedbo_strategies::{
     Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, RandomSearch, Refit, Repeats,
     SurrogateSettings, UcbMultiplier,
 };
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use super::training_run::{RunTrace, TrainingRun};
 use super::tuner::{Bos, CurveRuleTuner, MultiFidelity, PlaceboRule, Predicted, Proposals, Tuner};
@@ -22,22 +22,22 @@ use fedbo_runner::Ended;
 /// The tuning method of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Method {
-    /// GP-UCB over complete trainings.
+    /// GP-UCB over complete training runs.
     GpUcb,
-    /// GP-UCB over points and epochs, without a rule: shows the value of intermediate values.
+    /// GP-UCB over points and epochs, without a rule. It shows the benefit of intermediate values.
     EpochGpUcb,
-    /// BO-BOS with K_1 divided by this number from trial to trial.
+    /// BO-BOS with K_1 divided by this number after each trial.
     BoBos(f64),
     /// The same with n/N as the epoch's coordinate, as in the thesis.
     BoBosLinear(f64),
     /// The same with one process per curve, as in the thesis.
     BoBosOneProcess(f64),
-    /// BO-BOS as in a study, with one process per curve, schedule b, and the end of a stopped trial
-    /// that its model is told.
+    /// BO-BOS as in a study: one process per curve, schedule b, and the given value at the end of a
+    /// stopped trial.
     BoBosOfStudy(ToldEnd),
     /// BO-BOS as in the authors' code.
     BoBosAuthors,
-    /// BO-BOS with α and β by the Bayesian update, as in the text.
+    /// BO-BOS with α and β from the Bayesian update, as in the text.
     BoBosUpdate,
     /// The stops of [`Method::BoBos`] with this schedule, assigned to other trials: a placebo.
     DealtStops(f64),
@@ -57,11 +57,11 @@ pub(super) enum Method {
     Prediction,
 }
 
-/// The value that BO-BOS's model is told for a stopped trial at epoch N, in addition to the trial's
+/// The value at epoch N that BO-BOS's model is told for a stopped trial, in addition to the trial's
 /// reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToldEnd {
-    /// None.
+    /// No value.
     Nothing,
     /// The mean of the predicted curves.
     Expected,
@@ -69,15 +69,16 @@ pub(super) enum ToldEnd {
     Last,
 }
 
-/// An arm's name and method.
+/// Name and method of an arm.
 pub(super) type Arm = (&'static str, Method);
 
-/// The schedule of the thesis' other experiments.
+/// The schedule used in the thesis' other experiments.
 pub(super) const SCHEDULE_B: f64 = 0.95;
 pub(super) const BO_BOS: &str = "bo-bos b";
 pub(super) const GP_UCB: &str = "gp-ucb";
 
-/// Index of the arm that represents BO-BOS: the one with the usual schedule, otherwise the first.
+/// Returns the index of the arm that represents BO-BOS: the one with the usual schedule, or
+/// otherwise the first.
 pub(super) fn bo_bos(arms: &[Arm]) -> Option<usize> {
     let usual = arms.iter().position(|(name, _)| *name == BO_BOS);
     usual.or_else(|| {
@@ -86,7 +87,7 @@ pub(super) fn bo_bos(arms: &[Arm]) -> Option<usize> {
     })
 }
 
-/// Pairs of an arm and its control.
+/// Returns pairs of an arm and its control.
 pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     let names: Vec<&str> = arms.iter().map(|(name, _)| *name).collect();
     let mut pairs: Vec<(String, String)> = Vec::new();
@@ -118,18 +119,18 @@ pub(super) struct Setup {
     /// Root of the arm's randomness, the same for all arms of a run.
     pub(super) seed: Seed,
     pub(super) modelling: Modelling,
-    /// Settings of a trial's stopping problem, except for K_1, and bounds of values.
+    /// Settings of a trial's stopping problem except for K_1, and bounds of values.
     pub(super) bos: BosSettings,
 }
 
 /// The Gaussian process models of the arms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Modelling {
-    /// As in our studies, with β = 2.
+    /// As in fedbo's studies, with β = 2.
     Ours,
-    /// As in the thesis and its authors' code: one length scale for all coordinates, n/N included,
-    /// maximum evidence hyperparameters every ten observations, β_t = 0.2 d ln 2t. Outputs are
-    /// standardized; the authors use raw outputs.
+    /// As in the thesis and its authors' code: one length scale for all coordinates including n/N,
+    /// maximum-evidence hyperparameters every ten observations, and β_t = 0.2 d ln 2t. Outputs are
+    /// standardized, whereas the authors use raw outputs.
     Paper,
 }
 
@@ -145,7 +146,7 @@ impl Setup {
         }
     }
 
-    /// The model with `n_further` coordinates in addition to those of the space.
+    /// Returns the model with `n_further` coordinates in addition to those of the space.
     fn surrogate(&self, n_further: usize) -> SurrogateSettings {
         match (self.modelling, n_further) {
             (Modelling::Ours, 0) => SurrogateSettings::for_space(&self.space, true),
@@ -188,7 +189,7 @@ impl Setup {
         }
     }
 
-    /// Settings of BOCA, which uses the squared-exponential kernel (thesis A.4).
+    /// Returns the settings of BOCA, which uses the squared-exponential kernel (thesis A.4).
     fn boca_settings(&self) -> EpochGpUcbSettings {
         let settings = Boca::for_study(&self.space, false, self.n_epochs);
         let surrogate = match self.modelling {
@@ -198,7 +199,7 @@ impl Setup {
         EpochGpUcbSettings { surrogate, ucb_multiplier: self.ucb(), ..settings }
     }
 
-    /// Settings with the epoch's coordinate as in the thesis.
+    /// Returns settings with the epoch's coordinate as in the thesis.
     fn linear_settings(&self) -> EpochGpUcbSettings {
         EpochGpUcbSettings { epoch_scale: EpochScale::Linear, ..self.epoch_settings() }
     }
@@ -234,7 +235,7 @@ impl Setup {
         }))
     }
 
-    /// Settings with K_{1,t} = K_{1,t−1}/`divisor`.
+    /// Returns settings with K_{1,t} = K_{1,t−1}/`divisor`.
     fn scheduled(&self, divisor: f64) -> BosSettings {
         let settings = BosSettings {
             options: BoBosOptions { wrong_stop_growth: 1.0 / divisor, ..self.bos.options },
@@ -266,7 +267,7 @@ impl Setup {
             range: Some((bounds.low, bounds.high)),
             ..CurvePredictionSettings::for_epochs(self.n_epochs)
         };
-        let seed = self.seed.child(Purpose::EarlyStopping, 0);
+        let seed = self.seed.child(fedbo_strategies::EARLY_STOPPING, 0);
         Ok(CurvePredictionRule::new(settings, seed)?)
     }
 
@@ -324,7 +325,7 @@ impl Setup {
                 }
                 let after_initial = course.trials.iter().filter(|trial| !trial.is_initial);
                 let mut ends: Vec<usize> = after_initial.map(|trial| trial.n_trained).collect();
-                let mut stream = self.seed.stream(Purpose::Placebo, 0, 0);
+                let mut stream = self.seed.stream(fedbo_protocol::PLACEBO, 0, 0);
                 stream.shuffle(&mut ends);
                 Box::new(PlaceboRule {
                     strategy: self.epoch_gp_ucb()?,

@@ -1,4 +1,4 @@
-//! Synthetic learning curves with known ends.
+//! Synthetic learning curves with known final values.
 
 use fedbo_report::{Metric, Scale};
 use fedbo_research_problems::{CurveFamily, LearningCurves, TrainingProblem};

@@ -1,5 +1,5 @@
-//! The end of a stopped trial that a study's model is told: nothing, the mean of the predicted
-//! curves, or the last value.
+//! Compares the values that a study's model is told at the end of a stopped trial: nothing, the
+//! mean of the predicted curves, or the last value.
 
 use fedbo_report::{Metric, Scale};
 use fedbo_research_problems::{CurveFamily, ImageLogistic, LearningCurves, Steps, TrainingProblem};

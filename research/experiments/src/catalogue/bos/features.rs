@@ -1,4 +1,5 @@
-//! Hyperparameters of gradient boosting together with forward feature selection (thesis 4.5.3.2, A.4.4, Fig. 4.3b).
+//! Hyperparameters of gradient boosting combined with forward feature selection (thesis 4.5.3.2,
+//! A.4.4, Fig. 4.3b).
 
 use fedbo_report::{Metric, Scale};
 use fedbo_research_problems::{FeatureSelection, TrainingProblem as _, read_emails};
@@ -20,16 +21,16 @@ const ARMS: [Arm; 6] = [
     ("dealt stops", Method::DealtStops(SCHEDULE)),
 ];
 
-/// Arms of the runs on e-mails, whose trainings take longer. ASHA is left out: its many starts
-/// would have to be trained to the end to identify wrong stops.
+/// Arms of the runs on e-mails, which take longer to train. ASHA is omitted: its many starts would
+/// have to be trained to the end to identify wrong stops.
 const ARMS_EMAILS: [Arm; 5] = [ARMS[0], ARMS[1], ARMS[2], ARMS[4], ARMS[5]];
 
-/// Images in place of the thesis' e-mails; they need no data folder.
+/// Runs on images instead of the thesis' e-mails, which needs no data folder.
 pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     plan("bos-features", FeatureSelection::digits(), &ARMS)?.run(call)
 }
 
-/// The thesis' e-mails.
+/// Runs on the thesis' e-mails.
 pub(in super::super) fn run_emails(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let emails = read_emails(call.data_folder()?)?;
     plan("bos-spam", FeatureSelection::emails(&emails)?, &ARMS_EMAILS)?.run(call)

@@ -24,7 +24,7 @@ const SCHEDULES: [Arm; 12] = [
     ("lc prediction", Method::Prediction),
 ];
 
-/// The arms with our own models.
+/// The arms run with fedbo's own models.
 const KEPT: [Arm; 5] = [
     (GP_UCB, Method::GpUcb),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),
@@ -33,7 +33,7 @@ const KEPT: [Arm; 5] = [
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
 ];
 
-/// The arms with our own models and a logarithmic search of hyperparameters: all rivals.
+/// The arms run with fedbo's own models and a logarithmic search of hyperparameters: all rivals.
 const RIVALS: [Arm; 13] = [
     (GP_UCB, Method::GpUcb),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),

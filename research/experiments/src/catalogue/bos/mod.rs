@@ -37,10 +37,10 @@ use fedbo_runner::RowLabels;
 
 /// A problem with its arms.
 struct Configuration {
-    /// The `experiment` column.
+    /// Value of the `experiment` column.
     name: String,
     problem: Box<dyn TrainingProblem>,
-    /// Best value of a complete training, if known.
+    /// Best value of a complete training run, if known.
     optimum: Option<f64>,
     arms: Vec<Arm>,
     modelling: Modelling,
@@ -49,19 +49,19 @@ struct Configuration {
     budget: usize,
     /// The settings of BO-BOS, except for the schedule of K_1.
     bos: BosSettings,
-    /// The number shown for a complete training in place of its value.
+    /// The number shown for a complete training run instead of its value.
     shown: Option<Shown>,
 }
 
-/// Returns the number shown for a complete training at a point, in a run.
+/// Returns the number shown for a complete training run at a point.
 type Shown = Box<dyn Fn(&Point, u64) -> Option<f64> + Send + Sync>;
 
-/// The common parts of several experiments.
+/// The parts shared by several experiments.
 struct Plan {
     name: &'static str,
     title: String,
     y_label: String,
-    /// A name for the values.
+    /// Label of the values.
     value_label: &'static str,
     scale: Scale,
     metric: Metric,
@@ -77,7 +77,7 @@ struct Plan {
 type TrialBook = BTreeMap<(usize, usize, u32), Vec<TrialTrace>>;
 
 impl Plan {
-    /// Runs all arms, and writes results, summary, pictures and tables.
+    /// Runs all arms, and writes results, summary, figures and tables.
     fn run(self, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
         let runs = call.runs();
         let columns = columns_of(self.configurations.iter().map(|each| each.problem.space()));
@@ -135,8 +135,8 @@ impl Plan {
         Ok(ExperimentResult { notes, ..concluded })
     }
 
-    /// Epochs needed to reach GP-UCB's values, actual wrong stops, and wrong stops of all rules on
-    /// the same trials.
+    /// Returns tables with the epochs needed to reach GP-UCB's values, the wrong stops that
+    /// occurred, and the wrong stops of all rules on the same trials.
     fn tables(
         &self,
         index: usize,
@@ -176,7 +176,7 @@ impl Plan {
                 .into_iter()
                 .map(|(rule, replayed)| {
                     let each = sequences.par_iter().map(|(run, trials)| {
-                        let seed = Seed::new(seed).child(Purpose::Run, u64::from(*run));
+                        let seed = Seed::new(seed).child(Purpose::RUN, u64::from(*run));
                         replayed.replay(trials, seed)
                     });
                     let mut total = StopCount::default();
@@ -192,7 +192,8 @@ impl Plan {
         Ok(notes)
     }
 
-    /// Number of epochs until each arm's mean reaches that of GP-UCB at the checkpoints.
+    /// Returns the number of epochs until each arm's mean reaches that of GP-UCB at the
+    /// checkpoints.
     fn epochs_to_reach(&self, configuration: &Configuration, rows: &[Row]) -> Option<String> {
         let curves = mean_curves(rows, self.metric, Clusters::Units);
         let control = curves.iter().find(|curve| curve.arm == GP_UCB)?;
@@ -206,7 +207,7 @@ impl Plan {
             })
             .collect();
         let title = format!(
-            "{}: epochs after which the mean is as good as that of {GP_UCB} at a number of epochs (the value itself in the first row)",
+            "{}: epochs after which the mean is as good as that of {GP_UCB} at a number of epochs (the first row shows the value itself)",
             configuration.name
         );
         let mut table = MarkdownTable::new(title, "arm", targets.iter().map(|(at, _)| at));
@@ -233,11 +234,11 @@ impl Configuration {
         seed: Seed,
         stop: &AtomicBool,
     ) -> anyhow::Result<(training_run::RunTrace, Ended)> {
-        let seed = seed.child(Purpose::Run, u64::from(unit.run));
+        let seed = seed.child(Purpose::RUN, u64::from(unit.run));
         let dim = self.problem.space().dim();
         let initial: Vec<Vec<f64>> = (0..self.n_initial)
             .map(|index| {
-                let mut stream = seed.stream(Purpose::InitialDesign, index as u64, 0);
+                let mut stream = seed.stream(Purpose::INITIAL_DESIGN, index as u64, 0);
                 (0..dim).map(|_| stream.uniform()).collect()
             })
             .collect();

@@ -1,5 +1,5 @@
-//! Learning curves with their stops, and the hypothetical continuation of stopped ones (thesis Fig.
-//! A.3, A.4).
+//! Figures of learning curves with their stops, and the hypothetical continuation of stopped ones
+//! (thesis Fig. A.3, A.4).
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use fedbo_report::{
 use super::arms::bo_bos;
 use super::{Configuration, TrialBook};
 
-/// Draws pictures of the first run of BO-BOS on the first configuration.
+/// Draws figures of the first run of BO-BOS on the first configuration.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -60,7 +60,7 @@ pub(super) fn write(
         })
     });
     FinalsPicture {
-        title: format!("{name}: what the trials come to after all epochs"),
+        title: format!("{name}: values of the trials after all epochs"),
         y_label: y_label.to_owned(),
         direction,
         scale: Some(Scale::Linear),

@@ -1,4 +1,5 @@
-//! Search for a linear policy of a swimmer by discounted returns (thesis 4.5.3.1, A.4.3, Fig. 4.3a, A.5).
+//! Search for a linear policy of a swimmer by discounted returns (thesis 4.5.3.1, A.4.3, Fig. 4.3a,
+//! A.5).
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use anyhow::Context as _;
 use fedbo_report::{CurveEnd, LearningCurveLine, LearningCurvesPicture, Metric, Scale};
 use fedbo_research_problems::{Swimmer, TrainingProblem as _};
 use fedbo_strategies::early_stopping::BosSettings;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 use rayon::prelude::*;
 
 use super::super::markdown::MarkdownTable;
@@ -40,7 +41,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
             n_initial: 6,
             budget: N_EPISODES * n_epochs,
             bos: BosSettings::for_epochs(n_epochs),
-            // The final criterion is the undiscounted return; discounted returns only guide the
+            // The final criterion is the undiscounted return. Discounted returns only guide the
             // search.
             shown: Some(Box::new(move |point, run| {
                 returns.returns(point, run).ok().map(|found| found.undiscounted)
@@ -71,16 +72,17 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     Ok(result)
 }
 
-/// Number of random policies of Fig. A.5; the first [`N_DRAWN`] of them are drawn as curves.
+/// Number of random policies in Fig. A.5. The first [`N_DRAWN`] of them are drawn as curves.
 const N_POLICIES: u64 = 200;
 const N_DRAWN: u64 = 8;
-/// N, and N_0 of the rule.
+/// N, and the rule's N_0.
 const N_EPOCHS: usize = 50;
 const FIRST_EPOCHS: usize = 8;
 
 /// Fig. A.5: returns of the same random policies after each epoch, with and without discount.
-/// Pictures of some are written into a folder per discount. The returned table describes, for all
-/// policies, the shape of a curve and how well its start predicts its end.
+///
+/// Writes figures of some of them into one folder per discount. The returned table describes, for
+/// all policies, the shape of a curve and how well its start predicts its end.
 fn example_returns(out: &Path, seed: Seed) -> anyhow::Result<String> {
     let title = format!(
         "Fig. A.5: returns of {N_POLICIES} random policies after each of {N_EPOCHS} epochs (curves of {N_DRAWN} in the folders returns-*)"
@@ -96,7 +98,7 @@ fn example_returns(out: &Path, seed: Seed) -> anyhow::Result<String> {
     for (discount, folder) in [(1.0, "returns-undiscounted"), (0.9, "returns-discounted")] {
         let problem = Swimmer::new(N_EPOCHS, discount)?;
         let curve = |policy: u64| {
-            let mut stream = seed.stream(Purpose::Sensitivity, policy, 0);
+            let mut stream = seed.stream(fedbo_study::SENSITIVITY, policy, 0);
             let unit = problem.space().parameters().iter().map(|_| stream.uniform());
             problem.curve(&problem.space().decode(&unit.collect::<Vec<f64>>()), 0)
         };

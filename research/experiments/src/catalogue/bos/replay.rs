@@ -1,18 +1,18 @@
-//! All rules on the same trials: their savings and error rates, for a comparison at equal savings.
+//! All rules on the same trials: their savings and error rates, to compare rules at equal savings.
 
 use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
 use fedbo_strategies::early_stopping::{
     AshaOptions, AshaRule, BoBosOptions, BosProblem, BosRule, BosSettings, LearningCurve,
     MedianOptions, MedianRule, StoppingRule, TrainedTrial, Training,
 };
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use super::training_run::TrialTrace;
 use super::wrong_stops::StopCount;
 
-/// A rule with a strictness.
+/// A rule with a given strictness.
 pub(super) enum Replayed {
-    /// A rule that uses curves only.
+    /// A rule that uses only curves.
     Curves(Box<dyn StoppingRule>),
     /// BO-BOS's losses, with C2 always satisfied.
     Bos(BosSettings),
@@ -20,7 +20,7 @@ pub(super) enum Replayed {
     Coin(f64),
 }
 
-/// Rules from lenient to strict.
+/// Returns the rules, from lenient to strict.
 ///
 /// # Errors
 /// If a setting is out of range.
@@ -68,8 +68,8 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
 }
 
 impl Replayed {
-    /// Replays the rule on these trials in order. The incumbent and the others' curves are those
-    /// under this rule.
+    /// Replays the rule on these trials in order. The incumbent and the other trials' curves are
+    /// those under this rule.
     ///
     /// # Errors
     /// If a stopping problem cannot be solved.
@@ -104,7 +104,7 @@ impl Replayed {
         Ok(count)
     }
 
-    /// The epoch at which the rule ends the trial.
+    /// Returns the epoch at which the rule ends the trial.
     fn end(
         &self,
         trial: &TrialTrace,
@@ -114,7 +114,7 @@ impl Replayed {
     ) -> anyhow::Result<usize> {
         let n_epochs = trial.values.len();
         let whole = LearningCurve::new(trial.values.clone());
-        let mut stream = seed.stream(Purpose::EarlyStopping, trial.number, 1);
+        let mut stream = seed.stream(fedbo_strategies::EARLY_STOPPING, trial.number, 1);
         let stopped = match self {
             Self::Curves(rule) => (1..n_epochs).find(|n| {
                 let running = TrainedTrial {

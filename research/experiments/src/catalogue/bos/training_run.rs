@@ -1,4 +1,4 @@
-//! One party that tunes a training problem, with a budget of epochs.
+//! One party that tunes a training problem with a budget of epochs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -22,15 +22,15 @@ use fedbo_runner::{RowBuilder, RowLabels};
 pub(super) struct TrainingRun<'a> {
     /// Configuration, arm and repetition.
     pub(super) unit: &'a RowLabels,
-    /// The problem that it tunes.
+    /// The problem to tune.
     pub(super) problem: &'a dyn TrainingProblem,
-    /// Initial points, the same in every arm that has some; they are trained completely.
+    /// Initial points, the same in every arm that has some. They are trained completely.
     pub(super) initial: &'a [Vec<f64>],
     /// Number of epochs after which no further trial starts.
     pub(super) budget: usize,
-    /// Best value of a complete training, if known.
+    /// Best value of a complete training run, if known.
     pub(super) optimum: Option<f64>,
-    /// The number shown for a complete training in place of its value; other trainings then show
+    /// The number shown for a complete training run instead of its value. Incomplete ones then show
     /// nothing.
     pub(super) shown: Option<&'a Shown>,
 }
@@ -40,19 +40,19 @@ pub(super) struct TrainingRun<'a> {
 pub(super) struct TrialTrace {
     pub(super) number: u64,
     pub(super) unit: Vec<f64>,
-    /// The whole curve, to be maximized.
+    /// The complete curve, to be maximized.
     pub(super) values: Vec<f64>,
     /// Number of trained epochs.
     pub(super) n_trained: usize,
     pub(super) is_initial: bool,
-    /// True if a rule stopped it.
+    /// True if a rule stopped the trial.
     pub(super) is_stopped: bool,
-    /// The best final value of the trials before it.
+    /// The best final value of the preceding trials.
     pub(super) incumbent: Option<f64>,
 }
 
 impl TrialTrace {
-    /// Returns true if it was stopped although it would have become the incumbent.
+    /// Returns true if the trial was stopped although it would have become the incumbent.
     pub(super) fn is_wrong_stop(&self) -> bool {
         let last = self.values.last();
         let would = last.is_some_and(|last| self.incumbent.is_some_and(|best| *last > best));
@@ -67,7 +67,7 @@ pub(super) struct RunTrace {
     pub(super) trials: Vec<TrialTrace>,
 }
 
-/// Rows of a run, each at the number of epochs spent at the end of its trial.
+/// Rows of a run. Each is at the number of epochs spent by the end of its trial.
 struct RunRows {
     tally: RowBuilder,
     spent: usize,
@@ -84,7 +84,7 @@ impl RunRows {
     }
 
     /// Adds the row of a trial that ended after `n_epochs` more epochs: its shown value in the
-    /// user's sign, or the reason of its failure.
+    /// user's sign, or the reason for its failure.
     fn row(
         &mut self,
         point: &Point,
@@ -106,7 +106,7 @@ impl TrainingRun<'_> {
         u64::from(self.unit.run)
     }
 
-    /// The whole curve at a point, to be maximized.
+    /// Returns the complete curve at a point, to be maximized.
     fn values(&self, point: &Point) -> Result<Vec<f64>, String> {
         let direction = self.problem.direction();
         let curve = self.problem.curve(point, self.run());
@@ -114,7 +114,7 @@ impl TrainingRun<'_> {
         Ok(curve.iter().map(|v| direction.to_maximize(*v)).collect())
     }
 
-    /// Returns the number shown for a training with value `end`, to be maximized.
+    /// Returns the number shown for a training run with final value `end`, to be maximized.
     fn shown(&self, point: &Point, end: f64, is_whole: bool) -> Option<f64> {
         match self.shown {
             Some(shown) if is_whole => shown(point, self.run()),
@@ -123,7 +123,7 @@ impl TrainingRun<'_> {
         }
     }
 
-    /// Runs trials until the budget is spent, or `stop` is set.
+    /// Runs trials until the budget is spent or `stop` is set.
     ///
     /// # Errors
     /// If the tuner cannot continue.
@@ -221,8 +221,8 @@ impl TrainingRun<'_> {
         Ok((course, Ended::Complete))
     }
 
-    /// Runs Hyperband as published: random points, pauses and promotions. Each training step is a
-    /// row.
+    /// Runs Hyperband as published, with random points, pauses and promotions. Each training step
+    /// is a row.
     ///
     /// # Errors
     /// If the schedule does not exist.
@@ -243,7 +243,7 @@ impl TrainingRun<'_> {
             let step = hyperband.next_step();
             if step.configuration == course.trials.len() {
                 let number = step.configuration as u64;
-                let mut stream = seed.stream(Purpose::Proposal, number, 0);
+                let mut stream = seed.stream(Purpose::PROPOSAL, number, 0);
                 let unit: Vec<f64> = (0..dim).map(|_| stream.uniform()).collect();
                 let values = self.values(&self.problem.space().decode(&unit));
                 course.trials.push(TrialTrace {
@@ -259,7 +259,7 @@ impl TrainingRun<'_> {
             let trial = course
                 .trials
                 .get_mut(step.configuration)
-                .context("Hyperband goes on with a configuration that it did not begin")?;
+                .context("Hyperband continues a configuration that it did not start")?;
             let point = self.problem.space().decode(&trial.unit);
             let value = step.to_epoch.checked_sub(1);
             let value = value.and_then(|at| trial.values.get(at)).copied();
@@ -282,7 +282,7 @@ impl TrainingRun<'_> {
                 }
             }
         }
-        // The budget, and not the rule, ended the unfinished trials.
+        // The unfinished trials were ended by the budget, not by the rule.
         course.trials.retain(|trial| !trial.values.is_empty());
         Ok((course, Ended::Complete))
     }

@@ -1,4 +1,4 @@
-//! The decisions of an arm: the next point, and whether its training continues.
+//! The decisions of an arm: the next point, and whether to continue its training.
 
 use fedbo_rivals::{Boca, CurvePredictionRule};
 use fedbo_strategies::early_stopping::{
@@ -18,14 +18,14 @@ pub(super) struct TrainingTrial {
     pub(super) n_epochs: usize,
 }
 
-/// Asks `propose` for trial `number` and its number of epochs, without pending trials.
+/// Asks `propose` for trial `number` and its number of epochs. There are no pending trials.
 fn asked(
     seed: Seed,
     dim: usize,
     number: u64,
     propose: impl FnOnce(&Points, &mut Stream) -> anyhow::Result<(Proposal, usize)>,
 ) -> anyhow::Result<TrainingTrial> {
-    let mut stream = seed.stream(Purpose::Proposal, number, 0);
+    let mut stream = seed.stream(Purpose::PROPOSAL, number, 0);
     let (proposal, n_epochs) = propose(&Points::new(dim), &mut stream)?;
     Ok(TrainingTrial { unit: proposal.unit, source: proposal.source, n_epochs })
 }
@@ -33,22 +33,22 @@ fn asked(
 /// A running trial.
 pub(super) struct Running {
     pub(super) number: u64,
-    /// Number among the trials after the initial points, from 1.
+    /// Number of the trial, counted from 1 after the initial points.
     pub(super) t: u64,
     pub(super) unit: Vec<f64>,
     /// The values so far, to be maximized.
     pub(super) curve: LearningCurve,
 }
 
-/// An arm.
+/// The decisions of an arm.
 pub(super) trait Tuner {
-    /// The next trial.
+    /// Returns the next trial.
     fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial>;
 
-    /// Returns true if the trial is stopped after the last epoch of its curve.
+    /// Returns true if the trial should stop after the last epoch of its curve.
     fn stops(&mut self, trial: &Running, others: &[TrainedTrial]) -> anyhow::Result<bool>;
 
-    /// Reports an ended trial; `others` are the trials before it.
+    /// Reports a trial that has ended. `others` are the trials before it.
     fn tell(
         &mut self,
         number: u64,
@@ -61,13 +61,13 @@ pub(super) trait Tuner {
 pub(super) enum Proposals {
     /// Random search.
     Random(RandomSearch),
-    /// GP-UCB over complete trainings.
+    /// GP-UCB over complete training runs.
     Final(GpUcb),
     /// GP-UCB over points and epochs.
     Epochs(EpochGpUcb),
 }
 
-/// Proposals with a rule that uses curves only, or without a rule.
+/// Proposals with a rule that uses only curves, or without a rule.
 pub(super) struct CurveRuleTuner {
     pub(super) proposals: Proposals,
     pub(super) rule: Option<Box<dyn StoppingRule>>,
@@ -113,13 +113,13 @@ impl Tuner for CurveRuleTuner {
     }
 }
 
-/// The trial in the form for rules.
+/// Returns the trial in the form that rules use.
 fn trained(trial: &Running) -> TrainedTrial {
     TrainedTrial { number: trial.number, curve: trial.curve.clone(), training: Training::Running }
 }
 
-/// GP-UCB over complete trainings, with the predicted end as the value of a stopped trial (Domhan
-/// et al. 2015).
+/// GP-UCB over complete training runs, with the predicted end as the value of a stopped trial
+/// (Domhan et al. 2015).
 pub(super) struct Predicted {
     pub(super) strategy: GpUcb,
     pub(super) rule: CurvePredictionRule,
@@ -169,7 +169,7 @@ pub(super) struct Bos {
     pub(super) seed: Seed,
     /// The value at epoch N that the model is told for a stopped trial.
     pub(super) told_end: ToldEnd,
-    /// The number and the rule of the running trial.
+    /// Number and rule of the running trial.
     pub(super) rule: Option<(u64, Option<BosRule>)>,
 }
 
@@ -185,7 +185,7 @@ impl Tuner for Bos {
             return Ok(false);
         }
         if self.rule.as_ref().is_none_or(|(of, _)| *of != trial.number) {
-            let mut stream = self.seed.stream(Purpose::EarlyStopping, trial.number, 0);
+            let mut stream = self.seed.stream(fedbo_strategies::EARLY_STOPPING, trial.number, 0);
             let rule = self.bo_bos.rule(&trial.unit, &trial.curve, trial.t, &mut stream)?;
             self.rule = Some((trial.number, rule));
         }
@@ -213,7 +213,7 @@ impl Tuner for Bos {
     }
 }
 
-/// The placebo of a rule: stops at BO-BOS's stopping epochs, assigned to other trials.
+/// The placebo of a rule: stops at BO-BOS's stopping epochs, but for other trials.
 pub(super) struct PlaceboRule {
     pub(super) strategy: EpochGpUcb,
     /// Final epochs of the trials after the initial ones, used cyclically.

@@ -1,18 +1,18 @@
-//! Counts of wrong stops, in which a rule stops a trial that would have become the incumbent, and
-//! of the saved epochs.
+//! Counts of wrong stops, where a rule stops a trial that would have become the incumbent, and of
+//! epochs saved.
 
 use super::super::markdown::MarkdownTable;
 use super::training_run::TrialTrace;
 
-/// Counts of a rule's stops among some trials.
+/// Counts of a rule's stops among a set of trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct StopCount {
     /// Number of trials that could be stopped.
     pub(super) n_trials: usize,
     pub(super) n_stopped: usize,
-    /// Number of those that would have become the incumbent.
+    /// Number of stopped trials that would have become the incumbent.
     pub(super) n_wrong: usize,
-    /// Number of epochs of complete trainings, and number of trained epochs.
+    /// Number of epochs of complete training runs, and number of trained epochs.
     pub(super) n_epochs_whole: usize,
     pub(super) n_epochs_trained: usize,
 }
@@ -37,13 +37,13 @@ impl StopCount {
         self.n_epochs_trained += other.n_epochs_trained;
     }
 
-    /// Share of the epochs of complete trials that was saved.
+    /// Returns the share of the epochs of complete trials that was saved.
     pub(super) fn saved(self) -> f64 {
         1.0 - share(self.n_epochs_trained, self.n_epochs_whole).unwrap_or(1.0)
     }
 
-    /// `12 of 340: 3.5 % [2.0, 6.1]`: the share of wrong stops among all stops, with its 95 %
-    /// interval.
+    /// Returns, for example, `12 of 340: 3.5 % [2.0, 6.1]`: the share of wrong stops among all
+    /// stops, with its 95 % interval.
     pub(super) fn wrong_share(self) -> String {
         let Some(wrong) = share(self.n_wrong, self.n_stopped) else {
             return "none stopped".to_owned();
@@ -60,7 +60,7 @@ impl StopCount {
     }
 }
 
-/// A table with a row for each rule.
+/// Returns a table with one row per rule.
 pub(super) fn table(title: &str, rows: &[(String, StopCount)]) -> String {
     let heads =
         ["trials", "epochs saved", "stopped that would have become the incumbent, 95 % interval"];
@@ -77,7 +77,7 @@ fn share(part: usize, whole: usize) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The 95 % interval of a share by Wilson's score (Wilson 1927).
+/// Returns the 95 % interval of a share by Wilson's score (Wilson 1927).
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials are far below 2^53")]
 fn wilson(part: usize, whole: usize) -> (f64, f64) {
     const Z: f64 = 1.959_963_984_540_054;
@@ -118,7 +118,7 @@ mod tests {
         assert!(count.wrong_share().starts_with("1 of 2: 50.0 % ["));
     }
 
-    /// Newcombe (1998), table I: 81 of 263 has 0.2553 to 0.3662, 0 of 20 has 0 to 0.1611.
+    /// Newcombe (1998), table I: 0.2553 to 0.3662 for 81 of 263, and 0 to 0.1611 for 0 of 20.
     #[test]
     fn intervals_are_wilsons() {
         let (low, high) = wilson(81, 263);

@@ -31,7 +31,7 @@ pub(super) mod panel {
 pub(super) enum Setting {
     /// As in the paper and the authors' code.
     Paper,
-    /// Ours, see [`open`].
+    /// Our own, see [`open`].
     Ours,
 }
 
@@ -44,15 +44,16 @@ impl Setting {
         }
     }
 
-    /// The agents' own Thompson sampling.
+    /// Settings of the agents' own Thompson sampling.
     ///
-    /// The paper's: SE with one length scale from ℓ = 1, variance 0.1 and noise variance 1e-6, raw
-    /// outputs, maximum likelihood with ten starts after 10, 15, 20, … observations, 100 fresh
-    /// features for the own sample, repeated points replaced by random ones (authors' code); 1000
-    /// points and 20 ascents (appendix B.2.6).
+    /// The paper's are as follows: SE with one length scale from ℓ = 1, variance 0.1 and noise
+    /// variance 1e-6, raw outputs, maximum likelihood with ten starts after 10, 15, 20, …
+    /// observations, 100 fresh features for the own sample, and repeated points replaced by random
+    /// ones (authors' code), with 1000 points and 20 ascents (appendix B.2.6).
     ///
     /// Deviations: the 20 ascents start from the best of the 1000 points instead of 20 others. The
-    /// authors raise the noise variance to 1e-5 when they draw a sample; here no fit goes below it.
+    /// authors raise the noise variance to 1e-5 when they draw a sample. Here no fit goes below
+    /// that value.
     pub(super) fn own(self) -> anyhow::Result<ThompsonSettings> {
         if self == Self::Ours {
             return Ok(ThompsonSettings::default_for(DIM));
@@ -95,20 +96,20 @@ impl Setting {
     }
 }
 
-/// One curve, with its panels.
+/// One curve and its panels.
 pub(super) struct Arm {
     pub(super) name: String,
-    /// Label of its marker in the trade-off.
+    /// Label of the arm's marker in the trade-off.
     pub(super) label: String,
     pub(super) panels: Vec<&'static str>,
-    /// The panel of its series in the trade-off; `None` for arms without a cost there.
+    /// The panel of the arm's series in the trade-off, or `None` for arms without a cost there.
     pub(super) series: Option<&'static str>,
     pub(super) setting: Setting,
     pub(super) approach: CollaborationMode,
 }
 
 impl Arm {
-    /// A unique name.
+    /// Returns a unique name.
     pub(super) fn key(&self) -> String {
         format!("{}: {}", self.panels[0], self.name)
     }
@@ -157,17 +158,18 @@ fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<CollaborationMode
 pub(super) const EPSILONS: [f64; 3] = [2.0, 4.0, 8.0];
 const OUR_RELEASES: u64 = 5;
 
-/// Our setting without privacy, designed to help. Few features with many length scales let a
-/// message carry information between its observations, and give noise few coordinates. Outputs are
-/// standardized by each agent. Messages are posterior means under large noise (σ² = 1), so that
-/// they hold broad structure and not details. All agents have the same weight, because 29 are too
-/// few to be divided among regions.
+/// Our setting without privacy, designed to help.
 ///
-/// It was written down before it was run, with random features and with σ² from the agent's own
-/// fit. Then variants were tried at epsilon = 8, with four runs on another seed each: of σ², length
-/// scales, features, number and rhythm of releases, weights, p_t and start. Most were within noise
-/// of each other, and a p_t that relies more on the others was worse. σ² = 1 and quasi-random
-/// features were adopted.
+/// Few features with many length scales let a message carry information between its observations,
+/// and expose few coordinates to noise. Each agent standardizes its outputs. Messages are posterior
+/// means under large noise (σ² = 1), so that they contain broad structure instead of details. All
+/// agents have the same weight, because 29 are too few to divide among regions.
+///
+/// The setting was written down before it was run, with random features and with σ² from the
+/// agent's own fit. Variants were then tried at epsilon = 8, with four runs each on another seed:
+/// of σ², length scales, features, number and timing of releases, weights, p_t and start. Most were
+/// within noise of each other, and a p_t that relies more on the others was worse. σ² = 1 and
+/// quasi-random features were adopted.
 fn open() -> CollaborationMode {
     CollaborationMode {
         n_regions: 4,
@@ -183,8 +185,8 @@ fn open() -> CollaborationMode {
     }
 }
 
-/// The same within a budget: five releases from all agents, clipped so short (S = 1) that only the
-/// direction matters.
+/// The same within a budget: five releases from all agents, clipped so strongly (S = 1) that only
+/// the direction matters.
 fn ours(epsilon: f64) -> anyhow::Result<CollaborationMode> {
     Ok(CollaborationMode {
         memory: Memory::Mean { discount: 1.0 },
@@ -198,7 +200,7 @@ fn ours(epsilon: f64) -> anyhow::Result<CollaborationMode> {
     })
 }
 
-/// All arms. Those of one run share their initial points, features and noise.
+/// Returns all arms. The arms of a run share their initial points, features and noise.
 pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     use panel::{NOISE, OURS, SAMPLING, VARIANTS};
     let mut arms = Vec::new();
@@ -223,8 +225,8 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     add("ts regional".into(), "", &all, plain(4).alone());
     add("fts".into(), "", &all, plain(1));
     add("fts-de".into(), "", &all, plain(4));
-    // The argmax of pure noise does not depend on the noise's size: one placebo serves every q and
-    // z.
+    // The argmax of pure noise does not depend on the noise's magnitude, so one placebo serves
+    // every q and z.
     add("placebo".into(), "", &all, poisson(0.35, 1.0)?.silent());
 
     let mut series = Vec::new();
@@ -266,9 +268,9 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     Ok(arms)
 }
 
-/// The pairs (arm, control) of a panel: every arm against Thompson sampling from points anywhere,
-/// from points in regions, and against the placebo; and each control against the controls before
-/// it.
+/// Returns the pairs (arm, control) of a panel: every arm against Thompson sampling from points
+/// anywhere, against Thompson sampling from points in regions, and against the placebo; and each
+/// control against the controls before it.
 pub(super) fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
     const CONTROLS: [&str; 3] = ["ts", "ts regional", "placebo"];
     let mut pairs = Vec::new();

@@ -12,7 +12,7 @@ use super::costs::{DELTA, by_fixed_size, by_moments, by_pld, papers_delta};
 use super::{N_AGENTS, SharesOfSignal};
 use crate::catalogue::population::Release;
 
-/// A published value of the authors: 1 − AUC after 60 queries, read from their figure.
+/// A value published by the authors: 1 − AUC after 60 queries, read from their figure.
 #[derive(serde::Deserialize)]
 struct Published {
     method: String,
@@ -23,7 +23,7 @@ struct Published {
 }
 
 impl Published {
-    /// The corresponding arm.
+    /// Returns the name of the corresponding arm.
     fn arm(&self) -> Option<String> {
         match (self.method.as_str(), self.q, self.z) {
             ("TS", ..) => Some("ts".to_owned()),
@@ -62,7 +62,7 @@ pub(super) fn notes(
     Ok(notes)
 }
 
-/// 1 − AUC, ours and the authors'.
+/// Compares 1 − AUC with the authors' values.
 fn compare_with_authors(published: &[Published], arms: &[Arm], summary: &Summary) -> Vec<String> {
     let mut notes =
         vec!["1 - AUC after 60 queries, ours (mean ± s.e.) and the authors':".to_owned()];
@@ -89,9 +89,9 @@ fn compare_with_authors(published: &[Published], arms: &[Arm], summary: &Summary
 fn costs(arms: &[Arm], shares: &SharesOfSignal) -> anyhow::Result<Vec<String>> {
     let papers = papers_delta(N_AGENTS);
     let mut notes = vec![format!(
-        "These are simulations: noise comes from the seed, so nothing here is private. With secure noise a schedule would cost, \
-         for all of its releases (zero-out adjacency; delta = 1/29^1.1 = {papers:.4} as in the paper, or 1e-5); beside it the \
-         share of the last belief that was signal, 1 - E|noise|^2/|belief|^2, mean over runs:"
+        "These are simulations: noise comes from the seed, so nothing here is private. Each line shows the cost of a schedule \
+         with secure noise, for all of its releases (zero-out adjacency; delta = 1/29^1.1 = {papers:.4} as in the paper, or \
+         1e-5), and the share of the last belief that was signal, 1 - E|noise|^2/|belief|^2, as a mean over runs:"
     )];
     for arm in arms {
         let approach = &arm.approach;
@@ -120,7 +120,7 @@ fn costs(arms: &[Arm], shares: &SharesOfSignal) -> anyhow::Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Compares the noise of the paper's setting with the largest signal of the agents.
+/// Compares the noise of the paper's setting with the agents' largest signal.
 fn noise_beside_signal(arms: &[Arm]) -> String {
     let norms = |arm: &Arm| {
         let approach = &arm.approach;
@@ -141,19 +141,20 @@ fn noise_beside_signal(arms: &[Arm]) -> String {
     let base = arms.iter().find(|arm| arm.name == "q=0.35 z=1");
     let (early, late, signal) = base.and_then(norms).unwrap_or_default();
     format!(
-        "Why: with q = 0.35 and z = 1 the noise of a region's release has norm z S phi_max sqrt(M)/q = {early:.0} in the first \
-         rounds and {late:.0} once weights are uniform; the signal is at most S/(sqrt(P) q) = {signal:.0}, if all sampled \
-         vectors agreed and nobody else were there, and that on features of length scale 0.01. The maximum of such a release \
-         is a random point, which is what the placebo queries."
+        "Reason: with q = 0.35 and z = 1 the noise of a region's release has norm z S phi_max sqrt(M)/q = {early:.0} in the \
+         first rounds and {late:.0} once weights are uniform; the signal is at most S/(sqrt(P) q) = {signal:.0}, if all sampled \
+         vectors agreed and there were no others, and on features with length scale 0.01. The maximum of such a release is a \
+         random point, which is what the placebo queries."
     )
 }
 
 const WHY_THEY_DIFFER: [&str; 4] = [
     "Our objective is the AUC of the decision value; the authors rank by Platt-scaled probabilities, whose sign flips in about \
-     13 % of evaluations, so their search sees some fields upside down. Levels are therefore not comparable, differences are.",
+     13 % of evaluations, so their search sees some fields upside down. Levels are therefore not comparable, but differences \
+     are.",
     "Their TS starts from 10 points anywhere, their DP-FTS-DE from 10 points in the agent's quarter: compare with ts regional.",
-    "One placebo stands for all of q and z, and one for all budgets: zeros are sent, and where pure noise is largest does not \
-     depend on its size.",
-    "1 - p_t = 1/t uses 4.7 releases in 60 queries, half of them among the first three: whatever a release says, an agent asks \
-     for it rarely.",
+    "One placebo serves all of q and z, and one serves all budgets: zeros are sent, and the maximizer of pure noise does not \
+     depend on its magnitude.",
+    "1 - p_t = 1/t uses 4.7 releases in 60 queries, half of them among the first three: whatever a release contains, an agent \
+     rarely uses it.",
 ];

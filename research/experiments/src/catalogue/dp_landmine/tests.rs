@@ -1,4 +1,4 @@
-//! The declared arms, their costs and their results; sessions with few fields and rounds.
+//! The declared arms, their costs and their results, in sessions with few fields and rounds.
 
 use fedbo_report::Summary;
 use fedbo_strategies::MessageContent;
@@ -17,14 +17,14 @@ fn arm<'a>(arms: &'a [Arm], name: &str, panel: &str) -> &'a Arm {
     arm
 }
 
-/// The first fields, for a few rounds.
+/// The first fields and a few rounds.
 fn small(n_agents: usize, n_rounds: u64) -> Setup {
     let mut setup = Setup::read(&published_data("landmine")).expect("the data folder");
     setup.svms.truncate(n_agents);
     Setup { n_rounds, ..setup }
 }
 
-/// The rows of a session, and the share of signal in it.
+/// Returns the rows of a session, and its share of signal.
 fn played(setup: &Setup, arm: &Arm) -> (Vec<Row>, f64) {
     let unit = RowLabels::new(arm.panels[0], arm.name.clone(), "mean over fields", 0);
     let shares = Mutex::new(SharesOfSignal::new());
@@ -40,7 +40,7 @@ fn values(rows: &[Row]) -> Vec<Option<f64>> {
     rows.iter().map(|row| row.value).collect()
 }
 
-/// The nine losses of Fig. 3a, to the printed digits; exactly the arms with noise have a cost.
+/// The nine losses of Fig. 3a, to the printed digits. Exactly the arms with noise have a cost.
 #[test]
 fn schedules_cost_what_the_paper_says() {
     let arms = arms().expect("the arms");
@@ -144,7 +144,7 @@ fn every_arm_runs() {
 }
 
 /// One placebo serves all q and z, because the maximizer of pure noise does not depend on the
-/// noise's size. With a signal, the maximizer depends on it.
+/// noise's magnitude. With a signal, it does.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn a_placebos_queries_do_not_depend_on_the_size_of_its_noise() {
@@ -190,7 +190,7 @@ fn the_picture_has_all_arms_that_cost_something_and_the_others_as_lines() {
     }
 }
 
-/// An experiment that is stopped at once still has a summary, pictures and the authors' figures.
+/// An experiment that is stopped immediately still has a summary, figures and the authors' values.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn an_interrupted_experiment_still_says_what_schedules_cost() {

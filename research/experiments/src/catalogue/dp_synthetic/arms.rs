@@ -21,7 +21,7 @@ pub(super) enum Population {
     Different(f64),
 }
 
-/// One curve, with its panels.
+/// One curve and its panels.
 pub(super) struct Arm {
     pub(super) name: String,
     pub(super) panels: Vec<&'static str>,
@@ -43,7 +43,7 @@ mod panel {
     pub(super) const BUDGET_PARTS: &str = "epsilon = 2, one change each";
 }
 
-/// The paper's messages: samples of the posterior given raw outputs.
+/// The paper's messages: samples from the posterior given raw outputs.
 const MESSAGE: MessageSettings = MessageSettings {
     content: MessageContent::Posterior,
     noise_variance: MessageNoise::Given(NOISE_VARIANCE),
@@ -89,8 +89,8 @@ fn paper(
     })
 }
 
-/// Configuration for a small budget: releases from all agents (q = 1) while agents still learn
-/// much, each release as informative as possible. Vectors are posterior means, clipped to a small
+/// Configuration for a small budget: releases from all agents (q = 1) while agents are still
+/// learning much, each as informative as possible. Vectors are posterior means, clipped to a small
 /// S: their direction matters, and the noise shrinks with S. Chosen on other seeds than those of
 /// the experiment.
 fn ours(noise_multiplier: f64) -> CollaborationMode {
@@ -259,8 +259,8 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     Ok(arms)
 }
 
-/// The pairs (arm, control) of a panel: every arm against Thompson sampling with the same initial
-/// points if the panel has it, and against a placebo.
+/// Returns the pairs (arm, control) of a panel: every arm against Thompson sampling with the same
+/// initial points, if the panel has it, and against a placebo.
 pub(super) fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
     let members: Vec<&Arm> = arms.iter().filter(|arm| arm.panels.contains(&panel)).collect();
     let is_control = |arm: &Arm| arm.name.starts_with("ts") || arm.name.contains("placebo");
@@ -294,8 +294,8 @@ pub(super) fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
     pairs
 }
 
-/// The noise multiplier with which a schedule costs [`EPSILON`] at [`DELTA`] if its noise were not
-/// simulated.
+/// Returns the noise multiplier with which a schedule costs [`EPSILON`] at [`DELTA`] if its noise
+/// were not simulated.
 fn noise_for(rate: f64, n_releases: u64) -> anyhow::Result<f64> {
     let budget = Budget::new(EPSILON, Delta::new(DELTA)?)?;
     let sampling = Sampling::Poisson(SamplingRate::new(rate)?);

@@ -1,11 +1,11 @@
-//! The authors' figures, as read from their plots.
+//! The authors' figures, as read off their plots.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use fedbo_research_problems::data_sets::{DTS_CURVES, figures};
 
-/// A value read from a curve.
+/// A value read off a curve.
 #[derive(Clone, Debug)]
 struct Reading {
     objective: String,
@@ -21,7 +21,7 @@ struct Reading {
 pub(super) struct AuthorsFigures(Vec<Reading>);
 
 impl AuthorsFigures {
-    /// Reads [`DTS_CURVES`] of the data folder; `None` if the file is missing.
+    /// Reads [`DTS_CURVES`] of the data folder. Returns `None` if the file is missing.
     pub(super) fn read(data: &Path) -> anyhow::Result<Option<Self>> {
         let Some(path) = figures(data, DTS_CURVES) else {
             return Ok(None);
@@ -49,7 +49,7 @@ impl AuthorsFigures {
         Ok(Some(Self(readings)))
     }
 
-    /// The last reading of a curve, with its iteration.
+    /// Returns the last reading of a curve, with its iteration.
     pub(super) fn last(
         &self,
         objective: &str,

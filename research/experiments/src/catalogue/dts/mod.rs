@@ -1,4 +1,5 @@
-//! Distributed Thompson sampling: teams on graphs (Zerefa et al., Fig. 1, and the experiments of the authors' code).
+//! Distributed Thompson sampling: teams on graphs (Zerefa et al., Fig. 1, and the experiments in
+//! the authors' code).
 
 mod authors;
 mod team;
@@ -23,12 +24,12 @@ use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
 use team::{Arm, LANDSCAPES, Landscape, Setting, Team};
 
-/// A team with its name in results.
+/// A team and its name in results.
 struct Case {
     name: String,
     /// One of `LANDSCAPES`.
     landscape: &'static str,
-    /// Its name in the table.
+    /// Name of the case in the table.
     label: String,
     team: Team,
     arms: &'static [Arm],
@@ -106,7 +107,7 @@ pub(super) fn connectivity(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     study.run(call)
 }
 
-/// All graphs with the same number of agents.
+/// Different graphs with the same number of agents.
 pub(super) fn topologies(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     const N_AGENTS: u32 = 12;
     let graphs = [
@@ -130,7 +131,7 @@ pub(super) fn topologies(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     study.run(call)
 }
 
-/// A case for each landscape and each of the given items.
+/// Returns a case for each combination of a landscape and one of the given items.
 fn cases<T>(each: &[T], case: impl Fn(Landscape, &T) -> Case) -> Vec<Case> {
     let of = |landscape| each.iter().map(move |each| (landscape, each));
     let pairs = LANDSCAPES.into_iter().flat_map(of);
@@ -141,15 +142,15 @@ fn cases<T>(each: &[T], case: impl Fn(Landscape, &T) -> Case) -> Vec<Case> {
 struct Study {
     name: &'static str,
     title: &'static str,
-    /// The names in the authors' readings, if they have a figure.
+    /// Names in the authors' readings, if there is a figure of theirs.
     published: Option<Published>,
     cases: Vec<Case>,
 }
 
-/// The names in the authors' readings.
+/// Names in the authors' readings.
 struct Published {
     graph: &'static str,
-    /// The curve of a case.
+    /// Name of a case's curve.
     series: fn(&Case) -> String,
     /// The sum of R_B.
     best: &'static str,
@@ -172,7 +173,7 @@ impl Study {
                     let unit = RowLabels::new(case.name.clone(), arm.name(), "team", run);
                     let regrets = &regrets;
                     jobs.push(Job::new(unit, move |unit, stop| {
-                        let seed = seed.child(Purpose::Run, u64::from(run));
+                        let seed = seed.child(Purpose::RUN, u64::from(run));
                         let Some(regret) = case.team.run(*arm, seed, stop)? else {
                             return Ok((Vec::new(), Ended::Interrupted));
                         };
@@ -226,13 +227,13 @@ impl Study {
             notes.push(match authors {
                 Some(_) => AUTHORS_NOTE.to_owned(),
                 None if call.options.data.is_some() => without_figures(DTS_CURVES),
-                None => "The authors' figures stand beside with --data FOLDER.".to_owned(),
+                None => "Pass --data FOLDER to show the authors' figures alongside.".to_owned(),
             });
         }
         Ok(ExperimentResult { notes, ..concluded })
     }
 
-    /// Final sums of the best and of the average regret, one table per landscape.
+    /// Returns the final sums of the best and of the average regret, with one table per landscape.
     fn tables(
         &self,
         regrets: &BTreeMap<(usize, usize, u32), TeamRegret>,
@@ -294,11 +295,11 @@ impl Study {
     }
 }
 
-const AUTHORS_NOTE: &str = "The authors' values are read off figures of five runs. Those of the stars count the noisy values that were \
-    observed, cut at 0: luck of the noise alone brings their best regret to 0. Their queries are no maximizers of functions drawn from \
-    the posterior, stay within a radius of the agent's last point, and lie on a grid; of the initial points the best alone is shared; \
-    sums begin with the best initial point. The rows \"authors' code\" follow these choices; hyperparameters are fitted with our priors \
-    and less often.";
+const AUTHORS_NOTE: &str = "The authors' values are read off figures of five runs. Those of the stars use the observed noisy \
+    values, clipped at 0: lucky noise by itself brings their best regret to 0. Their queries are not maximizers of functions \
+    drawn from the posterior, stay within a radius of the agent's last point, and lie on a grid; of the initial points only the \
+    best is shared; sums begin with the best initial point. The rows \"authors' code\" follow these choices; hyperparameters are \
+    fitted with our priors and less often.";
 
 fn shown(estimate: &Estimate) -> String {
     match estimate.standard_error {
@@ -307,7 +308,7 @@ fn shown(estimate: &Estimate) -> String {
     }
 }
 
-/// A team's regret as rows: one per round, with R_B.
+/// Converts a team's regret to rows: one per round, with R_B.
 fn rows(unit: &RowLabels, regret: &TeamRegret) -> Vec<Row> {
     let best = (1_i64..).zip(&regret.best);
     best.map(|(iteration, best)| Row {

@@ -32,11 +32,11 @@ pub(super) struct Landscape {
     bounds: [(f64, f64); 2],
     /// Standard deviation of the observation noise.
     noise_std: f64,
-    /// The maximum move of an agent in the authors' code, in coordinates.
+    /// Maximum move of an agent in the authors' code, in units of the coordinates.
     radius: f64,
 }
 
-/// The paper's two functions; domains, noise and radius are those of the code of its figure.
+/// The paper's two functions. Domains, noise and radius are those in the code of its figure.
 pub(super) const LANDSCAPES: [Landscape; 2] = [
     Landscape {
         name: "ackley",
@@ -57,11 +57,11 @@ pub(super) const LANDSCAPES: [Landscape; 2] = [
 /// The source of an experiment's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// The paper's text: functions are drawn from the posterior, all data is shared, regret is that
-    /// of the true function.
+    /// The paper's text: functions are drawn from the posterior, all data is shared, and regret is
+    /// that of the true function.
     Text,
-    /// The authors' code: independent draws per candidate, within a radius of the last point; only
-    /// the best initial point is shared; regret is that of noisy values, clipped at 0.
+    /// The authors' code: independent draws per candidate, within a radius of the last point. Only
+    /// the best initial point is shared. Regret is that of noisy values, clipped at 0.
     Authors,
 }
 
@@ -70,7 +70,7 @@ pub(super) enum Setting {
 pub(super) enum Arm {
     /// Neighbours share their observations.
     Dts,
-    /// The same number of agents, each alone.
+    /// The same number of agents, each working alone.
     Ts,
     /// Neighbours share values at random points.
     Placebo,
@@ -88,7 +88,7 @@ impl Arm {
     }
 }
 
-/// A team.
+/// A team of agents.
 #[derive(Clone, Debug)]
 pub(super) struct Team {
     pub(super) landscape: Landscape,
@@ -99,19 +99,19 @@ pub(super) struct Team {
 }
 
 impl Team {
-    /// A team of 50 rounds by the paper's text.
+    /// Creates a team of 50 rounds as in the paper's text.
     pub(super) fn of_text(landscape: Landscape, graph: GraphSpec, n_agents: u32) -> Self {
         Self { landscape, graph, n_agents, n_rounds: 50, setting: Setting::Text }
     }
 
-    /// The graph of a run.
+    /// Returns the graph of a run.
     pub(super) fn graph(&self, seed: Seed) -> anyhow::Result<Graph> {
-        let mut stream = seed.stream(Purpose::Topology, u64::from(self.n_agents), 0);
+        let mut stream = seed.stream(fedbo_topology::TOPOLOGY, u64::from(self.n_agents), 0);
         Ok(self.graph.build(self.n_agents, &mut stream)?)
     }
 
-    /// Runs the team; equal seeds give equal initial points and noise in every arm. `None` if
-    /// interrupted.
+    /// Runs the team. Equal seeds give equal initial points and noise in every arm. Returns `None`
+    /// if interrupted.
     pub(super) fn run(
         &self,
         arm: Arm,
@@ -179,7 +179,7 @@ impl Team {
     }
 
     fn plan(&self, arm: Arm, id: u32, graph: &Graph, space: &Space, seed: Seed) -> PeerPlan {
-        let mut stream = seed.stream(Purpose::InitialDesign, u64::from(id), 0);
+        let mut stream = seed.stream(Purpose::INITIAL_DESIGN, u64::from(id), 0);
         let domain = Domain::Space(space.clone());
         let initial = (0..N_INITIAL).map(|_| domain.random(&mut stream));
         let neighbours = match arm {
@@ -204,7 +204,7 @@ impl Team {
     }
 }
 
-/// Collects instant regrets by round.
+/// Collects instantaneous regrets by round.
 struct Instants<'a> {
     problem: &'a TestFunction,
     setting: Setting,

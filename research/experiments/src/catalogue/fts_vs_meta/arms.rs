@@ -14,7 +14,7 @@ use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, Observation,
     Points, Strategy, Surrogate, SurrogateSettings, ThompsonSettings,
 };
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use super::super::fts_landmine::{helpful, paper};
 use super::super::jobs::contribute;
@@ -24,7 +24,7 @@ use super::super::landmine_fields::{DIM, FEATURE_COUNTS};
 pub(super) const PAPER: &str = "paper's setting";
 pub(super) const TRANSFER: &str = "a setting that can transfer";
 
-/// M of arms that are not compared by M.
+/// M for arms that are not compared by M.
 pub(super) const USUAL_FEATURES: usize = 100;
 
 /// Number of evaluations of DIRECT for RGPE and TAF in the paper's setting. The authors use 20,000,
@@ -47,14 +47,14 @@ pub(super) enum Rule {
     Taf(Form),
 }
 
-/// The form of a rival.
+/// The variant of a rival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// As in the rival's own paper.
     Paper,
     /// As in the runs of the authors of FTS.
     Authors,
-    /// The paper's form, with models of outputs that were shuffled among their inputs.
+    /// The paper's variant, with models of outputs that were shuffled among their inputs.
     Placebo,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn arms() -> Vec<Arm> {
 }
 
 impl Arm {
-    /// Number of values that each of the other agents sends once; `None` for TS.
+    /// Returns the number of values that each of the other agents sends once, or `None` for TS.
     pub(super) fn message_floats(&self) -> Option<usize> {
         let m = self.n_features;
         match self.rule {
@@ -122,7 +122,7 @@ pub(super) struct Contributor {
     pub(super) id: u32,
     pub(super) name: String,
     pub(super) observed: Vec<Observation>,
-    /// σ² of its model of standardized outputs.
+    /// σ² in its model of standardized outputs.
     pub(super) noise_variance: f64,
 }
 
@@ -145,7 +145,7 @@ impl Contributor {
         })
     }
 
-    /// The observations; with a seed, outputs are shuffled among the inputs.
+    /// Returns the observations. With a seed, outputs are shuffled among the inputs.
     fn task(&self, shuffled: Option<&Seed>) -> MetaTask {
         let inputs = self.observed.iter().map(|observation| &observation.unit);
         let mut outputs: Vec<f64> = self
@@ -154,7 +154,7 @@ impl Contributor {
             .map(|observation| observation.value.unwrap_or(f64::NAN)) // ignored by the model
             .collect();
         if let Some(seed) = shuffled {
-            let mut stream = seed.stream(Purpose::Placebo, u64::from(self.id), 0);
+            let mut stream = seed.stream(fedbo_protocol::PLACEBO, u64::from(self.id), 0);
             stream.shuffle(&mut outputs);
         }
         MetaTask { name: self.name.clone(), inputs: Points::from_rows(DIM, inputs), outputs }
@@ -162,7 +162,7 @@ impl Contributor {
 }
 
 impl Arm {
-    /// The target's strategy with the others' messages, made with the shared features `map`.
+    /// Creates the target's strategy with the others' messages, based on the shared features `map`.
     pub(super) fn strategy(
         &self,
         domain: Domain,
@@ -225,7 +225,8 @@ impl Arm {
         }
     }
 
-    /// Settings of an agent that only sends: σ² is given, so its own model needs no fit.
+    /// Returns the settings of an agent that only sends. σ² is given, so its own model needs no
+    /// fit.
     fn senders(&self, settings: &FtsSettings, other: &Contributor) -> FtsSettings {
         let mut settings = settings.clone();
         let given = settings.own.surrogate.initial().clone();
@@ -241,7 +242,7 @@ impl Arm {
         if self.configuration == PAPER { PAPER_NOISE } else { other.noise_variance }
     }
 
-    /// Returns the models for RGPE and TAF, converted to the sent numbers and back.
+    /// Returns the models for RGPE and TAF, converted to the numbers that are sent and back.
     fn models(
         &self,
         map: &Arc<FeatureMap>,
@@ -265,8 +266,8 @@ impl Arm {
         Ok(models)
     }
 
-    /// DIRECT in the paper's setting. In the other one, a random draw per point permits no other
-    /// search either.
+    /// Returns DIRECT in the paper's setting. In the other setting, an independent random draw per
+    /// point permits no other search either.
     fn maximizer(&self) -> Maximizer {
         let direct = matches!(self.rule, Rule::Rgpe(Form::Authors) | Rule::Taf(Form::Authors));
         if self.configuration == PAPER || direct {
@@ -282,7 +283,7 @@ impl Arm {
         })
     }
 
-    /// Settings of RGPE's and TAF's own model, and their search.
+    /// Returns the settings of RGPE's and TAF's own model, and their search.
     fn ensemble(&self, own: ThompsonSettings) -> EnsembleSettings {
         let ThompsonSettings { surrogate, repeats, .. } = own;
         EnsembleSettings { surrogate, maximizer: self.maximizer(), repeats }
@@ -294,15 +295,16 @@ mod tests {
     use fedbo_gp::{FeatureDescription, LengthscaleLaw};
     use fedbo_space::{ParameterSpec, Space};
     use fedbo_strategies::Source;
+    use fedbo_streams::Purpose;
 
     use super::*;
 
     fn stream(n: u64) -> fedbo_streams::Stream {
-        Seed::new(9).stream(Purpose::Test, n, 0)
+        Seed::new(9).stream(Purpose::TEST, n, 0)
     }
 
-    /// Every arm proposes a query with the others' messages, and their length equals that in the
-    /// figure.
+    /// Every arm proposes a query with the others' messages, and the length of these messages is
+    /// that in the figure.
     #[test]
     fn every_arm_chooses_a_query() {
         let unit = ParameterSpec::float(0.0, 1.0);

@@ -1,5 +1,5 @@
-//! FTS section 5.2, Fig. 2a, 3a, 3d and 5: FTS against RGPE and TAF, which receive whole models of
-//! the other agents.
+//! FTS section 5.2, Fig. 2a, 3a, 3d and 5: FTS against RGPE and TAF, which receive complete models
+//! of the other agents.
 
 mod arms;
 mod notes;
@@ -103,7 +103,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// Runs TS of every field on its own, one history per run, which serves all targets.
+/// Runs TS on every field separately, with one history per run that serves all targets.
 fn past(
     fields: &Fields,
     runs: u32,
@@ -117,7 +117,7 @@ fn past(
         &units,
         |(run, field)| format!("field {field} run {run}"),
         |&(run, field)| {
-            let seed = seed.child(Purpose::Run, u64::from(run));
+            let seed = seed.child(Purpose::RUN, u64::from(run));
             let observed = history(fields, field, seed, call.stop)?;
             observed.map(|observed| contributor(field, observed, seed)).transpose()
         },
@@ -134,7 +134,7 @@ fn contributor(
     observed: Vec<fedbo_strategies::Observation>,
     seed: Seed,
 ) -> anyhow::Result<Contributor> {
-    let own = seed.child(Purpose::History, field as u64);
+    let own = seed.child(Purpose::HISTORY, field as u64);
     Contributor::new(u32::try_from(field)?, format!("field {field}"), observed, own)
 }
 

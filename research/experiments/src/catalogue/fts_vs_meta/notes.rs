@@ -1,5 +1,5 @@
-//! Tables and the picture of the experiment: performance against message length and run time, with
-//! the authors' values.
+//! Tables and figure of the experiment: performance against message length and run time, with the
+//! authors' values.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +42,7 @@ struct AuthorsCurve {
     best: f64,
 }
 
-/// A final value of the authors' runs with one target (their Fig. 5).
+/// A final value of the authors' runs for one target (their Fig. 5).
 #[derive(serde::Deserialize)]
 struct AuthorsTarget {
     method: String,
@@ -53,7 +53,7 @@ struct AuthorsTarget {
     best: f64,
 }
 
-/// The results of the authors' own runs; empty if the data folder lacks them.
+/// The results of the authors' own runs. Empty if the data folder lacks them.
 pub(super) struct Authors {
     ends: Vec<AuthorsResult>,
     curves: Vec<AuthorsCurve>,
@@ -61,7 +61,7 @@ pub(super) struct Authors {
 }
 
 impl Authors {
-    /// Reads them from the data folder.
+    /// Reads the results from the data folder.
     ///
     /// # Errors
     /// If a file is malformed.
@@ -73,7 +73,7 @@ impl Authors {
         })
     }
 
-    /// Remarks on missing files with the authors' figures.
+    /// Returns notes on missing files with the authors' figures.
     pub(super) fn missing(&self) -> Vec<String> {
         let files = [
             (self.ends.is_empty(), FTS_SUMMARY),
@@ -108,8 +108,8 @@ fn written(estimate: Option<Estimate>) -> String {
     )
 }
 
-/// Fig. 2a: every arm's best AUC and the length of each agent's message, in both settings, and the
-/// authors' in the paper's.
+/// Fig. 2a: every arm's best AUC and the length of each agent's message in both settings, and the
+/// authors' values in the paper's setting.
 pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summary) -> Vec<String> {
     let authors = &authors.ends;
     let mut table = MarkdownTable::new(
@@ -149,19 +149,21 @@ pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summa
     vec![
         table.into_text(),
         format!(
-            "The authors' columns are for comparison only: their objective flips its sign in about 13 % of evaluations, their messages \
-             and models were made from mis-paired observations, and their queries took up to {:.0} s (RGPE) and {:.0} s (TAF). \"rgpe\" \
-             and \"taf\" are as their own papers have them; \"authors\" are the weakened forms of the FTS repository, which draw \
-             independently for every pair, let the distance between tasks vanish, and search a function that is noise.",
+            "The authors' columns are only for comparison: their objective flips its sign in about 13 % of evaluations, their \
+             messages and models were built from mis-paired observations, and their queries took up to {:.0} s (RGPE) and {:.0} \
+             s (TAF). \"rgpe\" and \"taf\" follow their own papers; \"authors\" are the weakened forms of the FTS repository, \
+             which draw independently for every pair, let the distance between tasks vanish, and search a function that is \
+             noise.",
             slowest("RGPE"),
             slowest("TAF"),
         ),
         format!(
-            "With length scale 0.01 the shared features say nothing about points further than 0.02 from another agent's queries, so in \
-             the paper's setting little can transfer. There RGPE and TAF search by DIRECT with {DIRECT_EVALUATIONS} evaluations (the \
-             authors: 20,000). RGPE and TAF maximize an expected improvement where TS and FTS sample, so a gain of theirs over TS alone \
-             is not one by transfer: the placebos, which send the prior (FTS) or models of shuffled outputs (RGPE, TAF), tell them \
-             apart. A run's histories of the other fields serve all six targets."
+            "With length scale 0.01 the shared features contain no information about points further than 0.02 from another \
+             agent's queries, so in the paper's setting little can transfer. There RGPE and TAF search by DIRECT with \
+             {DIRECT_EVALUATIONS} evaluations (the authors: 20,000). RGPE and TAF maximize an expected improvement where TS and \
+             FTS sample, so a gain of theirs over only TS need not come from transfer. The placebos, which send the prior (FTS) \
+             or models of shuffled outputs (RGPE, TAF), make the distinction. A run's histories of the other fields serve all \
+             six targets."
         ),
     ]
 }
@@ -173,7 +175,7 @@ const CHECKPOINTS: [u32; 4] = [5, 10, 20, 50];
 const OF_RUN_TIME: [&str; 6] =
     ["ts", "fts M=100", "rgpe M=100", "taf M=100", "rgpe authors", "taf authors"];
 
-/// Fig. 3a: best AUC of field 0 and the seconds spent on decisions until then, M = 100.
+/// Fig. 3a: best AUC on field 0 and the seconds spent on decisions until then, M = 100.
 pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
     let authors = &authors.curves;
     let mut table = MarkdownTable::new(
@@ -202,8 +204,8 @@ pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
     }
     vec![
         table.into_text(),
-        "The authors' seconds include the evaluations of the SVM, about 0.2 s each; ours do not, and were taken while other jobs ran on \
-         the other cores."
+        "The authors' seconds include the evaluations of the SVM, about 0.2 s each. Ours do not, and were measured while other \
+         jobs ran on the other cores."
             .to_owned(),
     ]
 }
@@ -248,7 +250,7 @@ fn brief(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.0} ms", 1e3 * seconds) } else { format!("{seconds:.1} s") }
 }
 
-/// Mean best value and mean cumulated seconds of a target after each query.
+/// Returns the mean best value and the mean cumulative seconds of a target after each query.
 fn course(rows: &[Row], configuration: &str, arm: &str, field: usize) -> BTreeMap<i64, (f64, f64)> {
     let agent = format!("field {field}");
     let mut elapsed: BTreeMap<u32, f64> = BTreeMap::new();
@@ -269,7 +271,7 @@ fn course(rows: &[Row], configuration: &str, arm: &str, field: usize) -> BTreeMa
     means.collect()
 }
 
-/// Fig. 2a as a picture, with the same final values against the seconds spent on decisions.
+/// Fig. 2a, with the same final values plotted against the seconds spent on decisions.
 pub(super) fn tradeoff(arms: &[Arm], rows: &[Row]) -> TradeoffSpec {
     let panels = [PAPER, TRANSFER].into_iter().flat_map(|configuration| {
         [
@@ -310,7 +312,7 @@ fn cost_in_seconds(arm: &Arm, rows: &[Row]) -> Option<f64> {
     Some(of_arm().map(|row| row.ask_seconds).sum::<f64>() / f64::from(n))
 }
 
-/// Arms of one method in one form, with their names in the legend.
+/// Arms of one method in one variant, with their names in the legend.
 const SERIES: [(&str, Rule); 5] = [
     ("fts", Rule::Fts),
     ("rgpe", Rule::Rgpe(Form::Paper)),

@@ -1,4 +1,4 @@
-//! FTS Fig. 3d: the time of a query by the number of other agents, on functions drawn from a
+//! FTS Fig. 3d: the time per query by the number of other agents, on functions drawn from a
 //! Gaussian process.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::arms::{Arm, Contributor, Form, Rule, TRANSFER, USUAL_FEATURES};
 
 /// N, the number of other agents.
 const N_AGENTS: [u32; 7] = [5, 10, 20, 50, 100, 200, 500];
-/// Numbers of observations of every other agent, and of the target before the first query.
+/// Number of observations of every other agent, and of the target before its first query.
 const N_OBSERVED: usize = 50;
 const N_OWN: usize = 20;
 /// Number of timed queries.
@@ -30,14 +30,14 @@ const N_QUERIES: u32 = 5;
 /// Standard deviation of the noise, and length scale of the functions.
 const NOISE_STD: f64 = 0.05;
 const LENGTHSCALE: f64 = 0.3;
-/// Subfolder of the picture.
+/// Subfolder of the figure.
 const FOLDER: &str = "run-time";
 
 /// Measures the seconds per query of each rule by the number of agents, sequentially on this
-/// thread: a table, and a picture in a subfolder. Returns nothing if stopped.
+/// thread. Returns a table, and writes a figure to a subfolder. Returns nothing if stopped.
 ///
 /// # Errors
-/// If a strategy cannot continue or the picture cannot be written.
+/// If a strategy cannot continue or the figure cannot be written.
 pub(super) fn run_times(call: Call<'_>) -> anyhow::Result<Vec<String>> {
     let rules =
         [("fts", Rule::Fts), ("rgpe", Rule::Rgpe(Form::Paper)), ("taf", Rule::Taf(Form::Paper))];
@@ -56,7 +56,7 @@ pub(super) fn run_times(call: Call<'_>) -> anyhow::Result<Vec<String>> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let own = observations(0, N_OWN + N_QUERIES as usize, &seed)?;
     let kernel = Kernel::isotropic(Family::SquaredExponential, DIM, LENGTHSCALE, 1.0)?;
-    let mut stream = seed.stream(Purpose::SharedFeatures, 0, 0);
+    let mut stream = seed.stream(Purpose::SHARED_FEATURES, 0, 0);
     let map = Arc::new(FeatureMap::for_kernel(&kernel, USUAL_FEATURES, &mut stream)?);
     call.progress.stage("run time by the number of agents", N_AGENTS.len() * rules.len());
     let mut rows = Vec::new();
@@ -87,8 +87,8 @@ fn arm_name(rule: &str, n_agents: u32) -> String {
     format!("{rule} N={n_agents}")
 }
 
-/// One row per query, with its duration in seconds as the value; the next of `own` is told after
-/// each query.
+/// Returns one row per query, with its duration in seconds as the value. The next observation of
+/// `own` is told after each query.
 fn timed(
     strategy: &mut dyn Strategy,
     arm: &str,
@@ -97,7 +97,7 @@ fn timed(
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (query, observation) in (0_u32..).zip(own) {
-        let mut stream = seed.stream(Purpose::Proposal, u64::from(query), 0);
+        let mut stream = seed.stream(Purpose::PROPOSAL, u64::from(query), 0);
         let began = Instant::now();
         strategy.ask(&Points::new(DIM), &mut stream)?;
         let seconds = began.elapsed().as_secs_f64();
@@ -120,11 +120,11 @@ fn timed(
     Ok(rows)
 }
 
-/// Observations of the agent's own function at random points.
+/// Returns observations of the agent's own function at random points.
 fn observations(agent: u64, n: usize, seed: &Seed) -> anyhow::Result<Vec<Observation>> {
     let kernel = Kernel::isotropic(Family::SquaredExponential, DIM, LENGTHSCALE, 1.0)?;
     let prior = Posterior::new(kernel, 0.0, Points::new(DIM), Vec::new())?;
-    let mut stream = seed.stream(Purpose::Problem, agent, 0);
+    let mut stream = seed.stream(Purpose::PROBLEM, agent, 0);
     let function = PathwiseSample::draw(&prior, Prior::default(), 1.0, &mut stream)?;
     let mut inputs = Points::new(DIM);
     for _ in 0..n {
@@ -142,10 +142,10 @@ fn square() -> anyhow::Result<Domain> {
     Ok(Domain::Space(Space::from_specs([("a", &unit), ("b", &unit)])?))
 }
 
-/// Mean milliseconds per query.
+/// Returns a table of mean milliseconds per query.
 fn table(rows: &[Row], rules: &[&str]) -> Vec<String> {
     let title = format!(
-        "milliseconds a query by the number of other agents (M = {USUAL_FEATURES}, {N_OBSERVED} observations each, mean of \
+        "milliseconds per query by the number of other agents (M = {USUAL_FEATURES}, {N_OBSERVED} observations each, mean of \
          {N_QUERIES} queries, one thread):"
     );
     let mut table = MarkdownTable::new(title, "N", rules);
@@ -160,8 +160,8 @@ fn table(rows: &[Row], rules: &[&str]) -> Vec<String> {
     }
     vec![
         table.into_text(),
-        "The paper's Fig. 3d has the same shape: what RGPE and TAF do grows with the number of agents, and FTS, which asks one \
-         agent at a time, stays where it is, but that it compares its messages with its own values (P_N learned here)."
+        "The paper's Fig. 3d has the same shape: the time of RGPE and TAF grows with the number of agents. That of FTS, which \
+         asks one agent at a time, stays constant except for the comparison of messages with its own values (P_N learned here)."
             .to_owned(),
     ]
 }
@@ -182,7 +182,7 @@ fn picture(rows: &[Row], rules: &[&str], options: &RunOptions) -> anyhow::Result
     });
     let spec = TradeoffSpec {
         title: "Run time and the number of agents".into(),
-        y_label: "seconds a query".into(),
+        y_label: "seconds per query".into(),
         panels: vec![TradeoffPanel {
             title: String::new(),
             x_label: "other agents".into(),

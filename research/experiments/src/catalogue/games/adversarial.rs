@@ -1,4 +1,5 @@
-//! Attack and defence of a classifier of digits (thesis sections 8.4.2.1, E.6.2: Table 8.1, Fig. 8.3, E.6, E.8, E.10).
+//! Attack and defence of a digit classifier (thesis sections 8.4.2.1, E.6.2: Table 8.1, Fig. 8.3,
+//! E.6, E.8, E.10).
 
 mod bo_attacker;
 mod notes;
@@ -21,27 +22,27 @@ use super::play::Match;
 use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
 use crate::catalogue::{Call, ExperimentResult};
 
-/// Number of images of a configuration.
+/// Number of images per configuration.
 const N_IMAGES: u32 = 10;
 /// Number of rounds after the initial ones.
 const N_ROUNDS: usize = 150;
 /// Number of initial random rounds.
 const N_INITIAL: usize = 5;
-/// Number of draws of an expectation on the square (thesis E.6.2.1c).
+/// Number of draws for an expectation on the square (thesis E.6.2.1c).
 const N_SAMPLES: usize = 500;
-/// Number of values of each of an action's two coordinates on the grid: 121 actions. The thesis
-/// does not give the number.
+/// Number of grid values for each of an action's two coordinates, which gives 121 actions. The
+/// thesis does not state this number.
 const N_TICKS: usize = 11;
-/// Number of random pairs of actions that estimate the success rate of attacks on an image.
+/// Number of random pairs of actions used to estimate the success rate of attacks on an image.
 const N_PAIRS: usize = 400;
-/// Number of random actions of each side that determine whether an image is contested.
+/// Number of random actions per side used to determine whether an image is contested.
 const N_TRIED: usize = 50;
-/// Range of the success rate in random pairs for which attacks are about as hard as defences.
+/// Range of the success rate in random pairs in which attacks are about as hard as defences.
 const COMPARABLE: [f64; 2] = [0.2, 0.8];
-/// Numbers of draws compared as in Fig. E.8, with the exact expectation.
+/// Numbers of draws compared as in Fig. E.8, and with the exact expectation.
 const SAMPLES: [usize; 4] = [20, 200, 500, 1000];
 
-/// Levels of attacker and defender (Table 8.1); true if expectations are those of R2-B2-Lite.
+/// Levels of attacker and defender (Table 8.1). True if expectations are those of R2-B2-Lite.
 const LEVELS: [(&[usize], bool); 7] = [
     (&[0, 0], false),
     (&[1, 0], false),
@@ -52,7 +53,7 @@ const LEVELS: [(&[usize], bool); 7] = [
     (&[1, 2], false),
 ];
 
-/// The claims of the thesis on Table 8.1: the first arm has more successes than the second.
+/// The claims of the thesis about Table 8.1: the first arm has more successes than the second.
 const CLAIMS: [(&str, &str); 8] = [
     ("1 v 0", "0 v 0"),
     ("1 v 0 lite", "0 v 0"),
@@ -119,7 +120,7 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
 
 fn configurations(problem: &Arc<ImageAttack>) -> anyhow::Result<Vec<Configuration>> {
     let all = 0..problem.n_images();
-    let seed = Seed::new(0); // of the rules: all runs use the same images
+    let seed = Seed::new(0); // seed of the selection rules: all runs use the same images
     let is_comparable = |image: usize| -> anyhow::Result<bool> {
         let share = problem.success_share(image, N_PAIRS, seed)?;
         Ok((COMPARABLE[0]..=COMPARABLE[1]).contains(&share))
@@ -146,7 +147,7 @@ fn configurations(problem: &Arc<ImageAttack>) -> anyhow::Result<Vec<Configuratio
     ])
 }
 
-/// The first images that satisfy a condition.
+/// Returns the first images that satisfy a condition.
 fn first(
     images: impl Iterator<Item = usize>,
     holds: impl Fn(usize) -> anyhow::Result<bool>,
@@ -160,7 +161,7 @@ fn first(
             return Ok(found);
         }
     }
-    anyhow::bail!("only {} images of {N_IMAGES} are as they should be", found.len())
+    anyhow::bail!("only {} images of {N_IMAGES} satisfy the conditions", found.len())
 }
 
 /// The set of the players' actions.
@@ -193,16 +194,17 @@ impl Actions {
     }
 }
 
-/// The models and the level-0 strategies of both players.
+/// The models of both players, and their level-0 strategies.
 #[derive(Clone, Copy)]
 enum Model {
     /// [`PlayerSettings::for_game`] with random search at level 0, and a search with half the
     /// points. The expectation over 500 draws makes each point expensive, and 150 draws with the
-    /// full search were not better (112.1 ± 4.0 and 110.6 ± 3.4 successes of 1 v 0).
+    /// full search were no better (112.1 ± 4.0 and 110.6 ± 3.4 successes of 1 v 0).
     Own,
-    /// The same with GP-MW at level 0; on a grid.
+    /// The same with GP-MW at level 0, on a grid.
     GpMw,
-    /// [`PlayerSettings::as_in_authors_adversarial_code`]; on a grid, so without its search.
+    /// [`PlayerSettings::as_in_authors_adversarial_code`], on a grid and therefore without its
+    /// search.
     Authors,
 }
 
@@ -244,7 +246,7 @@ fn configuration(
     })
 }
 
-/// Level 2 against level 1 on a grid, by the number of draws of an expectation (Fig. E.8).
+/// Level 2 against level 1 on a grid, by the number of draws for an expectation (Fig. E.8).
 fn sampled(problem: &Arc<ImageAttack>, images: &[usize]) -> anyhow::Result<Configuration> {
     let levels = arm_name(&[2, 1], Expectation::Exact);
     let exact = format!("{levels}, exact");
@@ -258,8 +260,8 @@ fn sampled(problem: &Arc<ImageAttack>, images: &[usize]) -> anyhow::Result<Confi
     Ok(Configuration { arms, ..without_arms(SAMPLED, problem, images, Actions::Grid, pairs)? })
 }
 
-/// Attackers that use Bayesian optimization on a grid, without a defender, or against one at level
-/// 0 or 1 (Fig. E.10).
+/// Attackers that use Bayesian optimization on a grid, without a defender or against one at level 0
+/// or 1 (Fig. E.10).
 fn searched(
     name: &str,
     problem: &Arc<ImageAttack>,
@@ -269,7 +271,7 @@ fn searched(
     let ActionSet::Finite(points) = actions.set() else {
         anyhow::bail!("a grid of finitely many actions");
     };
-    // Without a defender this player still moves, without effect.
+    // Without a defender this player still acts, but without effect.
     let defenders: &[usize] = if name == UNDEFENDED { &[0] } else { &[0, 1] };
     let (mut arms, mut pairs) = (Vec::new(), Vec::new());
     for search in AttackSearch::ALL {
@@ -312,7 +314,7 @@ fn without_arms(
     })
 }
 
-/// The games on these images.
+/// Creates the games on these images.
 fn arenas(
     problem: &Arc<ImageAttack>,
     images: &[usize],
@@ -376,9 +378,9 @@ mod tests {
     use super::super::outcome::{over_games, paired};
     use super::*;
 
-    /// The result of the thesis in Table 8.1, on ten images with one start. The player one level
-    /// above the other wins more attacks, or suffers fewer, than at level 0, by more than two
-    /// standard errors. Payoffs sum to 1.
+    /// The thesis's result in Table 8.1, on ten images with one start. A player one level above the
+    /// other wins more attacks, or suffers fewer, than at level 0, by more than two standard
+    /// errors. Payoffs sum to 1.
     #[test]
     fn one_level_above_the_other_pays_for_attackers_and_defenders() {
         let problem = ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE).unwrap();
@@ -388,7 +390,7 @@ mod tests {
         let counts = |name: &str| {
             let arm = grid.arms.iter().find(|arm| arm.name == name).unwrap();
             let of_run = |run: u32| {
-                let seed = Seed::new(7).child(fedbo_streams::Purpose::Run, u64::from(run));
+                let seed = Seed::new(7).child(fedbo_streams::Purpose::RUN, u64::from(run));
                 let played = Match::play(grid.arena(run), arm, N_ROUNDS, seed, &stop);
                 let played = played.unwrap().unwrap();
                 for (_, each) in played.after_initial() {

@@ -10,12 +10,12 @@ type PlayerFactory = dyn Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + S
 pub(super) struct Arm {
     /// Levels in the order of players, for example "2 v 1".
     pub(super) name: String,
-    /// One reasoner per player.
+    /// Creates one reasoner per player.
     pub(super) seats: Box<PlayerFactory>,
 }
 
 impl Arm {
-    /// An arm with any players.
+    /// Creates an arm with any players.
     pub(super) fn new(
         name: impl Into<String>,
         seats: impl Fn(&Game) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
@@ -23,7 +23,7 @@ impl Arm {
         Self::seeded(name, move |game, _| seats(game))
     }
 
-    /// An arm with any players, which may differ between runs.
+    /// Creates an arm with any players, which may differ between runs.
     pub(super) fn seeded(
         name: impl Into<String>,
         seats: impl Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
@@ -31,7 +31,7 @@ impl Arm {
         Self { name: name.into(), seats: Box::new(seats) }
     }
 
-    /// An arm with players at these levels ([`seats`]); its name is [`arm_name`].
+    /// Creates an arm with players at these levels ([`seats`]). Its name is [`arm_name`].
     pub(super) fn levels(
         levels: &'static [usize],
         expectation: Expectation,
@@ -40,7 +40,7 @@ impl Arm {
         Self::seeded_levels(levels, expectation, move |game, _| basics(game))
     }
 
-    /// The same with player settings that differ between runs.
+    /// Does the same with player settings that differ between runs.
     pub(super) fn seeded_levels(
         levels: &'static [usize],
         expectation: Expectation,
@@ -50,7 +50,7 @@ impl Arm {
         Self::seeded(name, move |game, seed| seats(levels, expectation, &basics(game, seed)))
     }
 
-    /// A control: the first player acts uniformly at random, the others are at level 0.
+    /// Creates a control: the first player acts uniformly at random, and the others are at level 0.
     pub(super) fn uniform(
         basics: impl Fn(&Game) -> Vec<PlayerSettings> + Send + Sync + 'static,
     ) -> Self {
@@ -64,10 +64,10 @@ impl Arm {
     }
 }
 
-/// The name of [`Arm::uniform`] for two players.
+/// Name of [`Arm::uniform`] for two players.
 pub(super) const UNIFORM: &str = "uniform v 0";
 
-/// The name as in the thesis's legends: "2 v 1", "1 v 0 lite".
+/// Returns the name used in the thesis's legends: "2 v 1", "1 v 0 lite".
 pub(super) fn arm_name(levels: &[usize], expectation: Expectation) -> String {
     let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
     let lite = match expectation {
@@ -77,12 +77,12 @@ pub(super) fn arm_name(levels: &[usize], expectation: Expectation) -> String {
     levels.join(" v ") + lite
 }
 
-/// Creates reasoners at these levels. A reasoner at level k has true beliefs as far as its level
-/// allows: it believes that a player above level k − 1 is at k − 1. If no other player is at k − 1
-/// or above, it believes that all are at k − 1.
+/// Creates reasoners at these levels. The beliefs of a reasoner at level k are true as far as its
+/// level allows: it believes that a player above level k − 1 is at k − 1. If no other player is at
+/// k − 1 or above, it believes that all of them are at k − 1.
 ///
-/// So in "2 v 1 v 0" the first player is right about both, in "2 v 0" it is wrong, and in "1 v 2"
-/// the first is wrong.
+/// In "2 v 1 v 0", the first player is therefore right about both others. It is wrong in "2 v 0"
+/// and in "1 v 2".
 ///
 /// # Errors
 /// If there are too many beliefs.
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Levels of the others in the beliefs of player `player`, in their order.
+    /// Returns the levels of the other players in the beliefs of player `player`, in their order.
     fn believed(seats: &[Reasoner], player: usize) -> Vec<usize> {
         match &seats[player].reasoning {
             Reasoning::Level0 => Vec::new(),
@@ -121,7 +121,6 @@ mod tests {
         }
     }
 
-    /// The players' beliefs in the arms of Fig. 8.2, E.2 and E.5, by hand.
     #[test]
     fn beliefs_are_true_as_far_as_a_level_allows() {
         let cases: [(&[usize], &[&[usize]]); 8] = [

@@ -1,8 +1,8 @@
 //! Repeated games (thesis chapter 8): players that reason at different levels, round by round.
 //!
-//! A [`Plan`] is a declared experiment, a [`Configuration`] a kind of game with its [`Arm`]s, a
-//! [`GameProblem`] one game. A [`Match`] is one run of one arm; [`Outcome`] holds the results of
-//! all matches.
+//! A [`Plan`] is a declared experiment, a [`Configuration`] is a kind of game with its [`Arm`]s,
+//! and a [`GameProblem`] is one game. A [`Match`] is one run of one arm. [`Outcome`] contains the
+//! results of all matches.
 
 pub(super) mod adversarial;
 mod arms;
@@ -28,25 +28,25 @@ use super::{Call, ExperimentResult, RunOptions};
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
 
-/// One game with payoffs that the experiment knows.
+/// A game whose payoffs the experiment can compute.
 trait GameProblem: Send + Sync {
-    /// Action sets and initial rounds.
+    /// Returns the action sets and initial rounds.
     fn game(&self) -> &Game;
 
-    /// Returns the payoffs of the players for their actions in a round. Randomness depends only on
-    /// `seed`, the seed of the run, and on the round, never on the arm: so arms are compared under
-    /// the same random draws.
+    /// Returns the players' payoffs for their actions in a round. Randomness depends only on
+    /// `seed`, the seed of the run, and on the round, but not on the arm. Arms are therefore
+    /// compared under the same random draws.
     ///
     /// # Errors
     /// If there are no payoffs for these actions.
     fn play(&self, actions: &[Action], seed: Seed, round: usize) -> anyhow::Result<Played>;
 
-    /// A player's largest possible payoff, if known; regret is the distance from it.
+    /// Returns a player's largest possible payoff, if known. Regret is the distance from it.
     fn largest(&self, _player: usize) -> Option<f64> {
         None
     }
 
-    /// A player's payoffs for all joint actions, if they are a table.
+    /// Returns a player's payoffs for all joint actions, if they are a table.
     fn table(&self, _player: usize) -> Option<&PayoffTable> {
         None
     }
@@ -55,21 +55,21 @@ trait GameProblem: Send + Sync {
 /// The outcome of a round.
 #[derive(Clone, Debug)]
 struct Played {
-    /// The payoffs that the players are told, one entry per player, with noise.
+    /// The payoffs that the players observe, with noise, one entry per player.
     observed: Vec<Option<f64>>,
-    /// The payoffs without noise, or the best known estimate: the column `value`.
+    /// The payoffs without noise, or the best available estimate, shown in the column `value`.
     payoffs: Vec<f64>,
-    /// The cells of further columns, in the order of the plan's `columns`.
+    /// The cells of additional columns, in the order of the plan's `columns`.
     cells: Vec<String>,
 }
 
-/// A player with payoffs in the rows of results.
+/// A player whose payoffs appear in the rows of results.
 #[derive(Clone, Debug)]
 struct Shown {
-    /// The `experiment` column. If a configuration shows several players, each has its own, because
-    /// arms are summarised by this column.
+    /// Value of the `experiment` column. If a configuration shows several players, each has its own
+    /// value, because arms are summarised by this column.
     experiment: String,
-    /// The `agent` column.
+    /// Value of the `agent` column.
     agent: String,
     /// Number of the player, from 0.
     player: usize,
@@ -79,35 +79,35 @@ struct Shown {
 
 /// A kind of game with its arms.
 struct Configuration {
-    /// Name in notes; the `experiment` column is that of [`Shown`].
+    /// Name in notes. The `experiment` column is that of [`Shown`].
     name: String,
-    /// Run r plays arena r modulo their number; the quotient is the index of the start.
+    /// Run r plays arena r modulo their number. The quotient is the index of the start.
     arenas: Vec<Box<dyn GameProblem>>,
     /// Number of rounds after the initial ones.
     n_rounds: usize,
     /// The arms that play.
     arms: Vec<Arm>,
-    /// The players with shown payoffs.
+    /// The players whose payoffs are shown.
     shown: Vec<Shown>,
-    /// Further numbers of a whole match, by name, stored in [`Outcome`].
+    /// Additional numbers measured for a whole match, by name, stored in [`Outcome`].
     measure: Option<Measure>,
 }
 
-/// A measurement at the end of a match.
+/// Measures a match at its end.
 type Measure = Box<dyn Fn(&Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> + Send + Sync>;
 
 /// Creates the notes on the tables from all matches.
 type Notes = Box<dyn Fn(&[Configuration], &Outcome) -> Vec<String>>;
 
-/// An additional picture of some configurations.
+/// An additional figure of some configurations.
 struct PartPicture {
     /// Base name of its files `FILE.svg` and `FILE.png`.
     file: &'static str,
-    /// Title above it.
+    /// Title of the figure.
     title: String,
-    /// Values of the column `experiment`, one panel each, in the order of the file.
+    /// Values of the `experiment` column, one panel each, in the order of the file.
     experiments: Vec<String>,
-    /// The shown arms; all if empty.
+    /// The arms shown. If empty, all of them.
     arms: Vec<String>,
 }
 
@@ -115,28 +115,28 @@ struct PartPicture {
 struct Plan {
     /// Name on the command line.
     name: &'static str,
-    /// Title above the picture.
+    /// Title of the figure.
     title: String,
-    /// Label of the picture's vertical axis.
+    /// Label of the figure's vertical axis.
     y_label: String,
     /// [`Metric::MeanRegret`] if the largest payoff is known, otherwise [`Metric::Mean`].
     metric: Metric,
-    /// Rounds after which arms are compared, in addition to the last.
+    /// Rounds after which arms are compared, in addition to the last one.
     checkpoints: Vec<i64>,
     /// The units that count as one value in standard errors.
     clusters: Clusters,
-    /// Names of the cells of [`Played`].
+    /// Names of the cells in [`Played`].
     columns: Vec<String>,
     /// The kinds of game.
     configurations: Vec<Configuration>,
-    /// Further pictures.
+    /// Additional figures.
     pictures: Vec<PartPicture>,
     /// Notes on the tables of a complete run.
     notes: Notes,
 }
 
 impl Plan {
-    /// Plays all matches, and writes results, summary and pictures.
+    /// Plays all matches, and writes results, summary and figures.
     ///
     /// # Errors
     /// If the folder cannot be written or a match cannot be played.
@@ -154,7 +154,7 @@ impl Plan {
                     let (measures, columns) = (&measures, &self.columns);
                     jobs.push(Job::new(unit, move |unit, stop| {
                         let arena = configuration.arena(unit.run);
-                        let seed = root.child(Purpose::Run, u64::from(unit.run));
+                        let seed = root.child(Purpose::RUN, u64::from(unit.run));
                         let n_rounds = configuration.n_rounds;
                         let Some(played) = Match::play(arena, arm, n_rounds, seed, stop)? else {
                             return Ok((Vec::new(), Ended::Interrupted));
@@ -236,7 +236,7 @@ impl Plan {
 }
 
 impl Configuration {
-    /// The game of a run.
+    /// Returns the game of a run.
     fn arena(&self, run: u32) -> &dyn GameProblem {
         self.arenas[run as usize % self.arenas.len()].as_ref()
     }

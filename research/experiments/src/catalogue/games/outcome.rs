@@ -21,7 +21,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Collects all rows; the metric uses the rounds after the initial ones.
+    /// Collects all rows. The metric uses only the rounds after the initial ones.
     pub(super) fn new(
         rows: Vec<Row>,
         metric: Metric,
@@ -36,7 +36,8 @@ impl Outcome {
         Self { rows, measures, courses }
     }
 
-    /// The mean over the first `n_rounds` rounds after the initial ones, in each run of an arm.
+    /// Returns the mean over the first `n_rounds` rounds after the initial ones, for each run of an
+    /// arm.
     pub(super) fn means(&self, experiment: &str, arm: &str, n_rounds: usize) -> BTreeMap<u32, f64> {
         let Some(runs) = self.courses.get(&(experiment.into(), arm.into())) else {
             return BTreeMap::new();
@@ -48,7 +49,7 @@ impl Outcome {
         runs.iter().filter_map(mean).collect()
     }
 
-    /// A measure in each run of an arm, by indices in the plan.
+    /// Returns a measure for each run of an arm, by indices in the plan.
     pub(super) fn measure(
         &self,
         configuration: usize,
@@ -60,19 +61,19 @@ impl Outcome {
     }
 }
 
-/// arm − control in the runs that both have.
+/// Returns arm − control for the runs that both have.
 pub(super) fn paired(arm: &BTreeMap<u32, f64>, control: &BTreeMap<u32, f64>) -> BTreeMap<u32, f64> {
     let both = arm.iter().filter_map(|(run, value)| Some((*run, value - control.get(run)?)));
     both.collect()
 }
 
-/// Mean and standard error over runs.
+/// Returns the mean and standard error over runs.
 pub(super) fn over_runs(values: &BTreeMap<u32, f64>) -> Option<Estimate> {
     let values: Vec<f64> = values.values().copied().collect();
     Estimate::of(&values)
 }
 
-/// Mean and standard error over games; runs r, r + n, … play the same game.
+/// Returns the mean and standard error over games. Runs r, r + n, … play the same game.
 pub(super) fn over_games(values: &BTreeMap<u32, f64>, n_games: u32) -> Option<Estimate> {
     let mut games: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for (run, value) in values {
@@ -84,7 +85,7 @@ pub(super) fn over_games(values: &BTreeMap<u32, f64>, n_games: u32) -> Option<Es
     Estimate::of(&means)
 }
 
-/// "0.482 ± 0.006".
+/// Formats an estimate as "0.482 ± 0.006".
 pub(super) fn shown(estimate: Option<Estimate>) -> String {
     let text = match estimate {
         Some(Estimate { mean, standard_error: Some(error), .. }) => {
@@ -96,7 +97,7 @@ pub(super) fn shown(estimate: Option<Estimate>) -> String {
     text.replace('-', "−")
 }
 
-/// All comparisons that the tables of an experiment show, judged together.
+/// All comparisons shown in the tables of an experiment, judged together.
 pub(super) struct Comparisons {
     /// p-values before and after Holm's correction over all comparisons.
     p_values: Vec<(f64, f64)>,
@@ -112,8 +113,8 @@ impl Comparisons {
         Self { p_values: both.filter_map(|(p, adjusted)| Some((p?, adjusted?))).collect() }
     }
 
-    /// "+0.012 ± 0.003 * (n 20, +0.006 to +0.018, p 0.012)": one of the paired differences, with a
-    /// star if it is significant.
+    /// Formats one of the paired differences as "+0.012 ± 0.003 * (n 20, +0.006 to +0.018, p
+    /// 0.012)", with a star if it is significant.
     pub(super) fn shown(&self, estimate: Option<Estimate>, decimals: usize) -> String {
         let Some(found @ Estimate { mean, n, .. }) = estimate else {
             return "–".into();
@@ -131,16 +132,16 @@ impl Comparisons {
         text.replace('-', "−")
     }
 
-    /// The meaning of the values in brackets, and of the star.
+    /// Explains the values in brackets and the star.
     pub(super) fn legend(&self) -> String {
         format!(
-            "in brackets the number of values, Student's 95 % interval of each comparison by itself, and p after Holm's correction over all \
-             {} comparisons of these tables; * p is below {LEVEL}",
+            "in brackets the number of values, Student's 95 % interval of each comparison by itself, and p after Holm's \
+             correction over all {} comparisons in these tables; * means p below {LEVEL}",
             self.p_values.len()
         )
     }
 
-    /// The corrected p-value; equal p-values have equal corrections.
+    /// Returns the corrected p-value. Equal p-values have equal corrections.
     fn adjusted(&self, estimate: Estimate) -> Option<f64> {
         let p = estimate.p_value()?;
         let found = self.p_values.iter().find(|(by_itself, _)| by_itself.total_cmp(&p).is_eq());
@@ -169,7 +170,7 @@ mod tests {
         }
     }
 
-    /// By hand: runs 0 and 2 play one game, run 1 the other.
+    /// Runs 0 and 2 play one game, and run 1 the other.
     #[test]
     fn means_differences_and_errors_are_those_by_hand() {
         let mut rows = Vec::new();

@@ -1,33 +1,33 @@
-//! One run of one arm: a game from its initial rounds to the last.
+//! One run of one arm: a game from its initial rounds to the last round.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fedbo_games::{Game, History, Player, Round};
 use fedbo_report::Row;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use super::arms::Arm;
 use super::{GameProblem, Played, Shown};
 use fedbo_runner::RowLabels;
 
-/// A completely played game.
+/// A completed game.
 pub(super) struct Match<'a> {
-    /// The arena of the match.
+    /// The game of the match.
     pub(super) arena: &'a dyn GameProblem,
-    /// All rounds, initial ones first.
+    /// All rounds, starting with the initial ones.
     pub(super) history: History,
     /// The outcome of each round.
     pub(super) played: Vec<Played>,
-    /// The players; their models are those of the last decision.
+    /// The players. Their models are those of the last decision.
     pub(super) players: Vec<Player>,
-    /// Seconds of each player's decisions, round by round.
+    /// Seconds spent on each player's decisions, round by round.
     seconds: Vec<Vec<f64>>,
 }
 
 impl<'a> Match<'a> {
-    /// Plays the initial rounds and `n_rounds` after them; `None` if stopped. Initial actions and
-    /// randomness depend on the seed alone, so arms with the same seed share them.
+    /// Plays the initial rounds and `n_rounds` more. Returns `None` if stopped. Initial actions and
+    /// randomness depend only on the seed, so arms with the same seed share them.
     ///
     /// # Errors
     /// If a player cannot decide, or there are no payoffs.
@@ -65,9 +65,9 @@ impl<'a> Match<'a> {
         let mut seconds = Vec::with_capacity(self.players.len());
         for (index, player) in (0_u64..).zip(&mut self.players) {
             let began = Instant::now();
-            let mut stream = seed.stream(Purpose::Play, index, round as u64);
+            let mut stream = seed.stream(fedbo_games::PLAY, index, round as u64);
             actions.push(player.decide(&self.history, &mut stream)?.action);
-            // Microseconds are enough; the file has as many rows as rounds.
+            // Microseconds are precise enough. The file has as many rows as there are rounds.
             seconds.push((began.elapsed().as_secs_f64() * 1e6).round() / 1e6);
         }
         let played = self.arena.play(&actions, seed, round)?;
@@ -78,18 +78,18 @@ impl<'a> Match<'a> {
         Ok(())
     }
 
-    /// The game.
+    /// Returns the game.
     pub(super) fn game(&self) -> &'a Game {
         self.arena.game()
     }
 
-    /// The rounds after the initial ones.
+    /// Returns the rounds after the initial ones.
     pub(super) fn after_initial(&self) -> impl Iterator<Item = (&Round, &Played)> {
         let rounds = self.history.rounds().iter().zip(&self.played);
         rounds.skip(self.game().n_initial())
     }
 
-    /// One row per round and shown player; initial rounds end at iteration 0.
+    /// Returns one row per round and shown player. Initial rounds end at iteration 0.
     pub(super) fn rows(&self, unit: &RowLabels, shown: &[Shown], columns: &[String]) -> Vec<Row> {
         let mut rows = Vec::with_capacity(shown.len() * self.played.len());
         for each in shown {

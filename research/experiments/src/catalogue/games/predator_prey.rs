@@ -20,19 +20,19 @@ use crate::catalogue::{Call, ExperimentResult};
 const N_ROUNDS: usize = 150;
 /// Number of initial random rounds.
 const N_INITIAL: usize = 5;
-/// Number of draws of an expectation over 36 or 38 dimensions. For a prey at level 1 in ten games,
+/// Number of draws for an expectation over 36 or 38 dimensions. For a prey at level 1 in ten games,
 /// 15, 60 and 240 draws gave payoffs of 0.887 ± 0.015, 0.877 ± 0.014 and 0.886 ± 0.011.
 const N_SAMPLES: usize = 60;
 /// Numbers of the players.
 const PREDATOR: usize = 0;
 const PREY: usize = 2;
 
-/// Levels of predator 1, predator 2 and prey in Fig. 8.5.
+/// Levels of predator 1, predator 2 and the prey in Fig. 8.5.
 const LEVELS: [&[usize]; 4] = [&[0, 0, 0], &[0, 0, 1], &[2, 0, 1], &[2, 2, 1]];
 /// Number of these arms in the second configuration.
 const N_FREE_ARMS: usize = 2;
-/// Both predators at level 2, each with the belief that the other is at level 0; in "2 v 2 v 1" the
-/// believed level is 1. The thesis does not say which it uses.
+/// Both predators are at level 2, and each believes that the other is at level 0. In "2 v 2 v 1"
+/// the believed level is 1. The thesis does not state which level it uses.
 const OTHER_AT_0: &str = "2 v 2 v 1, other at 0";
 /// The comparisons of the thesis in Fig. 8.5: arm and control.
 const CLAIMS: [(&str, &str); 6] = [
@@ -44,7 +44,8 @@ const CLAIMS: [(&str, &str); 6] = [
     (OTHER_AT_0, "0 v 0 v 1"),
 ];
 
-/// Measures: the share of steps with the prey inside, and that of rounds in which it never leaves.
+/// Measures: the share of steps with the prey inside, and the share of rounds in which it never
+/// leaves.
 const INSIDE: &str = "inside";
 const NEVER_OUTSIDE: &str = "never outside";
 
@@ -77,12 +78,12 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
     plan.run(call)
 }
 
-/// The `experiment` column.
+/// Returns the value of the `experiment` column.
 fn panel(who: &str, configuration: &str) -> String {
     format!("{who}, {configuration}")
 }
 
-/// All arms.
+/// Creates the configuration with all arms.
 fn one_length() -> anyhow::Result<Configuration> {
     let expectation = Expectation::Samples(N_SAMPLES);
     let arm = Arm::seeded(OTHER_AT_0, move |game, seed| {
@@ -133,7 +134,7 @@ fn basics(game: &Game, seed: Seed, is_isotropic: bool) -> Vec<PlayerSettings> {
         let mut basics = PlayerSettings::for_game(game, player, (0.0, 1.0));
         if let Some(learning) = &mut basics.payoff_model.learning {
             learning.options.isotropic = is_isotropic;
-            let mut stream = seed.stream(Purpose::HyperparameterFit, player as u64, 0);
+            let mut stream = seed.stream(Purpose::HYPERPARAMETER_FIT, player as u64, 0);
             learning.seed = u64::from(stream.bits());
         }
         let dim = game.action_set(player).dim();
@@ -149,7 +150,8 @@ fn basics(game: &Game, seed: Seed, is_isotropic: bool) -> Vec<PlayerSettings> {
     (0..game.n_players()).map(of).collect()
 }
 
-/// Measures the share of steps with the prey inside and of rounds in which it never leaves, after the initial rounds.
+/// Measures the share of steps with the prey inside, and of rounds in which it never leaves, after
+/// the initial rounds.
 fn inside(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let (mut share, mut never_outside, mut n) = (0.0, 0.0, 0.0);
     for (_, played) in played.after_initial() {
@@ -162,7 +164,7 @@ fn inside(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     Ok(vec![(INSIDE, share / n), (NEVER_OUTSIDE, never_outside / n)])
 }
 
-/// The game of three players.
+/// The three-player game.
 struct PredatorPreyGame {
     game: Game,
 }
@@ -172,7 +174,7 @@ impl GameProblem for PredatorPreyGame {
         &self.game
     }
 
-    /// Plays a round; the starts of its episodes depend on the run and the round.
+    /// Plays a round. The starts of its episodes depend on the run and the round.
     fn play(&self, actions: &[Action], seed: Seed, round: usize) -> anyhow::Result<Played> {
         let point = |(player, action): (usize, &Action)| {
             let point = self.game.action_set(player).point(action);
@@ -180,7 +182,7 @@ impl GameProblem for PredatorPreyGame {
         };
         let points: Option<Vec<Vec<f64>>> = actions.iter().enumerate().map(point).collect();
         let points = points.context("an action that is not of this game")?;
-        let mut stream = seed.stream(Purpose::ObservationNoise, 0, round as u64);
+        let mut stream = seed.stream(Purpose::OBSERVATION_NOISE, 0, round as u64);
         let luck = (u64::from(stream.bits()) << 32) | u64::from(stream.bits());
         let outcome = PredatorPrey.play(&points, luck)?;
         Ok(Played {
@@ -191,7 +193,7 @@ impl GameProblem for PredatorPreyGame {
     }
 }
 
-/// All tables.
+/// Returns all tables.
 fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
     let title = format!(
         "Fig. 8.5: means over {N_ROUNDS} rounds ± standard error over runs; returns are scaled to [0, 1], inside is the share of steps \
@@ -235,12 +237,12 @@ fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
     vec![table.into_text(), differences.into_text(), READING.into()]
 }
 
-const READING: &str = "Level 0 is random search, that is uniform play. A predator at level 2 believes the prey to be at level 1, which it is. \
-In 2 v 2 v 1 it believes the other predator, which is at level 2, to be at level 1, in the last arm at level 0; the thesis does not say \
-which. With a length scale for each of the 55 dimensions, as the thesis's code has in its other experiments, 155 payoffs are explained by \
-a few short ones, and the prey's exploration along these takes it outside again. The thesis says neither how many draws its \
-expectations take, nor to what returns are clipped, nor what it means by closeness (see the problem's docstring): shapes can be \
-compared, heights cannot.";
+const READING: &str = "Level 0 is random search, which is uniform play. A predator at level 2 believes the prey to be at level \
+1, which is correct. In 2 v 2 v 1 it believes the other predator, which is at level 2, to be at level 1, and in the last arm at \
+level 0; the thesis does not state which it uses. With one length scale for each of the 55 dimensions, as in the other \
+experiments of the thesis's code, a few short ones explain 155 payoffs, and the prey's exploration along these takes it outside \
+again. The thesis states neither how many draws its expectations use, nor to what range returns are clipped, nor how it defines \
+closeness (see the problem's docstring): shapes can be compared, but heights cannot.";
 
 #[cfg(test)]
 mod tests {
@@ -256,7 +258,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let mut gains = [0.0; 3];
         for run in 0..3 {
-            let seed = Seed::new(9).child(Purpose::Run, run);
+            let seed = Seed::new(9).child(Purpose::RUN, run);
             let [random, level1] = [0, 1].map(|arm: usize| {
                 let (arena, arm) = (configuration.arena(0), &configuration.arms[arm]);
                 Match::play(arena, arm, 60, seed, &stop).unwrap().unwrap()

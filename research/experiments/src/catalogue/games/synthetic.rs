@@ -178,15 +178,15 @@ fn pair(arm: &str, control: &str) -> (String, String) {
     (arm.into(), control.into())
 }
 
-/// Pairs of each of these with level 0.
+/// Pairs each of these arms with level 0.
 fn against_base(levels: &[(&[usize], Expectation)]) -> Vec<(String, String)> {
     let each =
         levels.iter().map(|(levels, expectation)| pair(&arm_name(levels, *expectation), &base()));
     each.collect()
 }
 
-/// Further comparisons of the thesis in Fig. 8.2: Lite with R2-B2, level 2 and 3 with level 1, 3
-/// with 2.
+/// Returns additional comparisons of the thesis in Fig. 8.2: Lite with R2-B2, levels 2 and 3 with
+/// level 1, and level 3 with level 2.
 fn further_pairs() -> Vec<(String, String)> {
     [("1 v 0", "1 v 0 lite"), ("2 v 1", "1 v 0"), ("3 v 2", "1 v 0"), ("3 v 2", "2 v 1")]
         .map(|(arm, control)| pair(arm, control))
@@ -197,18 +197,18 @@ fn shown(name: &str, agent: &str, pairs: Vec<(String, String)>) -> Vec<Shown> {
     vec![Shown { experiment: name.into(), agent: agent.into(), player: 0, pairs }]
 }
 
-/// Ten pairs of functions, drawn as by the authors.
+/// Draws ten pairs of functions in the same way as the authors.
 fn fresh_pairs(seed: Seed) -> anyhow::Result<Vec<[Values; 2]>> {
     let draws = GridDraws::new(N_ACTIONS, 2)?;
     let unit = |game: usize, agent| {
-        let mut stream = seed.stream(Purpose::Problem, game as u64, agent);
+        let mut stream = seed.stream(Purpose::PROBLEM, game as u64, agent);
         draws.unit(&mut stream)
     };
     Ok((0..N_GAMES).map(|game| [unit(game, 0), unit(game, 1)]).collect())
 }
 
-/// The first draw of the stream that is in [−½, ½] after division by [`model::RANGE`]. About one in
-/// 400 is not.
+/// Returns the first draw of the stream that is in [−½, ½] after division by [`model::RANGE`].
+/// About one draw in 400 is not.
 fn bounded_draw(draws: &GridDraws, stream: &mut Stream) -> Values {
     loop {
         let drawn = draws.draw(stream);
@@ -220,15 +220,15 @@ fn bounded_draw(draws: &GridDraws, stream: &mut Stream) -> Values {
     }
 }
 
-/// Games that satisfy Theorems 8.1 to 8.3 exactly: draws that are not shifted, known
-/// hyperparameters and noise, the theorem's widths and rate, no initial round.
+/// Creates games that satisfy Theorems 8.1 to 8.3 exactly: draws without a shift, known
+/// hyperparameters and noise, the theorem's widths and rate, and no initial round.
 fn theorems(seed: Seed) -> anyhow::Result<Configuration> {
     let draws = GridDraws::new(N_ACTIONS, 2)?;
     let mut arenas: Vec<Box<dyn GameProblem>> = Vec::new();
     for game in 0..N_GAMES {
         let mut payoffs = Vec::with_capacity(2);
         for agent in 5..7 {
-            let mut stream = seed.stream(Purpose::Problem, game as u64, agent);
+            let mut stream = seed.stream(Purpose::PROBLEM, game as u64, agent);
             payoffs.push(bounded_draw(&draws, &mut stream));
         }
         let noise_std = model::THEOREMS_NOISE_STD;
@@ -246,7 +246,7 @@ fn theorems(seed: Seed) -> anyhow::Result<Configuration> {
     })
 }
 
-/// One picture per figure of the thesis.
+/// Returns one figure per figure of the thesis.
 fn pictures() -> Vec<PartPicture> {
     let of = |suffix: &str| Kind::ALL.map(|kind| name(kind, suffix));
     let main: Vec<String> =
@@ -297,10 +297,10 @@ mod tests {
     use super::*;
 
     /// With the authors' η of 0.1, level 0 against level 0 is uniform play in the first rounds.
-    /// Over 16 rounds of 50 matches its mean regret differs from that of uniform play, which is a
-    /// mean over the table, by less than three standard errors. So the starting height of the
-    /// authors' curve in Fig. 8.2b, .503, is that of their games; over the ten of their repository
-    /// it is .528.
+    /// Over 16 rounds of 50 matches, its mean regret differs from that of uniform play, which is a
+    /// mean over the table, by less than three standard errors. The starting height of the authors'
+    /// curve in Fig. 8.2b, .503, is therefore that of their games. Over the ten games in their
+    /// repository it is .528.
     #[test]
     fn level_0_begins_with_uniform_play() {
         const N_FIRST: usize = 16;
@@ -310,7 +310,7 @@ mod tests {
         let arm = configuration.arms.iter().find(|arm| arm.name == base()).unwrap();
         let stop = AtomicBool::new(false);
         let difference = |run: u32| {
-            let seed = Seed::new(9).child(Purpose::Run, u64::from(run));
+            let seed = Seed::new(9).child(Purpose::RUN, u64::from(run));
             let played = Match::play(configuration.arena(run), arm, N_FIRST, seed, &stop);
             let played = played.unwrap().unwrap();
             let payoffs = played.after_initial().map(|(_, each)| each.payoffs[0]);
@@ -324,14 +324,14 @@ mod tests {
         assert!(error < 0.01 && estimate.mean.abs() < 3.0 * error, "{estimate:?}");
     }
 
-    /// A draw outside of the interval is redrawn: the games of seed 1 have one that reaches 4.96
-    /// deviations.
+    /// A draw outside the interval is redrawn. The games of seed 1 contain one that reaches 4.96
+    /// standard deviations.
     #[test]
     fn payoffs_of_the_theorems_games_lie_in_their_interval() {
         let draws = GridDraws::new(N_ACTIONS, 2).unwrap();
         let mut n_again = 0;
         for (game, agent) in (0..N_GAMES as u64).flat_map(|game| [(game, 5), (game, 6)]) {
-            let stream = || Seed::new(1).stream(Purpose::Problem, game, agent);
+            let stream = || Seed::new(1).stream(Purpose::PROBLEM, game, agent);
             let (low, high) = range(&bounded_draw(&draws, &mut stream()));
             assert!(low >= -0.5 && high <= 0.5);
             let (low, high) = range(&draws.draw(&mut stream()));
@@ -340,9 +340,9 @@ mod tests {
         assert_eq!(n_again, 1);
     }
 
-    /// Thesis section 8.4.1 on ten games of our own: level 2 against 1 has less regret than level 0
-    /// against 0 in all three kinds of game, by more than two standard errors over games, with
-    /// standardized payoffs and the true noise.
+    /// Thesis section 8.4.1 on ten games of our own: with standardized payoffs and the true noise,
+    /// level 2 against 1 has less regret than level 0 against 0 in all three kinds of game, by more
+    /// than two standard errors over games.
     #[test]
     fn one_level_above_the_other_is_better_than_level_0() {
         let pairs = fresh_pairs(Seed::new(11)).unwrap();
@@ -355,7 +355,7 @@ mod tests {
                 let arm = arms.find(|arm| arm.name == name).unwrap();
                 let of_run = |run: u32| {
                     let arena = configuration.arena(run);
-                    let seed = Seed::new(7).child(Purpose::Run, u64::from(run));
+                    let seed = Seed::new(7).child(Purpose::RUN, u64::from(run));
                     let played = Match::play(arena, arm, N_ROUNDS, seed, &stop);
                     let played = played.unwrap().unwrap();
                     let payoffs = played.after_initial().map(|(_, each)| each.payoffs[0]);

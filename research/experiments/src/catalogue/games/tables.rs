@@ -1,4 +1,4 @@
-//! Games on a grid with payoff tables: the authors', and draws from a Gaussian process.
+//! Games on a grid with payoff tables: the authors' own, and draws from a Gaussian process.
 
 use fedbo_games::{Action, ActionSet, Game, PayoffTable};
 use fedbo_gp::linalg::SpdFactor;
@@ -9,7 +9,7 @@ use fedbo_streams::{Purpose, Seed, Stream};
 
 use super::{GameProblem, Played};
 
-/// Length scale of the process of the payoffs.
+/// Length scale of the process from which payoffs are drawn.
 pub(super) const LENGTHSCALE: f64 = 0.1;
 /// Standard deviation of the observation noise.
 pub(super) const NOISE_STD: f64 = 1e-4;
@@ -22,8 +22,8 @@ pub(super) struct TableGame {
 }
 
 impl TableGame {
-    /// Creates a game with one player per payoff table, with `n_actions` each, `n_initial` initial
-    /// rounds, and Gaussian noise on the players' observations.
+    /// Creates a game with one player per payoff table, `n_actions` actions each, `n_initial`
+    /// initial rounds, and Gaussian noise on the players' observations.
     ///
     /// # Errors
     /// If there are fewer than two players, or the number of payoffs differs from that of joint
@@ -55,7 +55,7 @@ impl GameProblem for TableGame {
         let indices = indices(actions)?;
         let payoffs: Vec<f64> = self.tables.iter().map(|table| table.value(&indices)).collect();
         let noisy = (0_u64..).zip(&payoffs).map(|(player, payoff)| {
-            let mut stream = seed.stream(Purpose::ObservationNoise, player, round as u64);
+            let mut stream = seed.stream(Purpose::OBSERVATION_NOISE, player, round as u64);
             Some(payoff + self.noise_std * stream.normal())
         });
         Ok(Played { observed: noisy.collect(), payoffs, cells: Vec::new() })
@@ -70,14 +70,14 @@ impl GameProblem for TableGame {
     }
 }
 
-/// A joint action as indices.
+/// Returns a joint action as indices.
 ///
 /// # Errors
 /// If an action is a point of a cube.
 pub(super) fn indices(actions: &[Action]) -> anyhow::Result<Vec<usize>> {
     let index = |action: &Action| match action {
         Action::Index(index) => Ok(*index),
-        Action::Point(_) => anyhow::bail!("an action that is no index"),
+        Action::Point(_) => anyhow::bail!("an action that is not an index"),
     };
     actions.iter().map(index).collect()
 }
@@ -97,7 +97,7 @@ impl Kind {
     /// All kinds in the order of Fig. 8.2.
     pub(super) const ALL: [Self; 3] = [Self::Common, Self::General, Self::Constant];
 
-    /// The name in the thesis.
+    /// Returns the name used in the thesis.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Common => "common-payoff",
@@ -106,7 +106,7 @@ impl Kind {
         }
     }
 
-    /// The payoffs of a game of this kind, from f_1 and f_2.
+    /// Returns the payoffs of a game of this kind, from f_1 and f_2.
     pub(super) fn payoffs(self, pair: &[Values; 2]) -> Vec<Values> {
         let [first, second] = pair.clone();
         let second = match self {
@@ -118,10 +118,10 @@ impl Kind {
     }
 }
 
-/// One function at all joint actions, the last agent's index running fastest.
+/// A function's values at all joint actions, with the last agent's index running fastest.
 pub(super) type Values = Vec<f64>;
 
-/// 1 − f.
+/// Returns 1 − f.
 pub(super) fn opposite(values: &Values) -> Values {
     values.iter().map(|value| 1.0 - value).collect()
 }
@@ -136,7 +136,7 @@ pub(super) struct GridDraws {
 }
 
 impl GridDraws {
-    /// The process with this number of points per coordinate.
+    /// Creates the process with this number of points per coordinate.
     ///
     /// # Errors
     /// If the covariance cannot be factorized.
@@ -148,18 +148,18 @@ impl GridDraws {
         Ok(Self { factor: SpdFactor::new(&gram)?, n_players })
     }
 
-    /// One draw, with the last coordinate running fastest.
+    /// Returns one draw, with the last coordinate running fastest.
     pub(super) fn draw(&self, stream: &mut Stream) -> Values {
         let n_players = u32::try_from(self.n_players).unwrap_or(u32::MAX);
         let n_joint = self.factor.size().pow(n_players);
         self.multiply(stream.normals(n_joint))
     }
 
-    /// (⊗_i L_1) z.
+    /// Returns (⊗_i L_1) z.
     fn multiply(&self, z: Values) -> Values {
         let (n, n_joint) = (self.factor.size(), z.len());
         let mut values = z;
-        // Each pass multiplies along the first coordinate and makes it the last one. After M passes
+        // Each pass multiplies along the first coordinate and moves it to the end. After M passes
         // the order is restored.
         for _ in 0..self.n_players {
             let rest = n_joint / n;
@@ -174,7 +174,7 @@ impl GridDraws {
         values
     }
 
-    /// One draw, scaled to [0, 1] as in appendix E.6.1.1a.
+    /// Returns one draw, scaled to [0, 1] as in appendix E.6.1.1a.
     pub(super) fn unit(&self, stream: &mut Stream) -> Values {
         let drawn = self.draw(stream);
         let (low, high) = range(&drawn);
@@ -182,7 +182,7 @@ impl GridDraws {
     }
 }
 
-/// Smallest and largest value.
+/// Returns the smallest and the largest value.
 pub(super) fn range(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// The images of all unit vectors are the columns of F with F Fᵀ = K, and K is a kernel on
+    /// The images of all unit vectors are the columns of F with F Fᵀ = K, where K is a kernel on
     /// points of the cube.
     #[test]
     fn draws_have_the_covariance_of_the_kernel() {
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn kinds_of_game_hang_together_as_they_should() {
         let draws = GridDraws::new(7, 2).unwrap();
-        let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(1).stream(Purpose::TEST, 0, 0);
         let pair = [draws.unit(&mut stream), draws.unit(&mut stream)];
         assert_eq!(range(&pair[0]), (0.0, 1.0));
         for kind in Kind::ALL {
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// `games.json` gives the position of the largest payoff, row = agent 1.
+    /// `games.json` gives the position of the largest payoff. The row is the action of agent 1.
     #[test]
     #[ignore = "data: run by cargo xtask test --all"]
     fn the_authors_functions_are_read_with_agent_1_along_rows() {

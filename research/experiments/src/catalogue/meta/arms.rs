@@ -9,40 +9,40 @@ use fedbo_strategies::{
     Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Points, Repeats, Strategy,
     ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
 use super::synthetic::placebo_tasks;
 
 /// The strategy of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
-    /// GP-UCB of the target alone, with the β_t of the thesis' experiments.
+    /// GP-UCB on the target alone, with the β_t of the thesis' experiments.
     GpUcb,
-    /// Expected improvement of the target alone, which the rivals maximize.
+    /// Expected improvement on the target alone, which the rivals maximize.
     LogEi,
-    /// Thompson sampling of the target alone.
+    /// Thompson sampling on the target alone.
     Ts,
     /// GP-UCB after the best point of every earlier task, in random order.
     WarmStart,
-    /// RM-GP-UCB with learned weights, outputs compared on this scale.
+    /// RM-GP-UCB with learned weights, comparing outputs on this scale.
     RmGpUcb(OutputScale),
-    /// The same on the usual scale, with the largest distance of a task in place of the mean one
+    /// The same on the usual scale, with the largest distance of a task instead of the mean one
     /// (Lemma 7.1 except for the noise term).
     LargestGap,
     /// RM-GP-UCB with equal weights.
     Uniform,
-    /// RM-GP-UCB with meta-outputs shuffled among the inputs of their task, so that the tasks carry
-    /// no information about the target.
+    /// RM-GP-UCB with meta-outputs shuffled among the inputs of their task, so that the tasks
+    /// contain no information about the target.
     Placebo,
     /// RM-GP-TS.
     RmGpTs,
     /// RGPE as in the paper.
     Rgpe,
-    /// RGPE as in the runs of the authors of the thesis.
+    /// RGPE as in the runs of the thesis's authors.
     RgpeAuthors,
     /// TAF with a distance that does not vanish.
     Taf,
-    /// TAF as in the runs of the authors of the thesis.
+    /// TAF as in the runs of the thesis's authors.
     TafAuthors,
     /// One Gaussian process over all tasks.
     Mtbo,
@@ -57,19 +57,19 @@ pub(super) struct Arm {
     pub(super) rule: Rule,
 }
 
-/// The arm that the others are compared with.
+/// The arm with which the others are compared.
 pub(super) const LEARNED: &str = "rm-gp-ucb";
 /// RM-GP-UCB on raw outputs, as in the authors' code.
 pub(super) const RAW: &str = "rm-gp-ucb raw";
-/// RM-GP-UCB with the largest distance of a task in place of the mean one (Fig. D.5).
+/// RM-GP-UCB with the largest distance of a task instead of the mean one (Fig. D.5).
 pub(super) const LARGEST: &str = "rm-gp-ucb max";
-/// Controls of the learned weights.
+/// Controls for the learned weights.
 const CONTROLS: [&str; 9] =
     ["placebo", "rm-gp-ucb uniform", "warm start", "rgpe", "taf", "mtbo", "pem-bo", RAW, LARGEST];
-/// ζ of PEM-BO, equal to β in our own studies with GP-UCB.
+/// ζ of PEM-BO, equal to β in fedbo's studies with GP-UCB.
 const PEM_MULTIPLIER: f64 = 2.0;
 
-/// The arms of all real problems, plus the `further` ones.
+/// Returns the arms of all real problems, plus the `further` ones.
 pub(super) fn arms(further: &[(&'static str, Rule)]) -> Vec<Arm> {
     let common = [
         ("gp-ucb", Rule::GpUcb),
@@ -88,7 +88,7 @@ pub(super) fn arms(further: &[(&'static str, Rule)]) -> Vec<Arm> {
 }
 
 impl Rule {
-    /// The arm with the same rule on the target alone.
+    /// Returns the arm with the same rule on the target alone.
     fn alone(self) -> Option<&'static str> {
         match self {
             Self::GpUcb | Self::LogEi | Self::Ts => None,
@@ -106,8 +106,8 @@ impl Rule {
     }
 }
 
-/// Pairs (arm, control): every arm with the same rule on the target alone, and the learned weights
-/// with their controls.
+/// Returns the pairs (arm, control): every arm against the same rule on the target alone, and the
+/// learned weights against their controls.
 pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     let alone = arms.iter().filter_map(|arm| Some((arm.name, arm.rule.alone()?)));
     let has = |name: &str| arms.iter().any(|arm| arm.name == name);
@@ -118,8 +118,8 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// GP-UCB as in the arm with this name; it also makes the observations of the earlier tasks. Its
-/// model allows for noise, as in all arms, because the objectives are rough.
+/// Creates GP-UCB as in the arm with this name. It also makes the observations of the earlier
+/// tasks. Its model allows for noise, as in all arms, because the objectives are rough.
 ///
 /// # Errors
 /// If a setting is out of range.
@@ -137,13 +137,13 @@ pub(super) fn gp_ucb(domain: Domain, seed: Seed) -> anyhow::Result<GpUcb> {
 pub(super) struct EarlierTasks<'a> {
     /// Observations of the earlier tasks.
     pub(super) tasks: &'a [MetaTask],
-    /// Outputs of the earlier tasks at every point of a finite domain, for PEM-BO only; empty if
-    /// unused.
+    /// Outputs of the earlier tasks at every point of a finite domain, used only by PEM-BO. Empty
+    /// if unused.
     pub(super) tables: &'a [Vec<f64>],
 }
 
 impl Rule {
-    /// Creates the strategy, before any observation of the target. `seed` is the run's.
+    /// Creates the strategy before any observation of the target. `seed` is the run's seed.
     ///
     /// # Errors
     /// If a task cannot be modelled.
@@ -160,7 +160,7 @@ impl Rule {
             Self::GpUcb => Box::new(gp_ucb(domain, seed)?),
             Self::WarmStart => {
                 let mut order = tasks.to_vec();
-                let mut stream = seed.stream(Purpose::MetaTask, 0, 0);
+                let mut stream = seed.stream(fedbo_strategies::META_TASK, 0, 0);
                 stream.shuffle(&mut order);
                 let then = Box::new(gp_ucb(domain, seed)?);
                 Box::new(WarmStart::new(&order, dim, then))
@@ -246,6 +246,8 @@ fn thompson(dim: usize) -> ThompsonSettings {
 mod tests {
     use std::sync::Arc;
 
+    use fedbo_streams::Purpose;
+
     use super::*;
 
     fn grid() -> Points {
@@ -278,7 +280,7 @@ mod tests {
         for arm in arms(&FURTHER) {
             let domain = Domain::Finite(Arc::new(grid()));
             let strategy = arm.rule.strategy(domain, earlier, Seed::new(1)).unwrap();
-            let mut stream = Seed::new(1).stream(Purpose::Proposal, 0, 0);
+            let mut stream = Seed::new(1).stream(Purpose::PROPOSAL, 0, 0);
             let proposal = strategy.ask(&Points::new(1), &mut stream).unwrap();
             let is_point = |x: &[f64]| (x[0] - proposal.unit[0]).abs() < 1e-12;
             assert!(grid().rows().any(is_point), "{}: {proposal:?}", arm.name);
@@ -293,7 +295,7 @@ mod tests {
         let mut strategy = Rule::WarmStart.strategy(domain, earlier, Seed::new(3)).unwrap();
         let mut asked = Vec::new();
         for number in 0..4 {
-            let mut stream = Seed::new(1).stream(Purpose::Proposal, number, 0);
+            let mut stream = Seed::new(1).stream(Purpose::PROPOSAL, number, 0);
             let proposal = strategy.ask(&Points::new(1), &mut stream).unwrap();
             asked.push(proposal.unit[0]);
             let told =

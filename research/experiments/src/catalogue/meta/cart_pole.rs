@@ -1,5 +1,5 @@
-//! Policy search for a cart with a pole: three earlier tasks start near the target's state, seven
-//! elsewhere (Fig. 7.3c, d), or 18 and 42 (Fig. D.7).
+//! Policy search for a cart with a pole: three earlier tasks start near the target's state and
+//! seven elsewhere (Fig. 7.3c, d), or 18 and 42 (Fig. D.7).
 
 use std::sync::Arc;
 
@@ -34,17 +34,17 @@ const TEN: Size = Size {
     n_similar: 3,
     n_dissimilar: 7,
     n_observations: N_META_OBS,
-    reported: "What the thesis reports (Fig. 7.3c, d): RM-GP-UCB is best, as it finds the three similar tasks where RGPE and TAF do not.",
+    reported: "Results reported in the thesis (Fig. 7.3c, d): RM-GP-UCB is best, because it identifies the three similar tasks where RGPE and TAF do not.",
 };
 
-/// The thesis does not say how many of its 60 tasks are similar; here the share is the same.
+/// The thesis does not state how many of its 60 tasks are similar. Here the share is the same.
 const SIXTY: Size = Size {
     name: "meta-cartpole-large",
     title: "Cart and pole: 60 searches, from 18 near and 42 random states, as earlier tasks",
     n_similar: 18,
     n_dissimilar: 42,
     n_observations: 130,
-    reported: "What the thesis reports (Fig. D.7): RM-GP-UCB is best with 60 tasks of 130 observations too.",
+    reported: "Results reported in the thesis (Fig. D.7): RM-GP-UCB is also best with 60 tasks of 130 observations each.",
 };
 
 pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
@@ -61,11 +61,11 @@ fn run_size(size: &Size, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let items: Vec<u32> = (0..runs).collect();
     let note = |run: &u32| format!("{} run {run}", size.name);
     let occasions = occasions("searches from other states", &items, note, call, |&run| {
-        let seed = seed.child(Purpose::Run, u64::from(run));
+        let seed = seed.child(Purpose::RUN, u64::from(run));
         let drawn = CartPoleTasks::draw(seed, size.n_similar, size.n_dissimilar);
         let mut tasks = Vec::new();
         for (number, task) in (0..).zip(drawn.earlier()) {
-            let own_seed = seed.child(Purpose::History, number);
+            let own_seed = seed.child(Purpose::HISTORY, number);
             let name = task.name();
             let name = name.trim_start_matches("cart-pole ");
             match earlier_task(task, name, size.n_observations, own_seed, call.stop)? {
@@ -97,7 +97,7 @@ fn run_size(size: &Size, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let measured = measure(&declaration, &occasions, call)?;
     let notes = vec![
         "Each run draws its own initial states. One policy serves nearly all of them, so the best policies of dissimilar tasks \
-         are good starts too: they differ in how bad bad policies are."
+         are good starts too. The tasks differ in how bad the bad policies are."
             .to_owned(),
         likeness_note(size, runs.min(10), seed),
         similar_note(size, &measured.weights),
@@ -107,12 +107,12 @@ fn run_size(size: &Size, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..measured.concluded })
 }
 
-/// Correlation of the tasks' surfaces with the target's.
+/// Returns a note on the correlation of the tasks' surfaces with the target's.
 fn likeness_note(size: &Size, runs: u32, seed: Seed) -> String {
     const N_POINTS: usize = 300;
     let (mut similar, mut dissimilar) = (Vec::new(), Vec::new());
     for run in 0..runs {
-        let seed = seed.child(Purpose::Run, u64::from(run));
+        let seed = seed.child(Purpose::RUN, u64::from(run));
         let drawn = CartPoleTasks::draw(seed, size.n_similar, size.n_dissimilar);
         let target = surface(&drawn.target, N_POINTS, &seed);
         let likeness = |task: &CartPole| correlation(&surface(task, N_POINTS, &seed), &target);
@@ -126,7 +126,7 @@ fn likeness_note(size: &Size, runs: u32, seed: Seed) -> String {
     )
 }
 
-/// Total weight of the similar tasks; 0.3 is their share of equal weights.
+/// Returns a note on the total weight of the similar tasks. Their share of equal weights is 0.3.
 fn similar_note(size: &Size, weights: &[TaskWeightRow]) -> String {
     const QUERIES: [i64; 5] = [1, 5, 10, 20, 30];
     let number = if size.n_similar == 3 { "three".to_owned() } else { size.n_similar.to_string() };

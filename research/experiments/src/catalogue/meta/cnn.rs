@@ -47,7 +47,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
                 target: Arc::clone(replay) as Arc<dyn Problem>,
                 tasks: other_tasks(&records, target),
                 tables: Vec::new(),
-                seed: seed.child(Purpose::Run, u64::from(run)),
+                seed: seed.child(Purpose::RUN, u64::from(run)),
             });
         }
     }
@@ -73,7 +73,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     let last = i64::try_from(N_QUERIES)?;
     let notes = vec![
         "A replay: each surface is the posterior median of a Gaussian process fitted to the authors' records of a data set and \
-         cut to their range, so what is found between records is the model's belief, not a network's accuracy. The earlier tasks \
+         clipped to their range, so values between records are the model's belief, not a network's accuracy. The earlier tasks \
          are the 50 records of each of the other three data sets."
             .to_owned(),
         replay_note(&replays, &seed),
@@ -90,7 +90,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     Ok(ExperimentResult { notes, ..measured.concluded })
 }
 
-/// The records of all data sets but one.
+/// Returns the records of all data sets except one.
 fn other_tasks(records: &[CnnRecords], target: usize) -> Vec<MetaTask> {
     let others = records.iter().enumerate().filter(|(t, _)| *t != target);
     others.map(|(_, records)| CnnReplay::task(records)).collect()
@@ -115,10 +115,10 @@ fn replay_note(replays: &[Arc<CnnReplay>], seed: &Seed) -> String {
     table.into_text()
 }
 
-/// Final weights of the tasks that dominate in the authors' runs.
+/// Returns a note on the final weights of the tasks that dominate in the authors' runs.
 fn authors_note(weights: &[TaskWeightRow], last: i64) -> String {
     let title = format!(
-        "Weight of the task that got most in the authors' runs, at query {last}: mean over runs"
+        "Weight of the task with the largest weight in the authors' runs, at query {last}: mean over runs"
     );
     let mut table = MarkdownTable::new(title, "target", ["task", "authors", RAW, LEARNED]);
     for (target, task, authors) in AUTHORS {

@@ -7,8 +7,8 @@ use fedbo_strategies::{Observation, Points, Source, Surrogate, SurrogateSettings
 use fedbo_streams::{Purpose, Seed};
 
 /// The posterior median of a Gaussian process fitted to all records of a data set, clipped to the
-/// range of the records: smooth, without the noise of training, and unreliable far from the
-/// records. It is not a network, and nothing is trained.
+/// range of the records. It is smooth, without training noise, and unreliable far from the records.
+/// It is not a network, and nothing is trained.
 pub(super) struct CnnReplay {
     data_set: &'static str,
     space: Space,
@@ -17,7 +17,7 @@ pub(super) struct CnnReplay {
     range: (f64, f64),
     /// Number of distinct recorded hyperparameter settings.
     pub(super) n_records: usize,
-    /// Root mean square of the records' distances from the surface.
+    /// Root mean square distance of the records from the surface.
     pub(super) residual: f64,
 }
 
@@ -38,7 +38,7 @@ impl CnnReplay {
             })
             .collect();
         let settings = SurrogateSettings::for_study(names.len(), true);
-        let seed = seed.child(Purpose::Problem, 0);
+        let seed = seed.child(Purpose::PROBLEM, 0);
         let mut surrogate = Surrogate::new(names.len(), settings, None, seed)?;
         surrogate.tell(&observed)?;
         let accuracies = distinct.iter().map(|record| record.accuracy);
@@ -64,7 +64,7 @@ impl CnnReplay {
     }
 }
 
-/// All records with distinct inputs, each with the mean of its accuracies.
+/// Returns all records with distinct inputs, each with the mean of its accuracies.
 fn distinct(records: &CnnRecords) -> Vec<CnnRecord> {
     let mut distinct: Vec<(CnnRecord, f64)> = Vec::new();
     let all = records.observations.iter();
@@ -85,7 +85,7 @@ fn distinct(records: &CnnRecords) -> Vec<CnnRecord> {
 }
 
 impl CnnReplay {
-    /// The observations as an earlier task.
+    /// Returns the observations as an earlier task.
     pub(super) fn task(records: &CnnRecords) -> fedbo_strategies::meta::MetaTask {
         let mut inputs = Points::new(3);
         for record in &records.observations {
@@ -130,11 +130,12 @@ impl Problem for CnnReplay {
 mod tests {
     use super::*;
 
-    /// Records of a paraboloid: the surface is close to it between them, and replicates count once.
+    /// Uses records of a paraboloid. The surface is close to it between the records, and replicates
+    /// count once.
     #[test]
     fn the_surface_follows_the_records() {
         let truth = |x: [f64; 3]| 0.8 - x.iter().map(|v| (v - 0.4) * (v - 0.4)).sum::<f64>();
-        let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
+        let mut stream = Seed::new(4).stream(Purpose::TEST, 0, 0);
         let mut record = || {
             let x = [(); 3].map(|()| stream.uniform());
             CnnRecord { x, accuracy: truth(x) }

@@ -1,5 +1,5 @@
-//! A logistic regression tuned again as its data grows, helped by the searches on less data (Fig.
-//! 7.3b, D.5c, D.6).
+//! A logistic regression that is tuned again as its data grows, helped by the searches on less data
+//! (Fig. 7.3b, D.5c, D.6).
 
 use std::sync::Arc;
 
@@ -21,27 +21,27 @@ use super::run_setting::{N_META_OBS, RunSetting, earlier_task, occasions};
 use super::similarity::{correlation, mean, surface};
 
 const N_QUERIES: u64 = 25;
-/// The maximized score of each configuration, with the scale of L2 penalty and learning rate.
+/// The score that each configuration maximizes, and the scale of L2 penalty and learning rate.
 const CONFIGURATIONS: [(&str, LogisticScore, LogisticScale); 2] = [
     ("accuracy", LogisticScore::Accuracy, LogisticScale::Linear),
     ("log-likelihood", LogisticScore::LogLikelihood, LogisticScale::Linear),
 ];
 
-/// Red wines in place of the thesis' patients; they need no data folder.
+/// Runs on red wines instead of the thesis' patients, which needs no data folder.
 pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let growing = Growing {
         name: "meta-growing-data",
         title: "Logistic regression on 691 wines; searches on 138 to 552 of them as earlier tasks",
         unit: "bottles",
         patients: None,
-        about: "Red wines stand for the thesis' patients: each run draws its own validation bottles and order of arrival. Accuracy \
-                moves by a few bottles of 300 over the whole space, so its differences are close to none; the log-likelihood of the \
-                same classifiers tells settings apart.",
+        about: "Red wines replace the thesis' patients: each run draws its own validation bottles and order of arrival. Accuracy \
+                moves by a few bottles of 300 over the whole space, so its differences are close to zero; the log-likelihood of \
+                the same classifiers distinguishes settings.",
     };
     growing.run(call)
 }
 
-/// The thesis' patients.
+/// Runs on the thesis' patients.
 pub(in super::super) fn run_patients(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let patients = read_patients(call.data_folder()?)?;
     let growing = Growing {
@@ -49,8 +49,8 @@ pub(in super::super) fn run_patients(call: Call<'_>) -> anyhow::Result<Experimen
         title: "Logistic regression on 691 patients; searches on 138 to 552 of them as earlier tasks",
         unit: "patients",
         patients: Some(&patients),
-        about: "Each run draws its own 77 validation patients and order of arrival. Accuracy is a mean over five trainings, so it \
-                moves in steps of 1/385; the log-likelihood of the same classifiers tells settings apart.",
+        about: "Each run draws its own 77 validation patients and order of arrival. Accuracy is a mean over five training runs, \
+                so it moves in steps of 1/385; the log-likelihood of the same classifiers distinguishes settings.",
     };
     growing.run(call)
 }
@@ -59,9 +59,9 @@ pub(in super::super) fn run_patients(call: Call<'_>) -> anyhow::Result<Experimen
 struct Growing<'a> {
     name: &'static str,
     title: &'static str,
-    /// A noun for its rows.
+    /// A noun for the rows.
     unit: &'static str,
-    /// Patients; `None` for wines.
+    /// Patients, or `None` for wines.
     patients: Option<&'a Labelled>,
     /// The first note.
     about: &'static str,
@@ -76,13 +76,13 @@ impl Growing<'_> {
             .collect();
         let note = |&(index, run): &(usize, u32)| format!("{} run {run}", CONFIGURATIONS[index].0);
         let occasions = occasions("searches on less data", &items, note, call, |&(index, run)| {
-            let seed = seed.child(Purpose::Run, u64::from(run));
+            let seed = seed.child(Purpose::RUN, u64::from(run));
             let mut stages = self.stages(index, seed)?;
             let target = stages.pop().context("there are no stages")?;
             let mut tasks = Vec::new();
             for (number, stage) in (0..).zip(&stages) {
                 let name = format!("{} {}", stage.stage.rows().0.len(), self.unit);
-                let own_seed = seed.child(Purpose::History, number);
+                let own_seed = seed.child(Purpose::HISTORY, number);
                 match earlier_task(stage, &name, N_META_OBS, own_seed, call.stop)? {
                     Some(task) => tasks.push(task),
                     None => return Ok(None),
@@ -117,14 +117,14 @@ impl Growing<'_> {
                 "Mean weights at some queries\n\n{}",
                 task_weight_table(&measured.weights, &[1, 2, 5, 10, 25])
             ),
-            "What the thesis reports (Fig. 7.3b, diabetes): MTBO and TAF are best, RM-GP-UCB follows closely, before RGPE and GP-UCB."
+            "Results reported in the thesis (Fig. 7.3b, diabetes): MTBO and TAF are best, and RM-GP-UCB follows closely, ahead of RGPE and GP-UCB."
                 .to_owned(),
             seconds_note(&measured.rows),
         ];
         Ok(ExperimentResult { notes, ..measured.concluded })
     }
 
-    /// All stages of a run, the target last.
+    /// Returns all stages of a run, with the target last.
     fn stages(&self, configuration: usize, seed: Seed) -> anyhow::Result<Vec<Gain>> {
         let (_, score, scale) = CONFIGURATIONS[configuration];
         let stage = |stage| match self.patients {
@@ -140,7 +140,7 @@ impl Growing<'_> {
         Ok(gains.collect())
     }
 
-    /// Correlation of each stage's surface with the last one's.
+    /// Returns a note on the correlation of each stage's surface with the last one's.
     fn likeness_note(&self, runs: u32, seed: Seed) -> anyhow::Result<String> {
         const N_POINTS: usize = 100;
         let title = format!(
@@ -154,7 +154,7 @@ impl Growing<'_> {
             let mut likeness = vec![Vec::new(); earlier.len()];
             let mut deviations = Vec::new();
             for run in 0..runs {
-                let seed = seed.child(Purpose::Run, u64::from(run));
+                let seed = seed.child(Purpose::RUN, u64::from(run));
                 let mut surfaces: Vec<Vec<f64>> = self
                     .stages(index, seed)?
                     .iter()
@@ -175,9 +175,9 @@ impl Growing<'_> {
     }
 }
 
-/// A stage's score minus that of the target's middle setting, so that gains of tuning can be
-/// averaged over runs with different rows. All stages of a run have the same offset, so their
-/// differences are unchanged.
+/// A stage's score minus that of the target's middle setting, so that tuning gains can be averaged
+/// over runs with different rows. All stages of a run have the same offset, so their differences
+/// are unchanged.
 struct Gain {
     stage: GrowingData,
     reference: f64,

@@ -14,7 +14,7 @@ use super::{RunTrace, TaskWeightBook};
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
 
-/// The declaration of an experiment: its names, its arms and its pictures.
+/// The declaration of an experiment: its names, its arms and its figures.
 pub(super) struct Declaration {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
@@ -24,9 +24,9 @@ pub(super) struct Declaration {
     pub(super) n_queries: u64,
     pub(super) clusters: Clusters,
     pub(super) arms: Vec<Arm>,
-    /// Arms with recorded weights.
+    /// Arms whose weights are recorded.
     pub(super) weighing: Vec<&'static str>,
-    /// The names of tasks in the table and the picture of weights.
+    /// Task names in the table and the figure of weights.
     pub(super) naming: Naming,
 }
 
@@ -35,8 +35,7 @@ pub(super) struct Declaration {
 pub(super) enum Naming {
     /// Names of the tasks.
     Tasks,
-    /// Ranks at the last query, for runs with different targets; ranks after the third are left
-    /// out.
+    /// Ranks at the last query, for runs with different targets. Ranks after the third are omitted.
     Ranks,
 }
 
@@ -47,7 +46,7 @@ pub(super) struct Measured {
     pub(super) concluded: ExperimentResult,
 }
 
-/// Runs every arm in every run setting, and writes rows, summary, pictures and weights.
+/// Runs every arm in every run setting, and writes rows, summary, figures and weights.
 ///
 /// # Errors
 /// If an arm cannot continue or a file cannot be written.
@@ -119,7 +118,8 @@ fn tune(
 }
 
 impl Naming {
-    /// The rows of one run with their tasks' labels; ranks are in order at every query.
+    /// Replaces the task names in the rows of one run by their labels. Ranks are in order at every
+    /// query.
     fn apply(self, rows: Vec<TaskWeightRow>) -> Vec<TaskWeightRow> {
         const RANKS: [&str; 3] = ["heaviest", "second", "third"];
         if self == Self::Tasks {
@@ -143,7 +143,7 @@ impl Naming {
     }
 }
 
-/// Mean seconds per decision of each arm, over all configurations.
+/// Returns a note on the mean seconds per decision of each arm, over all configurations.
 pub(super) fn seconds_note(rows: &[Row]) -> String {
     let mut of_arm: Vec<(&str, f64, f64)> = Vec::new();
     for row in rows.iter().filter(|row| row.iteration > 0) {
@@ -155,7 +155,7 @@ pub(super) fn seconds_note(rows: &[Row]) -> String {
             None => of_arm.push((&row.arm, row.ask_seconds, 1.0)),
         }
     }
-    let mut note = "Mean milliseconds a proposal:".to_owned();
+    let mut note = "Mean milliseconds per proposal:".to_owned();
     for (arm, seconds, n) in of_arm {
         let _ = write!(note, " {arm} {:.1},", 1e3 * seconds / n);
     }
@@ -176,7 +176,7 @@ mod tests {
     use super::super::run_setting::{N_INITIAL, N_META_OBS, earlier_task, occasions};
     use super::*;
 
-    /// Two searches on a function, with the help of a third.
+    /// Runs two searches on a function with the help of a third.
     fn try_out(stop: &AtomicBool) -> anyhow::Result<Measured> {
         let problem = || TestFunction::new(Function::Branin, 0.0, Seed::new(0)).map(Arc::new);
         let folder = tempfile::tempdir()?;
@@ -193,7 +193,7 @@ mod tests {
                 target,
                 tasks: vec![task],
                 tables: Vec::new(),
-                seed: Seed::new(7).child(Purpose::Run, u64::from(run)),
+                seed: Seed::new(7).child(Purpose::RUN, u64::from(run)),
             }))
         })?;
         let declaration = Declaration {

@@ -30,7 +30,7 @@ use fedbo_runner::{RowBuilder, RowLabels};
 pub(super) struct OneParty<'a> {
     /// Configuration, arm and repetition.
     pub(super) unit: &'a RowLabels,
-    /// The objective. Its noise must depend only on the trial's number, so that it is the same in
+    /// The objective. Its noise must depend only on the trial number, so that it is the same in
     /// every arm.
     pub(super) objective: &'a dyn Objective,
     /// Decodes coordinates to points.
@@ -39,7 +39,7 @@ pub(super) struct OneParty<'a> {
     pub(super) direction: Direction,
     /// Initial points, the same in every arm.
     pub(super) initial: &'a [Vec<f64>],
-    /// Number of queries after them.
+    /// Number of queries after the initial points.
     pub(super) n_queries: u64,
     /// Best true value, if known.
     pub(super) optimum: Option<f64>,
@@ -84,7 +84,7 @@ impl OneParty<'_> {
                 None => {
                     let query = i64::try_from(number - n_initial as u64)? + 1;
                     self.note_weights(strategy, query, &mut course);
-                    let mut stream = self.seed.stream(Purpose::Proposal, number, 0);
+                    let mut stream = self.seed.stream(Purpose::PROPOSAL, number, 0);
                     let proposal = strategy.ask(&Points::new(self.dim), &mut stream)?;
                     (proposal.unit, proposal.source)
                 }
@@ -129,8 +129,8 @@ impl OneParty<'_> {
     }
 }
 
-/// The task weights of all jobs of an experiment, in the order of the jobs regardless of the
-/// threads' timing.
+/// The task weights of all jobs of an experiment, in the order of the jobs regardless of thread
+/// timing.
 #[derive(Default)]
 pub(super) struct TaskWeightBook(Mutex<BTreeMap<usize, Vec<TaskWeightRow>>>);
 
@@ -141,7 +141,7 @@ impl TaskWeightBook {
         book.insert(job, weights);
     }
 
-    /// Writes all weights with their picture, and returns them.
+    /// Writes all weights and their figure, and returns the weights.
     ///
     /// # Errors
     /// If a file cannot be written.

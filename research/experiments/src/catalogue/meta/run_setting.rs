@@ -21,7 +21,7 @@ pub(super) const N_META_OBS: usize = 50;
 
 /// The setting shared by all arms of a run.
 pub(super) struct RunSetting {
-    /// Configuration: the `experiment` column.
+    /// Value of the `experiment` column.
     pub(super) configuration: String,
     /// Repetition.
     pub(super) run: u32,
@@ -33,13 +33,13 @@ pub(super) struct RunSetting {
     pub(super) tasks: Vec<MetaTask>,
     /// Outputs of the earlier tasks at every point of a finite domain; otherwise empty.
     pub(super) tables: Vec<Vec<f64>>,
-    /// Root of the run's randomness: initial points, strategies.
+    /// Root of the run's randomness, for initial points and strategies.
     pub(super) seed: Seed,
 }
 
 /// The run settings of an experiment.
 pub(super) struct RunSettings {
-    /// The complete ones.
+    /// The completed settings.
     pub(super) made: Vec<RunSetting>,
     /// [`Ended::Complete`] if all are complete.
     pub(super) ended: Ended,
@@ -52,7 +52,7 @@ impl From<Vec<RunSetting>> for RunSettings {
     }
 }
 
-/// Returns `n_observations` trials of GP-UCB on a single problem as an earlier task; `None` if
+/// Returns `n_observations` trials of GP-UCB on a single problem as an earlier task, or `None` if
 /// stopped.
 ///
 /// # Errors
@@ -81,7 +81,7 @@ pub(super) fn earlier_task(
     }))
 }
 
-/// Creates run settings in parallel; stopped ones are left out.
+/// Creates run settings in parallel. Settings whose creation was stopped are omitted.
 ///
 /// # Errors
 /// If one cannot be created.
@@ -101,9 +101,10 @@ pub(super) fn occasions<T: Sync>(
     Ok(RunSettings { made, ended })
 }
 
-/// Uniformly random points, the same for equal seeds, without repetition in a finite domain.
+/// Returns uniformly random points, the same for equal seeds, without repetition in a finite
+/// domain.
 pub(super) fn initial_points(domain: &Domain, seed: &Seed) -> Vec<Vec<f64>> {
-    let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
+    let mut stream = seed.stream(Purpose::INITIAL_DESIGN, 0, 0);
     if let Some(points) = domain.points() {
         let mut order: Vec<usize> = (0..points.len()).collect();
         stream.shuffle(&mut order);
@@ -113,7 +114,7 @@ pub(super) fn initial_points(domain: &Domain, seed: &Seed) -> Vec<Vec<f64>> {
     (0..N_INITIAL).map(|_| domain.random(&mut stream)).collect()
 }
 
-/// Passes a party that tunes `problem` to `run`.
+/// Calls `run` with a party that tunes `problem`.
 pub(super) fn party<T>(
     problem: &dyn Problem,
     unit: &RowLabels,
@@ -132,7 +133,7 @@ pub(super) fn party<T>(
         initial,
         n_queries,
         optimum: problem.optimum(),
-        // No problem here is noisy; without a known optimum no regret can be computed.
+        // No problem here is noisy. Without a known optimum no regret can be computed.
         truth: &|point| problem.optimum().and_then(|_| problem.noiseless(point)),
         dim: problem.space().dim(),
         seed,

@@ -2,12 +2,13 @@
 
 use fedbo_research_problems::Problem;
 use fedbo_strategies::Domain;
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Seed;
 
-/// A problem's values at points that are equal for all problems on the same space.
+/// Returns a problem's values at random points, which are the same for all problems on the same
+/// space.
 pub(super) fn surface(problem: &dyn Problem, n_points: usize, seed: &Seed) -> Vec<f64> {
     let domain = Domain::Space(problem.space().clone());
-    let mut stream = seed.stream(Purpose::Sensitivity, 0, 0);
+    let mut stream = seed.stream(fedbo_study::SENSITIVITY, 0, 0);
     (0..n_points)
         .filter_map(|_| {
             let unit = domain.random(&mut stream);
@@ -16,7 +17,7 @@ pub(super) fn surface(problem: &dyn Problem, n_points: usize, seed: &Seed) -> Ve
         .collect()
 }
 
-/// Pearson's correlation of two surfaces; NaN if one is flat or they differ in length.
+/// Returns Pearson's correlation of two surfaces, or NaN if one is flat or they differ in length.
 pub(in super::super) fn correlation(a: &[f64], b: &[f64]) -> f64 {
     if a.len() != b.len() {
         return f64::NAN;
@@ -30,7 +31,7 @@ pub(in super::super) fn correlation(a: &[f64], b: &[f64]) -> f64 {
     product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
 }
 
-/// Mean; NaN without values.
+/// Returns the mean, or NaN without values.
 pub(in super::super) fn mean(values: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a few thousand values")]
     let n = values.len() as f64;

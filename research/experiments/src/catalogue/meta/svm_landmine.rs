@@ -1,5 +1,5 @@
 //! An SVM on one landmine field, helped by searches on the 28 others: many earlier tasks, some of
-//! them misleading (Fig. 7.2d).
+//! which are misleading (Fig. 7.2d).
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     let domain = Domain::Finite(Arc::new(points));
     let seed = call.seed();
     let mut order: Vec<usize> = (0..fields.len()).collect();
-    seed.stream(Purpose::Problem, 0, 0).shuffle(&mut order);
+    seed.stream(Purpose::PROBLEM, 0, 0).shuffle(&mut order);
     let occasions: Vec<RunSetting> = (0..runs)
         .zip(order.into_iter().cycle())
         .map(|(run, field)| {
-            let seed = seed.child(Purpose::Run, u64::from(run));
+            let seed = seed.child(Purpose::RUN, u64::from(run));
             let others = || (0..).zip(&fields).filter(|(other, _)| *other != field);
             RunSetting {
                 configuration: "meta-svm-landmine".to_owned(),
@@ -59,15 +59,15 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     };
     let measured = measure(&declaration, &occasions.into(), call)?;
     let notes = vec![
-        "Runs have the fields as targets in turn, in random order; runs of one field are averaged before errors are taken. Each \
-         earlier task has 50 random points of the 88; PEM-BO alone sees every earlier task at all 88, which it needs."
+        "Runs use the fields as targets in turn, in random order; runs of one field are averaged before errors are computed. \
+         Each earlier task has 50 random points of the 88. Only PEM-BO sees every earlier task at all 88, which it needs."
             .to_owned(),
         format!(
-            "Mean weights of the three tasks that have most at the end\n\n{}",
+            "Mean weights of the three tasks that have the largest weights at the end\n\n{}",
             task_weight_table(&measured.weights, &[1, 2, 5, 10, 20])
         ),
-        "The thesis has another table of SVMs there (50 data sets, 288 settings; Fig. 7.2d): RM-GP-UCB comparable with RGPE, \
-         before GP-UCB, TAF and PEM-BO."
+        "The thesis uses another table of SVMs (50 data sets, 288 settings; Fig. 7.2d): RM-GP-UCB is comparable with RGPE, and \
+         ahead of GP-UCB, TAF and PEM-BO."
             .to_owned(),
         seconds_note(&measured.rows),
     ];
@@ -77,7 +77,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
 /// Returns the observations of field number `number`: its values at random points of the grid.
 fn some_points(number: usize, grid: &LandmineGrid, seed: &Seed) -> MetaTask {
     let mut order: Vec<usize> = (0..grid.points().len()).collect();
-    let mut stream = seed.stream(Purpose::History, number as u64, 0);
+    let mut stream = seed.stream(Purpose::HISTORY, number as u64, 0);
     stream.shuffle(&mut order);
     let mut inputs = Points::new(2);
     let mut outputs = Vec::new();

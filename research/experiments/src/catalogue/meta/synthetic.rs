@@ -1,4 +1,5 @@
-//! Thesis section 7.6.1, Fig. 7.1 and D.2: functions drawn from a GP, meta-tasks at known distances.
+//! Thesis section 7.6.1, Fig. 7.1 and D.2: functions drawn from a GP, with meta-tasks at known
+//! distances.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,18 +27,18 @@ use super::super::{Call, ExperimentResult};
 use super::{OneParty, TaskWeightBook};
 use fedbo_runner::RowLabels;
 
-/// Length scale of the functions, and number of grid points (thesis D.2.1, which does not give the
+/// Length scale of the functions, and number of grid points (thesis D.2.1, which does not state the
 /// resolution of its domain).
 const LENGTHSCALE: f64 = 0.05;
 const N_GRID: usize = 1000;
 /// Noise variance of all observations.
 const NOISE_VARIANCE: f64 = 0.01;
-/// N_i.
+/// N_i, the number of observations per meta-task.
 const N_META_OBS: usize = 20;
-/// Number of initial points, which the thesis does not give, and of queries after them.
+/// Number of initial points, which the thesis does not state, and of queries after them.
 const N_INITIAL: usize = 2;
 const N_QUERIES: u64 = 30;
-/// The iteration of the first comparison of the arms.
+/// The first iteration at which arms are compared.
 const CHECKPOINT: i64 = 15;
 
 /// The strategy of an arm.
@@ -46,8 +47,8 @@ enum Rule {
     Ts,
     RmGpUcb(MetaBeliefSettings),
     RmGpTs(MetaSample),
-    /// RM-GP-UCB with meta-outputs shuffled among the inputs of their task: no information about
-    /// the function remains.
+    /// RM-GP-UCB with meta-outputs shuffled among the inputs of their task, so that no information
+    /// about the function remains.
     Placebo,
 }
 
@@ -65,7 +66,8 @@ struct Panel {
     arms: Vec<Arm>,
 }
 
-/// Settings of the thesis' text: η N^{3/2} = `rate`, the mean of the gaps, weights uniform at the first query.
+/// Settings as in the thesis' text: η N^{3/2} = `rate`, the mean of the gaps, and uniform weights
+/// at the first query.
 fn belief(rate: f64, decay: f64, gap_exponent: f64) -> MetaBeliefSettings {
     MetaBeliefSettings {
         gap_bound: GapBound::practical(),
@@ -130,7 +132,7 @@ fn panels() -> Vec<Panel> {
     ]
 }
 
-/// The pairs (arm, control) of a panel.
+/// Returns the pairs (arm, control) of a panel.
 fn pairs_of(panel: &Panel) -> Vec<(String, String)> {
     let pair = |arm: &str, control: &str| (arm.to_owned(), control.to_owned());
     let mut pairs = Vec::new();
@@ -168,7 +170,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
                 let unit = RowLabels::new(panel.name, arm.name.clone(), "target", run);
                 let (prior, book, job) = (&prior, &book, jobs.len());
                 let domain = Domain::Factored(Arc::clone(&sampler));
-                let seed = seed.child(Purpose::Run, u64::from(run));
+                let seed = seed.child(Purpose::RUN, u64::from(run));
                 jobs.push(Job::new(unit, move |unit, stop| {
                     let problem = Problem::draw(prior, panel.gaps, &seed);
                     let beta = panel.ucb_multiplier;
@@ -209,15 +211,16 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
             task_weight_table(&shown, &[1, 2, 3, 5, 10, 15])
         ),
         dissimilar_note(&weights),
-        "What the thesis reports (Fig. 7.1): uniform weights beat GP-UCB and learned ones beat both; the weights of the two \
-         dissimilar tasks fall rapidly; a much smaller eta is worse, a larger one slightly; with all gaps at 8 RM-GP-UCB is \
-         comparable with GP-UCB, a larger epsilon slightly better."
+        "Results reported in the thesis (Fig. 7.1): uniform weights beat GP-UCB and learned ones beat both; the weights of the \
+         two dissimilar tasks fall rapidly; a much smaller eta is worse, a larger one slightly so; with all gaps at 8, RM-GP-UCB \
+         is comparable with GP-UCB, and a larger epsilon is slightly better."
             .to_owned(),
     ];
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// Number of runs with both dissimilar tasks below 0.05, query by query.
+/// Returns a note on the number of runs in which both dissimilar tasks are below 0.05, query by
+/// query.
 fn dissimilar_note(weights: &[TaskWeightRow]) -> String {
     let mut worst: BTreeMap<(u32, i64), f64> = BTreeMap::new();
     for row in weights {
@@ -238,7 +241,8 @@ fn dissimilar_note(weights: &[TaskWeightRow]) -> String {
     note
 }
 
-/// The target's function, its meta-tasks and its initial design: the same in all arms of a run.
+/// The target's function, its meta-tasks and its initial design, which are the same in all arms of
+/// a run.
 struct Problem {
     values: Vec<f64>,
     tasks: Vec<MetaTask>,
@@ -246,12 +250,12 @@ struct Problem {
 }
 
 impl Problem {
-    /// f is a draw of the prior. Each meta-task has uniformly random inputs, f_i(x) = f(x) +
-    /// U[−d_i, d_i] with a new draw for each input, and noise (thesis D.2.1.1).
+    /// Draws f from the prior. Each meta-task has uniformly random inputs,
+    /// f_i(x) = f(x) + U[−d_i, d_i] with a new draw for each input, and noise (thesis D.2.1.1).
     fn draw(prior: &GridPrior, gaps: [f64; 4], seed: &Seed) -> Self {
-        let values = prior.draw(&mut seed.stream(Purpose::Problem, 0, 0));
+        let values = prior.draw(&mut seed.stream(Purpose::PROBLEM, 0, 0));
         let tasks = (1..).zip(gaps).map(|(number, gap)| {
-            let mut stream = seed.stream(Purpose::History, number, 0);
+            let mut stream = seed.stream(Purpose::HISTORY, number, 0);
             let mut task = MetaTask {
                 name: format!("task {number}, gap {gap}"),
                 inputs: Points::new(1),
@@ -266,7 +270,7 @@ impl Problem {
             }
             task
         });
-        let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
+        let mut stream = seed.stream(Purpose::INITIAL_DESIGN, 0, 0);
         let initial = (0..N_INITIAL).map(|_| vec![prior.grid()[stream.below(N_GRID)]]);
         Self { tasks: tasks.collect(), initial: initial.collect(), values }
     }
@@ -301,7 +305,8 @@ fn kernel() -> anyhow::Result<Kernel> {
     Ok(Kernel::isotropic(Family::SquaredExponential, 1, LENGTHSCALE, 1.0)?)
 }
 
-/// The true kernel and noise, raw outputs: f and the meta-functions are draws of one GP (thesis section 7.2).
+/// Returns the true kernel and noise, with raw outputs: f and the meta-functions are draws of one
+/// GP (thesis section 7.2).
 fn surrogate() -> anyhow::Result<SurrogateSettings> {
     Ok(SurrogateSettings {
         hyperparameters: HyperparameterPolicy::Fixed(Hyperparameters {
@@ -368,10 +373,10 @@ fn strategy(
     })
 }
 
-/// The same inputs and outputs, with each task's outputs shuffled among its inputs.
+/// Returns the same inputs and outputs, with each task's outputs shuffled among its inputs.
 pub(super) fn placebo_tasks(tasks: &[MetaTask], seed: &Seed) -> Vec<MetaTask> {
     let dealt = (0..).zip(tasks).map(|(number, task)| {
-        let mut stream = seed.stream(Purpose::Placebo, number, 0);
+        let mut stream = seed.stream(fedbo_protocol::PLACEBO, number, 0);
         let mut outputs = task.outputs.clone();
         for last in (1..outputs.len()).rev() {
             outputs.swap(last, stream.below(last + 1));

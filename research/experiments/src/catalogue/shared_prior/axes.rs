@@ -1,5 +1,5 @@
-//! The benefit of joining as a function of the others: their number, their numbers of observations,
-//! the share of similar ones, and a common start.
+//! The benefit of joining as a function of the other parties: their number, their observation
+//! counts, the share of similar ones, and a common start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,30 +19,30 @@ use super::{
 use crate::catalogue::jobs::{Job, Session, columns_of};
 use crate::catalogue::{Call, ExperimentResult};
 
-/// The families of the joining parties.
+/// The families from which the joining parties come.
 const FAMILIES: [&str; 2] = ["landmine", "digits"];
 /// Number of queries of the joining party.
 pub(super) const N_ROUNDS: u64 = 10;
 const CHECKPOINTS: [i64; 3] = [3, 5, 10];
 const ARMS: [Arm; 4] = [Arm::SharedPrior, Arm::LogEi, Arm::LogEiFromOne, Arm::WarmStart];
 
-/// The others that a party joins: all, with [`N_PAST`] evaluations, unless stated otherwise.
+/// The others that a party joins. All of them with [`N_PAST`] evaluations, unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     All,
-    /// This number of the others, drawn for each party and repetition; smaller sets are subsets of
+    /// This number of the others, drawn for each party and repetition. Smaller sets are subsets of
     /// larger ones.
     Parties(usize),
     /// This number of evaluations each, the first ones of each party.
     Observations(usize),
-    /// This number of quarters of the others, drawn likewise, have unrelated tasks
+    /// This number of quarters of the others, drawn in the same way, have unrelated tasks
     /// ([`Told::Turned`]).
     Unrelated {
         quarters: usize,
     },
-    /// Two groups of parties: every second party has a task with mirrored coordinates.
+    /// Two groups of parties. Every second party has a task with mirrored coordinates.
     Groups,
-    /// No party has evaluations: all start together, and send after each query.
+    /// No party has evaluations. All start together, and send a message after each query.
     AtOnce,
 }
 
@@ -61,7 +61,7 @@ impl Others {
         Self::AtOnce,
     ];
 
-    /// The name of a family's rows.
+    /// Returns the name of a family's rows.
     fn configuration(self, family: &Family) -> String {
         let name = family.name;
         match self {
@@ -74,13 +74,13 @@ impl Others {
         }
     }
 
-    /// The arms.
+    /// Returns the arms.
     fn arms(self) -> Vec<Arm> {
         let more = [Arm::Consensus].into_iter().filter(|_| self == Self::AtOnce);
         ARMS.into_iter().chain(more).collect()
     }
 
-    /// The optimizing parties out of `n_tasks`, session by session.
+    /// Returns the optimizing parties out of `n_tasks`, for each session.
     fn members(self, n_tasks: usize) -> Vec<Vec<usize>> {
         match self {
             Self::AtOnce => vec![(0..n_tasks).collect()],
@@ -88,10 +88,11 @@ impl Others {
         }
     }
 
-    /// The parties that `task` of `n_tasks` joins, with the observations that each tells.
+    /// Returns the parties that `task` of `n_tasks` joins, with the observations that each of them
+    /// tells.
     fn told(self, task: usize, n_tasks: usize, seed: Seed) -> Vec<(Told, usize)> {
         let mut others: Vec<usize> = (0..n_tasks).filter(|other| *other != task).collect();
-        seed.stream(Purpose::Problem, task as u64, 0).shuffle(&mut others);
+        seed.stream(Purpose::PROBLEM, task as u64, 0).shuffle(&mut others);
         let n_unrelated = match self {
             Self::Unrelated { quarters } => (others.len() * quarters + 2) / 4,
             _ => 0,
@@ -119,12 +120,12 @@ impl Others {
 /// The observations that a party tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
-    /// The first of its own.
+    /// The first of its own observations.
     First(usize),
-    /// All, with coordinates permuted and mirrored at random, differently for each party: a task as
-    /// hard as the others, with its best points elsewhere.
+    /// All observations, with coordinates permuted and mirrored at random, differently for each
+    /// party. The task is as hard as the others, but has its best points elsewhere.
     Turned,
-    /// All, at x → 1 − x.
+    /// All observations, at x → 1 − x.
     Mirrored,
 }
 
@@ -132,18 +133,18 @@ impl Told {
     const ALL: [Self; 5] =
         [Self::First(5), Self::First(15), Self::First(N_PAST), Self::Turned, Self::Mirrored];
 
-    /// The told history of a party with this past; `seed` is its own.
+    /// Returns the history told by a party with this past. `seed` is the party's own.
     fn history(self, past: &[Observation], seed: Seed) -> Vec<Observation> {
         let n = match self {
             Self::First(n) => n,
             _ => past.len(),
         };
         let dim = past.first().map_or(0, |observation| observation.unit.len());
-        // (coordinate, is mirrored) for each coordinate.
+        // Each coordinate, and whether it is mirrored.
         let mut places: Vec<(usize, bool)> =
             (0..dim).map(|place| (place, self == Self::Mirrored)).collect();
         if self == Self::Turned {
-            let mut stream = seed.stream(Purpose::Problem, 0, 0);
+            let mut stream = seed.stream(Purpose::PROBLEM, 0, 0);
             let unturned = places.clone();
             while places == unturned {
                 stream.shuffle(&mut places);
@@ -161,7 +162,7 @@ impl Told {
     }
 }
 
-/// The shared features in a repetition, and each party's messages.
+/// The shared features of a repetition, and each party's messages.
 struct Known {
     map: Arc<FeatureMap>,
     messages: BTreeMap<(Told, usize), AgentUpdate>,
@@ -185,7 +186,8 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
                         let unit =
                             RowLabels::new(others.configuration(family), arm.name(), "", run);
                         let (prepared, seed) = (&prepared, unit_seed(seed, index, run));
-                        // This runs only if nothing was stopped, so all of `prepared` is present.
+                        // This code runs only if nothing was stopped, so all of `prepared` is
+                        // present.
                         let job = Job::session(unit, move || {
                             session(family, others, arm, &tasks, &prepared[&(index, run)], seed)
                         });
@@ -212,12 +214,12 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
     call.conclude(&rows, ended, request, pairs_of)
 }
 
-/// The shared features and all messages of all parties.
+/// Computes the shared features and all messages of all parties.
 fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     let map = feature_map(family.tasks[0].space().dim(), N_FEATURES, seed)?;
     let mut messages = BTreeMap::new();
     for (party, problem) in family.tasks.iter().enumerate() {
-        let own_seed = seed.child(Purpose::History, party as u64);
+        let own_seed = seed.child(Purpose::HISTORY, party as u64);
         let past = past(problem.as_ref(), own_seed)?;
         for told in Told::ALL {
             let history = told.history(&past, own_seed);
@@ -228,8 +230,8 @@ fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     Ok(Known { map, messages })
 }
 
-/// The session of the parties of some tasks, with the messages of the others that each of them
-/// joins.
+/// Creates the session of the parties with some tasks, and the messages of the others that each of
+/// them joins.
 fn session(
     family: &Family,
     others: Others,
@@ -240,7 +242,7 @@ fn session(
 ) -> anyhow::Result<Session> {
     let (mut members, mut contributions) = (Vec::new(), Vec::new());
     for task in tasks {
-        let own_seed = seed.child(Purpose::Agent, *task as u64);
+        let own_seed = seed.child(Purpose::AGENT, *task as u64);
         let agent = arm.agent(family.tasks[*task].as_ref(), map, &[], own_seed)?;
         members.push(member(family, *task, agent, N_ROUNDS, seed)?);
         if arm.sender().is_some() {

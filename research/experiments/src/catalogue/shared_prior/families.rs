@@ -16,13 +16,14 @@ use super::Arm;
 /// The relation of the others' messages to the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outlook {
-    /// Their true outputs.
+    /// The others tell their true outputs.
     Honest,
     /// The outputs of all others are negated.
     Negated,
-    /// The outputs of every second one are negated.
+    /// The outputs of every second other party are negated.
     HalfNegated,
-    /// The points of all others are mirrored at the middle of the space: other functions with the same values.
+    /// The points of all others are mirrored at the centre of the space, which gives other
+    /// functions with the same values.
     Mirrored,
 }
 
@@ -36,7 +37,7 @@ impl Outlook {
         }
     }
 
-    /// The observation that a party tells instead of its own.
+    /// Returns the observation that a party tells instead of its own.
     pub(super) fn told(self, party: usize, observation: &Observation) -> Observation {
         let mut told = observation.clone();
         let negates = match self {
@@ -53,7 +54,7 @@ impl Outlook {
         told
     }
 
-    /// Returns true if the arm is run: arms that do not learn from others are run once.
+    /// Returns true if the arm runs. Arms that do not learn from others run only once.
     pub(super) fn has(self, arm: Arm) -> bool {
         let is_run = [Arm::SharedPrior, Arm::Rgpe, Arm::Taf, Arm::LogEi, Arm::LogEiFromOne];
         self == Self::Honest || is_run.contains(&arm)
@@ -63,7 +64,7 @@ impl Outlook {
 /// Tasks of one space.
 pub(super) struct Family {
     pub(super) name: &'static str,
-    /// The noun for a party.
+    /// A noun for a party.
     pub(super) party: &'static str,
     pub(super) tasks: Vec<Arc<dyn Problem>>,
     pub(super) outlooks: Vec<Outlook>,
@@ -84,7 +85,7 @@ impl Family {
         }
     }
 
-    /// The name of its rows for an outlook.
+    /// Returns the name of the family's rows for an outlook.
     pub(super) fn configuration(&self, outlook: Outlook) -> String {
         match outlook {
             Outlook::Honest => self.name.to_owned(),
@@ -96,7 +97,7 @@ impl Family {
 /// Number of sites that share the wines.
 const N_SITES: usize = 11;
 
-/// All families.
+/// Returns all families.
 ///
 /// # Errors
 /// If data is missing or malformed.

@@ -1,5 +1,5 @@
-//! The benefit of joining: a party joins others with 50 random evaluations each, by a shared prior,
-//! by FTS, by rivals of the shared prior, and alone.
+//! The benefit of joining. A party joins others with 50 random evaluations each, by a shared prior,
+//! by FTS or by rivals of the shared prior, and is compared with a party alone.
 
 pub(super) mod axes;
 mod families;
@@ -38,7 +38,7 @@ const N_FEATURES: usize = 200;
 const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
 /// The primary claims of the experiment: the shared prior beats these controls on these families
 /// with honest others, after the given numbers of queries. There is no claim against the other
-/// controls; the strongest are a warm start and `log-ei-1`.
+/// controls. The strongest of these are a warm start and `log-ei-1`.
 const PRIMARY: [(&str, &[Arm], &[i64]); 4] = [
     ("landmine", &[Arm::Fts, Arm::LogEi], &[3, 5, 10]),
     ("wine", &[Arm::LogEi], &[5]),
@@ -50,12 +50,12 @@ const PRIMARY: [(&str, &[Arm], &[i64]); 4] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arm {
     SharedPrior,
-    /// Uses the statistics in the same messages.
+    /// Built from the statistics in the same messages.
     Rgpe,
     Taf,
     Fts,
     LogEi,
-    /// The same with one random point in place of three.
+    /// The same with one random point instead of three.
     LogEiFromOne,
     Ts,
     WarmStart,
@@ -104,7 +104,7 @@ impl Arm {
         }
     }
 
-    /// An agent with this arm's strategy; `others` are the other parties' models of their
+    /// Creates an agent with this arm's strategy. `others` are the other parties' models of their
     /// observations, for building a rival.
     fn agent(
         self,
@@ -159,7 +159,7 @@ impl Arm {
         Ok(Box::new(SharedPriorAgent::new(domain, settings, is_placebo, map, seed)?))
     }
 
-    /// An agent that weights models, with the own model and search of `settings`.
+    /// Creates an agent that weights models, with the party's own model and search from `settings`.
     fn ensemble(
         self,
         domain: Domain,
@@ -182,7 +182,7 @@ impl Arm {
         Ok(Box::new(MessageAgent::of(party, false)))
     }
 
-    /// The arm whose agents send the messages for this arm's agent.
+    /// Returns the arm whose agents send the messages for this arm's agent.
     fn sender(self) -> Option<Self> {
         match self {
             Self::SharedPrior | Self::Rgpe | Self::Taf | Self::WarmStart => Some(Self::SharedPrior),
@@ -192,7 +192,7 @@ impl Arm {
     }
 }
 
-/// A party that receives no further messages.
+/// Creates a party that receives no further messages.
 fn alone<S>(strategy: S, domain: Domain, map: &Arc<FeatureMap>) -> AnyAgent
 where
     S: Strategy + 'static,
@@ -200,7 +200,7 @@ where
     Box::new(Alone::<S, Broadcast>::new(strategy, domain, Arc::clone(map), map.n_features()))
 }
 
-/// The messages of a family's parties in one repetition: by arm of the sender, outlook and party.
+/// The messages of a family's parties in one repetition, by the sender's arm, outlook and party.
 type Messages = BTreeMap<(&'static str, &'static str, usize), AgentUpdate>;
 
 /// State of a family's parties in one repetition.
@@ -216,12 +216,12 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_arms("shared-prior", &Arm::WITHOUT_RIVALS, call)
 }
 
-/// Other uses of the others' knowledge, which cost far more than the shared prior.
+/// Runs other uses of the others' knowledge, which cost far more than the shared prior.
 pub(super) fn run_rivals(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_arms("shared-prior-rivals", &Arm::RIVALS, call)
 }
 
-/// Runs the arms on all families; each task is the newcomer in turn.
+/// Runs the arms on all families. Each task is the newcomer in turn.
 fn run_arms(
     name: &'static str,
     arms: &'static [Arm],
@@ -246,7 +246,8 @@ fn run_arms(
                         let unit =
                             RowLabels::new(family.configuration(*outlook), arm.name(), "", run);
                         let (prepared, seed) = (&prepared, unit_seed(seed, index, run));
-                        // This runs only if nothing was stopped, so all of `prepared` is present.
+                        // This code runs only if nothing was stopped, so all of `prepared` is
+                        // present.
                         let job = Job::session(unit, move || {
                             session(family, *outlook, arm, task, &prepared[&(index, run)], seed)
                         });
@@ -273,7 +274,7 @@ fn run_arms(
     call.conclude(&rows, ended, request, pairs_of)
 }
 
-/// Calls `known` for each repetition of each family; returns its results by family and run.
+/// Calls `known` for each repetition of each family. Returns its results by family and run.
 fn everything_known<T: Send>(
     call: Call<'_>,
     families: &[Family],
@@ -302,7 +303,7 @@ fn figure(title: &str) -> FigureSpec {
     }
 }
 
-/// The primary comparisons of an experiment with these arms.
+/// Returns the primary comparisons of an experiment with these arms.
 fn primary(arms: &[Arm]) -> Vec<PrimaryComparison> {
     let mut found = Vec::new();
     for (family, controls, checkpoints) in PRIMARY {
@@ -319,10 +320,10 @@ fn primary(arms: &[Arm]) -> Vec<PrimaryComparison> {
 }
 
 fn unit_seed(seed: Seed, family: usize, run: u32) -> Seed {
-    seed.child(Purpose::Run, u64::from(run)).child(Purpose::Agent, family as u64)
+    seed.child(Purpose::RUN, u64::from(run)).child(Purpose::AGENT, family as u64)
 }
 
-/// The shared features.
+/// Creates the shared features.
 fn feature_map(dim: usize, n_features: usize, seed: Seed) -> anyhow::Result<Arc<FeatureMap>> {
     #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^53")]
     let median = 0.3 * (dim as f64).sqrt();
@@ -331,17 +332,18 @@ fn feature_map(dim: usize, n_features: usize, seed: Seed) -> anyhow::Result<Arc<
         dim,
         LengthscaleLaw::LogNormal { median, spread: 0.5 },
     );
-    let map = FeatureMap::draw(&description, &mut seed.stream(Purpose::SharedFeatures, 0, 0))?;
+    let map = FeatureMap::draw(&description, &mut seed.stream(Purpose::SHARED_FEATURES, 0, 0))?;
     Ok(Arc::new(map))
 }
 
-/// The shared features, and all messages and models, from [`N_PAST`] uniformly random points each.
+/// Computes the shared features, and all messages and models, from [`N_PAST`] uniformly random
+/// points each.
 fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     let map = feature_map(family.tasks[0].space().dim(), N_FEATURES, seed)?;
     let (mut messages, mut models) = (Messages::new(), Vec::new());
     for (party, problem) in family.tasks.iter().enumerate() {
-        let past = past(problem.as_ref(), seed.child(Purpose::History, party as u64))?;
-        let own_seed = seed.child(Purpose::Agent, party as u64);
+        let past = past(problem.as_ref(), seed.child(Purpose::HISTORY, party as u64))?;
+        let own_seed = seed.child(Purpose::AGENT, party as u64);
         let settings = LogEiSettings::for_agent(problem.space(), false).surrogate;
         let mut model = Surrogate::new(problem.space().dim(), settings, None, own_seed)?;
         model.tell(&past)?;
@@ -358,7 +360,7 @@ fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     Ok(Known { map, messages, models })
 }
 
-/// The message of an arm's agent with this past.
+/// Returns the message of an arm's agent with this past.
 fn message(
     arm: Arm,
     problem: &dyn Problem,
@@ -367,15 +369,15 @@ fn message(
     map: &Arc<FeatureMap>,
     seed: Seed,
 ) -> anyhow::Result<AgentUpdate> {
-    let agent = arm.agent(problem, map, &[], seed.child(Purpose::Agent, party as u64))?;
+    let agent = arm.agent(problem, map, &[], seed.child(Purpose::AGENT, party as u64))?;
     let id = u32::try_from(party)?;
     message_of(agent, AgentPlan { id, history, initial: Vec::new(), n_rounds: 0 }, &seed)
 }
 
-/// Evaluations at uniformly random points, to be maximized.
+/// Returns evaluations at uniformly random points, to be maximized.
 fn past(problem: &dyn Problem, seed: Seed) -> anyhow::Result<Vec<Observation>> {
     let domain = Domain::Space(problem.space().clone());
-    let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
+    let mut stream = seed.stream(Purpose::INITIAL_DESIGN, 0, 0);
     let observation = |trial: usize| {
         let unit = domain.random(&mut stream);
         let point = problem.space().decode(&unit);
@@ -398,7 +400,7 @@ fn session(
     seed: Seed,
 ) -> anyhow::Result<Session> {
     let problem = &family.tasks[task];
-    let own_seed = seed.child(Purpose::Agent, task as u64);
+    let own_seed = seed.child(Purpose::AGENT, task as u64);
     let others: Vec<&Posterior> =
         models.iter().enumerate().filter(|(other, _)| *other != task).map(|each| each.1).collect();
     let agent = arm.agent(problem.as_ref(), map, &others, own_seed)?;
@@ -417,7 +419,7 @@ fn session(
     Ok(session_of(vec![member], contributions, message_len, map))
 }
 
-/// A party with this number of queries, with its name.
+/// Returns a party with this number of queries, and its name.
 fn member(
     family: &Family,
     task: usize,
@@ -435,7 +437,7 @@ fn member(
     Ok((format!("{} {task}", family.party), member))
 }
 
-/// A session of optimizing parties, with the messages of contributors and their length.
+/// Creates a session of optimizing parties, with the messages of contributors and their length.
 fn session_of(
     members: Vec<(String, Member<AnyAgent>)>,
     contributions: Vec<AgentUpdate>,

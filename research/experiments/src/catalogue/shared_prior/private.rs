@@ -17,10 +17,9 @@ use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
 use fedbo_protocol::{Aggregate, LatticeRounds, ReleaseSchedule, RoundMechanism};
 use fedbo_report::{Clusters, Metric, PrimaryComparison, SummaryRequest};
 use fedbo_runner::RowLabels;
-use fedbo_space::Partition;
 use fedbo_strategies::{
     Collaborator, Domain, LocalProb, LogEiSettings, MessageContent, MessageNoise, MessageSettings,
-    OthersUse, SharedPrior, SharedPriorSettings, Strategy, ThompsonSettings,
+    OthersUse, Partition, SharedPrior, SharedPriorSettings, Strategy, ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -32,14 +31,14 @@ use super::{
 use crate::catalogue::jobs::{AnyAgent, Job, check_primary, columns_of};
 use crate::catalogue::{Call, ExperimentResult};
 
-/// The families of the joining parties.
+/// The families from which the joining parties come.
 const FAMILIES: [&str; 2] = ["landmine", "digits"];
-/// ε of the release, at [`DELTA`].
+/// ε of the release at [`DELTA`].
 const EPSILONS: [f64; 2] = [2.0, 4.0];
 const DELTA: f64 = 1e-5;
-/// N, the numbers of parties in a release.
+/// N, the number of parties in a release.
 const SIZES: [usize; 5] = [12, 25, 50, 100, 200];
-/// N at which every arm runs; at the others only the shared prior does, to find the smallest
+/// The N at which every arm runs. At the others only the shared prior runs, to find the smallest
 /// federation with a benefit.
 const COMPARED: [usize; 2] = [50, 200];
 /// M of DP-FTS-DE. Its noise grows with √M, that of the shared prior with √r.
@@ -58,7 +57,7 @@ struct Released {
     algorithm: Algorithm,
     epsilon: f64,
     n_parties: usize,
-    /// True if all vectors are zero: a control of pure noise.
+    /// True if all vectors are zero, which is a control of pure noise.
     is_null: bool,
 }
 
@@ -77,7 +76,7 @@ enum Arm {
 const ALONE: [Arm; 3] = [Arm::LogEi { n_random: 3 }, Arm::LogEi { n_random: 1 }, Arm::Ts];
 
 impl Arm {
-    /// The arms of a panel, one panel per ε.
+    /// Returns the arms of a panel. There is one panel per ε.
     fn of(epsilon: f64) -> Vec<Self> {
         let mut arms = ALONE.to_vec();
         for n_parties in SIZES {
@@ -109,11 +108,11 @@ impl Arm {
     }
 }
 
-/// The shared features of an algorithm in a repetition, and each party's vector, for its task and
+/// The shared features of an algorithm in a repetition, and each party's vector for its task and
 /// its own evaluations.
 struct Known {
     map: Arc<FeatureMap>,
-    /// Vectors by task and copy: parties of one task have different evaluations.
+    /// Vectors by task and copy. Parties with the same task have different evaluations.
     vectors: BTreeMap<(usize, usize), Vec<f64>>,
 }
 
@@ -142,7 +141,8 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
                         let unit = RowLabels::new(panel(family, *epsilon), arm.name(), "", run);
                         let (known, seed) = (&known, unit_seed(seed, index, run));
                         let job = Job::session(unit, move || {
-                            // This runs only if nothing was stopped, so all of `known` is present.
+                            // This code runs only if nothing was stopped, so all of `known` is
+                            // present.
                             let [own, fts] = &known[&(index, run)];
                             let maps = |algorithm| match algorithm {
                                 Algorithm::SharedPrior => own,
@@ -169,7 +169,7 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
         primary,
         clusters: Clusters::Agents,
         private: Some(false),
-        figure: Some(figure("A party joins others of which one noisy sum was released")),
+        figure: Some(figure("A party joins others whose noisy sum was released once")),
         ..call.summary_request(
             "shared-prior-private",
             families[0].tasks[0].direction(),
@@ -183,8 +183,8 @@ fn panel(family: &Family, epsilon: f64) -> String {
     format!("{}, epsilon = {epsilon}", family.name)
 }
 
-/// The comparisons of a panel: every federation with a party alone, and, if present, with its pure
-/// noise and DP-FTS-DE.
+/// Returns the comparisons of a panel: every federation with a party alone and, if present, with
+/// its pure noise and DP-FTS-DE.
 fn pairs() -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for n_parties in SIZES {
@@ -198,8 +198,8 @@ fn pairs() -> Vec<(String, String)> {
     pairs
 }
 
-/// The primary claims of the experiment: federations of both compared sizes beat `log-ei`, their
-/// pure noise and DP-FTS-DE, at five and ten queries.
+/// Returns the primary claims of the experiment: federations of both compared sizes beat `log-ei`,
+/// their pure noise and DP-FTS-DE, at five and ten queries.
 fn primary(family: &Family) -> Vec<PrimaryComparison> {
     let mut found = Vec::new();
     for epsilon in EPSILONS {
@@ -219,8 +219,8 @@ fn primary(family: &Family) -> Vec<PrimaryComparison> {
     found
 }
 
-/// Shared features and the vectors of all parties, for a shared prior and for DP-FTS-DE. Each task
-/// has as many parties as the largest federation needs.
+/// Computes shared features and the vectors of all parties, for a shared prior and for DP-FTS-DE.
+/// Each task has as many parties as the largest federation needs.
 fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
     let dim = family.tasks[0].space().dim();
     let map = |n_features| {
@@ -232,7 +232,7 @@ fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
     for (task, problem) in family.tasks.iter().enumerate() {
         let problem = problem.as_ref();
         for copy in 0..n_copies {
-            let seed = seed.child(Purpose::History, task as u64).child(Purpose::Run, copy as u64);
+            let seed = seed.child(Purpose::HISTORY, task as u64).child(Purpose::RUN, copy as u64);
             let history = past(problem, seed)?;
             let mut own = private_agent(problem, n_others, &known[0].map, seed)?;
             let mut fts = dp_fts_de(problem, n_others, &known[1].map, seed)?;
@@ -242,7 +242,7 @@ fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
             }
             let senders: [&dyn Collaborator; 2] = [&own, &fts];
             for (known, sender) in known.iter_mut().zip(senders) {
-                let mut stream = seed.stream(Purpose::WeightSample, 0, 0);
+                let mut stream = seed.stream(fedbo_protocol::WEIGHT_SAMPLE, 0, 0);
                 known.vectors.insert((task, copy), sender.weight_sample(&mut stream)?);
             }
         }
@@ -250,7 +250,7 @@ fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
     Ok(known)
 }
 
-/// A party's own model and search.
+/// Returns the settings of a party's own model and search.
 fn party(problem: &dyn Problem) -> SharedPriorSettings {
     let space = problem.space();
     SharedPriorSettings {
@@ -275,8 +275,8 @@ fn private_agent(
     Ok(PrivatePriorAgent::new(domain, settings, Arc::clone(map), seed)?)
 }
 
-/// DP-FTS-DE as in the helpful setting of `dp-landmine`, with one region: few features, means under
-/// large noise, one release.
+/// Creates DP-FTS-DE as in the helpful setting of `dp-landmine`, with one region: few features,
+/// means under large noise, one release.
 fn dp_fts_de(
     problem: &dyn Problem,
     n_agents: usize,
@@ -302,7 +302,7 @@ fn dp_fts_de(
     Ok(DpFtsDe::new(Domain::Space(space.clone()), settings, Arc::clone(map), seed)?)
 }
 
-/// The joining party with the release, and the features of the release.
+/// Creates the joining party with the release, and the features of the release.
 fn joining<'a>(
     family: &Family,
     task: usize,
@@ -312,7 +312,7 @@ fn joining<'a>(
     seed: Seed,
 ) -> anyhow::Result<(AnyAgent, Arc<FeatureMap>)> {
     let problem = family.tasks[task].as_ref();
-    let own_seed = seed.child(Purpose::Agent, task as u64);
+    let own_seed = seed.child(Purpose::AGENT, task as u64);
     let domain = Domain::Space(problem.space().clone());
     match arm {
         Arm::LogEi { n_random } => {
@@ -327,7 +327,7 @@ fn joining<'a>(
         }
         Arm::Ts => {
             let map = Arc::clone(&known(Algorithm::DpFtsDe).map);
-            let agent = dp_fts_de(problem, 1, &map, own_seed)?; // unreleased: Thompson sampling
+            let agent = dp_fts_de(problem, 1, &map, own_seed)?; // without a release: Thompson sampling
             Ok((alone(agent, domain, &map), map))
         }
         Arm::Joins(released) => {
@@ -352,7 +352,7 @@ fn joining<'a>(
     }
 }
 
-/// The noisy sum of the vectors of N parties, taken cyclically from all tasks but one.
+/// Returns the noisy sum of the vectors of N parties, taken cyclically from all tasks except one.
 fn release(
     family: &Family,
     task: usize,
@@ -372,7 +372,7 @@ fn release(
         noise_multiplier,
     })?;
     let mut bytes = [0; 32];
-    let mut stream = seed.stream(Purpose::SimulatedNoise, task as u64, 0);
+    let mut stream = seed.stream(fedbo_protocol::SIMULATED_NOISE, task as u64, 0);
     for chunk in bytes.chunks_exact_mut(4) {
         chunk.copy_from_slice(&stream.bits().to_le_bytes());
     }

@@ -1,8 +1,8 @@
-//! Rivals of the shared prior: other uses that a party could make of the others' knowledge.
+//! Rivals of the shared prior: other ways for a party to use the others' knowledge.
 //!
-//! All have the search, the logarithm of expected improvement and the output units of the arm
-//! `log-ei`; only the model differs. They are built from the others' own models, which hold their
-//! observations. Each method documents the data that it would send.
+//! All of them have the search, the log expected improvement and the output units of the arm
+//! `log-ei`. Only the model differs. They are built from the others' own models, which contain
+//! their observations. Each method documents the data that it would send.
 
 mod consensus;
 mod pooled;
@@ -22,31 +22,32 @@ use self::pooled::{Pooled, PooledImprovement};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// All observations of all parties under one Gaussian process ([`Pooled`]), regardless of the
-    /// amount of data sent, which is every observation. It is a bound as far as its model is right.
+    /// amount of data sent, which is every observation. It is a bound to the extent that its model
+    /// is right.
     Pooled,
     /// The others' hyperparameters instead of a fit: the geometric means of their length scales,
     /// signal variances and noise variances (Yue & Al Kontar 2021, arXiv 2111.14008). Each party
     /// would send these d + 2 numbers once.
     ///
-    /// Differs from FGPR, where a server averages iterates of stochastic gradients: here each
-    /// party's fit has converged before the average. The prior mean is 0, so the first three
+    /// In FGPR a server averages iterates of stochastic gradients. Here, in contrast, each party's
+    /// fit has converged before the average is taken. The prior mean is 0, so the first three
     /// queries are random, as for `log-ei`.
     AverageHyperparameters,
     /// The Wasserstein barycentre of all posteriors, point by point (Mallasto & Feragen 2017). Its
-    /// mean is the average of the means, its standard deviation that of the standard deviations.
-    /// Each party would send both on a fine grid, or equivalent data.
+    /// mean is the average of the means, and its standard deviation is the average of the standard
+    /// deviations. Each party would send both on a fine grid, or equivalent data.
     ///
     /// The party's own posterior has half of the weight, and the others share the other half
-    /// equally. The incumbent is the largest mean at an own input, because own outputs have their
-    /// own units.
+    /// equally. The incumbent is the largest mean at one of the party's own inputs, because its
+    /// outputs have their own units.
     Barycentre,
 }
 
 /// Number of random queries before a model without any observations is used, as for `log-ei`.
 const N_RANDOM_FIRST: usize = 3;
-/// The own posterior's weight in a barycentre.
+/// Weight of the party's own posterior in a barycentre.
 const OWN_WEIGHT: f64 = 0.5;
-/// A standard deviation below this is rounding error.
+/// Standard deviations below this value are rounding error.
 const LEAST_STD: f64 = 1e-7;
 
 /// A party with one of the methods.
@@ -55,7 +56,7 @@ pub(super) struct Rival {
     model: Model,
 }
 
-/// The others' knowledge in the form for the method.
+/// The others' knowledge in the form that the method needs.
 enum Model {
     Pooled(Box<Pooled>),
     Hyperparameters { kernel: Kernel, noise_variance: f64 },
@@ -63,8 +64,8 @@ enum Model {
 }
 
 impl Rival {
-    /// Creates a party without observations; `others` are the models of the others, conditioned on
-    /// their observations. `seed` is for hyperparameter fits.
+    /// Creates a party without observations. `others` are the other parties' models, conditioned on
+    /// their observations. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a covariance has no Cholesky factor.
@@ -103,7 +104,7 @@ impl Strategy for Rival {
         let mut own = self.proposer.surrogate().posterior().clone();
         if !pending.is_empty() {
             let means = own.mean_variances(pending).0;
-            own = own.extended(pending, &means)?; // running trials count as observations of the own mean
+            own = own.extended(pending, &means)?; // running trials count as observations of the party's own mean
         }
         let best = own.outputs().iter().copied().reduce(f64::max);
         let propose = |function: &dyn Function, stream: &mut Stream| {
@@ -139,7 +140,7 @@ impl Strategy for Rival {
     }
 }
 
-/// The kernel and the noise variance with geometric means of hyperparameters.
+/// Returns the kernel and the noise variance with geometric means of hyperparameters.
 fn average_hyperparameters(others: &[&Posterior]) -> Result<(Kernel, f64), GpError> {
     #[expect(clippy::cast_precision_loss, reason = "numbers of parties")]
     let mean = |of: &dyn Fn(&Posterior) -> f64| {
@@ -152,11 +153,12 @@ fn average_hyperparameters(others: &[&Posterior]) -> Result<(Kernel, f64), GpErr
     Ok((kernel, mean(&|other| other.noise_variance())))
 }
 
-/// ln EI of the barycentre: mean(x) = Σ_k w_k mean_k(x), std(x) = Σ_k w_k std_k(x). Before any own output, mean(x).
+/// ln EI of the barycentre: mean(x) = Σ_k w_k mean_k(x), std(x) = Σ_k w_k std_k(x). Before any own
+/// output, mean(x).
 struct Barycentre<'a> {
     own: Predictor<'a>,
     others: &'a [Predictor<'static>],
-    /// The largest mean at an own input.
+    /// The largest mean at one of the party's own inputs.
     best: Option<f64>,
 }
 
@@ -168,7 +170,7 @@ impl<'a> Barycentre<'a> {
         barycentre
     }
 
-    /// All posteriors with their weights.
+    /// Iterates over all posteriors and their weights.
     fn weighed(&self) -> impl Iterator<Item = (f64, &Posterior)> {
         self.predictors().map(|(weight, predictor)| (weight, predictor.posterior()))
     }

@@ -10,14 +10,14 @@ fn still(places: [Vector; N_AGENTS], obstacles: [Vector; N_OBSTACLES]) -> World 
     World { agents, obstacles }
 }
 
-/// Agents so far apart that the contact force is below exp(−1000).
+/// Returns agents so far apart that the contact force is below exp(−1000).
 fn apart() -> World {
     still([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]], AWAY)
 }
 
-/// Worlds with moving agents that overlap each other and obstacles.
+/// Returns a world with moving agents that overlap each other and obstacles.
 fn crowded(index: u64) -> World {
-    let mut stream = Seed::new(21).stream(Purpose::Test, index, 0);
+    let mut stream = Seed::new(21).stream(Purpose::TEST, index, 0);
     let mut world = World::random(&mut stream);
     for body in &mut world.agents {
         body.position = body.position.map(|part| 0.15 * part);
@@ -35,7 +35,7 @@ fn close(a: Vector, b: Vector, tolerance: f64) -> bool {
 fn worlds_begin_at_rest_inside_their_squares() {
     let (mut widest, mut widest_obstacle) = (0.0_f64, 0.0_f64);
     for index in 0..500 {
-        let world = World::random(&mut Seed::new(1).stream(Purpose::Test, index, 0));
+        let world = World::random(&mut Seed::new(1).stream(Purpose::TEST, index, 0));
         for body in world.agents {
             assert!(length(body.velocity) <= 0.0);
             widest = widest.max(body.position[0].abs());
@@ -48,7 +48,8 @@ fn worlds_begin_at_rest_inside_their_squares() {
     assert!((0.89..=0.9).contains(&widest_obstacle));
 }
 
-/// From rest under a constant force F, v_n = (h F/0.25)(1 − 0.75ⁿ), and without one v_n = 0.75ⁿ v_0.
+/// From rest under a constant force F, v_n = (h F/0.25)(1 − 0.75ⁿ). Without a force, v_n = 0.75ⁿ
+/// v_0.
 #[test]
 fn speed_follows_the_closed_form_of_damping() {
     let mut world = apart();
@@ -66,8 +67,8 @@ fn speed_follows_the_closed_form_of_damping() {
     assert!(length(world.agents[2].velocity) <= 0.0);
 }
 
-/// A full push would end at 0.4 F, 1.2 for a predator and 1.6 for the prey, above the maximum
-/// speeds, which limit it. The direction is unchanged.
+/// A full push would approach 0.4 F, which is 1.2 for a predator and 1.6 for the prey. The maximum
+/// speeds are lower, and limit it. The direction is unchanged.
 #[test]
 fn full_pushes_end_at_the_maximal_speed() {
     let mut world = apart();
@@ -79,8 +80,8 @@ fn full_pushes_end_at_the_maximal_speed() {
     }
 }
 
-/// c k ln 2 at the touching distance, c times the depth well inside, zero well outside; directed
-/// away from the other disc.
+/// The force is c k ln 2 at the touching distance, c times the depth well inside, and zero well
+/// outside. It points away from the other disc.
 #[test]
 fn the_force_of_contact_is_that_of_the_environment() {
     let force = |distance: f64| contact([0.6 * distance, -0.8 * distance], 0.15);
@@ -91,10 +92,10 @@ fn the_force_of_contact_is_that_of_the_environment() {
     assert!(contact([1e-300, 0.0], 0.15)[0].is_finite());
 }
 
-/// ∫ F over the distance from reach − p to infinity is c (p²/2 + π²k²/6) up to exp(−p/k): the
-/// potential of a contact. So in fine steps without damping two equal discs in a head-on collision
-/// exchange their velocities. Their minimum distance follows from that potential:
-/// μ v²/2 = c (p²/2 + π²k²/6) with the reduced mass μ = 1/2 and relative speed v.
+/// The potential of a contact is ∫ F over the distance from reach − p to infinity, which is c
+/// (p²/2 + π²k²/6) up to exp(−p/k). In fine steps without damping, two equal discs in a head-on
+/// collision therefore exchange their velocities. Their minimum distance follows from that
+/// potential: μ v²/2 = c (p²/2 + π²k²/6) with the reduced mass μ = 1/2 and relative speed v.
 #[test]
 fn a_contact_keeps_energy_and_exchanges_the_velocities_of_equal_discs() {
     let (reach, speed, step) = (0.15, 0.8, 1e-5);
@@ -140,7 +141,8 @@ fn contacts_keep_momentum() {
     assert!(n_pushed > 20, "{n_pushed}");
 }
 
-/// A quarter turn and a mirror of all places, velocities and forces turn and mirror the next step.
+/// Rotating all positions, velocities and forces by a quarter turn, or mirroring them, does the
+/// same to the next step.
 #[test]
 fn a_step_has_no_preferred_direction() {
     let turned = |v: Vector| [-v[1], v[0]];
@@ -165,7 +167,7 @@ fn a_step_has_no_preferred_direction() {
     }
 }
 
-/// All numbers by hand, for agents with distinct positions and velocities.
+/// Computes all numbers by hand, for agents with distinct positions and velocities.
 #[test]
 fn agents_see_themselves_then_obstacles_then_the_others_then_the_prey() {
     let mut world = still([[1.0, 2.0], [3.0, 5.0], [8.0, 13.0]], [[0.1, 0.2], [0.3, 0.5]]);
@@ -185,7 +187,7 @@ fn agents_see_themselves_then_obstacles_then_the_others_then_the_prey() {
 }
 
 /// One step in the style of the environment's own program: discs in one list, forces accumulated
-/// over all pairs, the smoothed depth as a logarithm of a sum of two exponentials, polar
+/// over all pairs, the smoothed depth as the logarithm of a sum of two exponentials, and polar
 /// coordinates for direction and speed.
 fn twin(world: &World, forces: &[Vector; N_AGENTS]) -> [Body; N_AGENTS] {
     let agents = world.agents.iter().map(|body| body.position).zip(SIZES);
@@ -222,7 +224,7 @@ fn twin(world: &World, forces: &[Vector; N_AGENTS]) -> [Body; N_AGENTS] {
 
 #[test]
 fn a_step_is_that_of_a_twin_written_otherwise() {
-    let mut stream = Seed::new(22).stream(Purpose::Test, 0, 0);
+    let mut stream = Seed::new(22).stream(Purpose::TEST, 0, 0);
     let mut n_cut = 0;
     for index in 0..300 {
         let world = crowded(index);

@@ -1,5 +1,5 @@
-//! The equations against another formulation, conservation laws, symmetries and the order of the
-//! integrator.
+//! Compares the equations with another formulation, and checks conservation laws, symmetries and
+//! the order of the integrator.
 
 use std::f64::consts::TAU;
 
@@ -11,10 +11,10 @@ use super::*;
 const EMPTY: Medium = Medium { drag_across: 0.0, drag_along: 0.0, stop_stiffness: 0.0 };
 
 fn stream(index: u64) -> Stream {
-    Seed::new(11).stream(Purpose::Test, index, 0)
+    Seed::new(11).stream(Purpose::TEST, index, 0)
 }
 
-/// Angles up to `angle`, all velocities up to `speed`.
+/// Draws a motion with angles up to `angle` and velocities up to `speed`.
 fn random_motion(angle: f64, speed: f64, stream: &mut Stream) -> Motion {
     let mut draw = |size: f64| size * (2.0 * stream.uniform() - 1.0);
     Motion {
@@ -35,7 +35,7 @@ fn distance(a: &Motion, b: &Motion) -> f64 {
     pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
 }
 
-/// The motion after `n` steps under torques that depend on the time.
+/// Returns the motion after `n` steps under time-dependent torques.
 fn run(
     medium: &Medium,
     start: Motion,
@@ -47,7 +47,7 @@ fn run(
     })
 }
 
-/// Kinetic energy, momentum and angular momentum about the origin, summed over the rods.
+/// Returns kinetic energy, momentum and angular momentum about the origin, summed over the rods.
 fn energy_and_momenta(motion: &Motion) -> (f64, [f64; 2], f64) {
     let (mut energy, mut momentum, mut spin) = (0.0, [0.0; 2], 0.0);
     for rod in newton_euler::rods(motion) {
@@ -59,8 +59,9 @@ fn energy_and_momenta(motion: &Motion) -> (f64, [f64; 2], f64) {
     (energy, momentum, spin)
 }
 
-/// Lagrange's equations and those of rods held together by forces give the same accelerations, also
-/// beyond the stops. Accelerations are up to a few hundred, so rounding is far below the tolerance.
+/// Lagrange's equations and those of rods held together by forces give the same accelerations,
+/// including beyond the stops. Accelerations are up to a few hundred, so rounding is far below the
+/// tolerance.
 #[test]
 fn accelerations_are_those_of_rods_held_together_by_forces() {
     let mut stream = stream(0);
@@ -114,7 +115,7 @@ fn momenta_and_energy_are_conserved_without_a_medium() {
 }
 
 /// Halving the step reduces the error to a sixteenth, with drag and with torques that are constant
-/// for 0.04 s.
+/// over 0.04 s.
 #[test]
 fn the_method_is_of_fourth_order() {
     let torques = |time: f64| {
@@ -148,9 +149,9 @@ fn drag_takes_energy_in_every_step() {
     }
 }
 
-/// A stretched swimmer slides by v̇ = −(k' l/m) v, moves sideways by v̇ = −(k l/m) v and turns by
-/// ω̇ = −(k l/m) ω: the drag on each piece is proportional to its speed. The method's factor for a
-/// step h is e^(−z) up to z⁵/120, z = 10 h.
+/// A stretched swimmer slides with v̇ = −(k' l/m) v, moves sideways with v̇ = −(k l/m) v and turns
+/// with ω̇ = −(k l/m) ω: the drag on each piece is proportional to its speed. The method's factor
+/// for a step h is e^(−z) up to z⁵/120, z = 10 h.
 #[test]
 fn a_stretched_swimmer_at_rest_stays_and_a_moving_one_slows_exponentially() {
     let rest = run(&Medium::VISCOUS, Motion::ZERO, (100, 0.02), |_| [0.0; 2]);
@@ -174,8 +175,8 @@ fn a_stretched_swimmer_at_rest_stays_and_a_moving_one_slows_exponentially() {
 }
 
 /// Torques that travel as a wave from head to tail push the swimmer forward. The time-reversed
-/// wave, which travels from tail to head, pushes it back. Exchanging the joints is a half turn and
-/// a mirror, so both distances are equal.
+/// wave, which travels from tail to head, pushes it backward. Swapping the joints amounts to a half
+/// turn and a reflection, so both distances are equal.
 #[test]
 fn a_wave_from_head_to_tail_swims_forward_and_its_time_reverse_backward() {
     let wave = |time: f64| {
@@ -198,7 +199,7 @@ fn a_wave_from_head_to_tail_swims_forward_and_its_time_reverse_backward() {
     assert!(way.abs() < 1e-9, "{way}");
 }
 
-/// A mirror along the x axis changes the signs of angles, sideways motion and torques, and nothing
+/// Mirroring along the x axis changes the signs of angles, sideways motion and torques, and nothing
 /// else.
 #[test]
 fn a_mirrored_swimmer_swims_the_mirrored_way() {

@@ -1,4 +1,4 @@
-//! Vectors that any replica takes, and that wait for the leader.
+//! Vectors received by any replica, waiting for the leader.
 
 use fedbo_postgres::{Ended, Operation, Patience};
 use postgres::Row;
@@ -10,20 +10,20 @@ use crate::store::{Arrived, Lead, Posted, Posting, StoreError, StudyKey};
 
 /// Inbox for vectors from replicas to the leader.
 ///
-/// Its contents are deleted when the round ends. A crash of the database loses them too, and agents
-/// are then asked for their vectors again.
+/// Its contents are deleted when the round ends. A crash of the database loses them too; agents are
+/// then asked to resend their vectors.
 impl PostgresStore {
     /// Stores a vector if its round is open, in one transaction.
     ///
-    /// The first vector of a slot and round counts (INV-6). A repeat gets the same answer as the
-    /// first, also after the round.
+    /// The first vector of a slot and round counts (INV-6). A repeat returns the same result as the
+    /// first, even after the round.
     ///
     /// # Errors
     /// If the store cannot be written.
     pub fn post(&self, posting: &Posting<'_>) -> Result<Posted, StoreError> {
         let (slot, round) = (i64::from(posting.slot), signed(posting.round));
-        // One statement is one transaction. Vectors share the lock, and shutting the inbox waits
-        // for them.
+        // A single statement is a transaction. Concurrent posts share the lock, and shutting the
+        // inbox waits for them.
         let sql = "
             WITH here AS MATERIALIZED (
                 SELECT round, is_open, began_ms FROM fedbo_coordinator.studies WHERE id = $1 FOR SHARE
@@ -85,7 +85,7 @@ impl PostgresStore {
         })
     }
 
-    /// Returns true if a vector of this slot and round would be taken, and is missing.
+    /// Returns true if a vector of this slot and round would be accepted and is missing.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -128,8 +128,8 @@ impl PostgresStore {
         arrived.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    /// Shuts the inbox for the current round. All vectors that were taken before can be read when
-    /// this returns.
+    /// Shuts the inbox for the current round. All vectors that were accepted before can be read
+    /// when this returns.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
@@ -143,7 +143,8 @@ impl PostgresStore {
         })
     }
 
-    /// Deletes the vectors of all rounds up to `round`, and takes no more of them (INV-16).
+    /// Deletes the vectors of all rounds up to `round`, and accepts no more for these rounds
+    /// (INV-16).
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.

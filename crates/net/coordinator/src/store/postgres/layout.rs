@@ -1,16 +1,16 @@
-//! The layout of a coordinator's store in a database: its own schema `fedbo_coordinator`.
+//! Schema `fedbo_coordinator` of a coordinator's store in a PostgreSQL database.
 
 use fedbo_postgres::Layout;
 
 /// Layout of the schema. Times are milliseconds since 1970.
 ///
 /// - `holder` leads a study until `until_ms`, with the fencing token `token`.
-/// - `is_open` is true while the round takes vectors.
-/// - `identity` is the coordinator's public key, as agents know it.
-/// - `inbox` has the newest vector of each slot, sealed. It is deleted once its round is over, but
-///   in a relayed study its mark stays.
-/// - Unlogged tables are in no backup, and are empty after a crash of the server. `inbox_epoch` is
-///   then empty too, and gets a new number.
+/// - `is_open` is true while the round accepts vectors.
+/// - `identity` is the coordinator's public key, as known to agents.
+/// - `inbox` has the newest vector of each slot, sealed. The vector is deleted once its round is
+///   over; in a relayed study, its mark is kept.
+/// - Unlogged tables are not part of base backups, WAL archives or standbys, and are empty after a
+///   crash of the server. `inbox_epoch` is then empty too, and gets a new number.
 pub(super) const LAYOUT: Layout = Layout {
     schema: "fedbo_coordinator",
     version: 1,
@@ -93,8 +93,8 @@ CREATE UNLOGGED TABLE fedbo_coordinator.inbox_epoch (
 "#,
 };
 
-/// Participants of releases that are charged or have limited participations: four bytes per slot,
-/// and the digest of the release. The table is created when a schema first needs it.
+/// Participants of releases that are charged or made at a free pace: four bytes per slot, and the
+/// digest of the release. The table is created on first use.
 pub(super) const PARTICIPANTS: &str = "
 CREATE TABLE IF NOT EXISTS fedbo_coordinator.participants (
     study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
@@ -105,7 +105,7 @@ CREATE TABLE IF NOT EXISTS fedbo_coordinator.participants (
 )";
 
 /// Counters of slots: the last requests, and the first round that may belong to the slot's key. The
-/// table is created when a schema first needs it.
+/// table is created on first use.
 pub(super) const COUNTERS: &str = "
 CREATE TABLE IF NOT EXISTS fedbo_coordinator.counters (
     study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
@@ -115,7 +115,7 @@ CREATE TABLE IF NOT EXISTS fedbo_coordinator.counters (
     PRIMARY KEY (study, slot)
 )";
 
-/// Commitments of helpers of secure sums. The table is created when a schema first needs it.
+/// Commitments of helpers of secure sums. The table is created on first use.
 pub(super) const COMMITMENTS: &str = "
 CREATE TABLE IF NOT EXISTS fedbo_coordinator.commitments (
     study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
@@ -124,11 +124,9 @@ CREATE TABLE IF NOT EXISTS fedbo_coordinator.commitments (
     PRIMARY KEY (study, round)
 )";
 
-/// Shards' parts of rounds: slots and sealed sums. The table is created when a schema first needs
-/// it.
+/// Shards' parts of rounds: slots and sealed sums. The table is created on first use.
 ///
-/// Like vectors, it is in no base backup, archive or standby, and empty after a crash of the
-/// server.
+/// Like the inbox, it is unlogged.
 pub(super) const SHARDS: &str = "
 CREATE UNLOGGED TABLE IF NOT EXISTS fedbo_coordinator.shards (
     study bigint NOT NULL,

@@ -21,15 +21,16 @@ use super::{Lead, StoreError};
 use layout::LAYOUT;
 use rows::{Outcome, bytes, identity, in_words, int};
 
-/// Maximum number of connections of a process.
+/// Maximum number of connections per process.
 const CONNECTIONS: usize = 8;
-/// Maximum wait of a call for an unreachable server. Rounds retry, and agents are told to retry.
+/// Maximum time that a call waits for an unreachable server. Rounds retry, and agents are told to
+/// retry.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Store in a database, with its own schema `fedbo_coordinator`.
 ///
-/// Any number of processes may share it; one of them leads a study. Calls block, and must not be
-/// made on a thread that drives asynchronous tasks.
+/// Any number of processes may share it; one of them leads each study. Calls block, and must not be
+/// made on a thread that runs async tasks.
 pub struct PostgresStore {
     pool: Arc<Pool>,
     ledgers: Ledgers,
@@ -47,8 +48,8 @@ impl PostgresStore {
     /// including that of the ledgers.
     ///
     /// # Errors
-    /// If there is no store, it is not one of ours, or the server cannot be used or may lose
-    /// acknowledged data.
+    /// If the store is missing or was not created by fedbo, or the server cannot be used or may
+    /// lose acknowledged data.
     pub fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, StoreError> {
         let path = PathBuf::from(address.to_string());
         let refused = |problem| in_words(problem, path.clone(), Operation::Connect);
@@ -82,7 +83,7 @@ impl PostgresStore {
         self.pool.place()
     }
 
-    /// Returns the coordinator's public key, as agents know it. `None` until the first replica has
+    /// Returns the coordinator's public key, as known to agents. `None` until the first replica has
     /// recorded it.
     ///
     /// # Errors
@@ -91,8 +92,8 @@ impl PostgresStore {
         self.read(identity)
     }
 
-    /// Records the coordinator's public key for agents, once and for all. Returns the recorded key,
-    /// which is another one if another replica was faster.
+    /// Records the coordinator's public key permanently, unless a key is already recorded. Returns
+    /// the recorded key, which differs from `key` if another replica was first.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -118,13 +119,13 @@ impl PostgresStore {
         read.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    /// Makes an idempotent change. If it is unknown whether the change happened, it is made again.
+    /// Runs an idempotent write. The write is retried if it is unknown whether it was committed.
     fn write<R>(&self, act: impl Fn(&mut Transaction<'_>) -> Outcome<R>) -> Result<R, StoreError> {
         self.write_once(|tx, _| act(tx))
     }
 
-    /// Makes a change that is not idempotent. The flag is true if the change may have happened
-    /// already.
+    /// Runs a write that is not idempotent. The flag is true if an earlier attempt may have been
+    /// committed.
     fn write_once<R>(
         &self,
         act: impl Fn(&mut Transaction<'_>, bool) -> Outcome<R>,

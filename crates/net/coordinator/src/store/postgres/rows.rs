@@ -95,7 +95,7 @@ pub(super) fn study_named(tx: &mut Transaction<'_>, name: &str) -> Outcome<Study
     }
 }
 
-/// Locks a study. Every change of a study begins with this.
+/// Locks a study's row. Every change to a study locks it first.
 pub(super) fn locked(tx: &mut Transaction<'_>, key: StudyKey) -> Outcome<StudyRecord> {
     let sql = format!("{STUDY} WHERE id = $1 FOR NO KEY UPDATE");
     match tx.query_typed_opt(&sql, &[int(&key.0)])? {
@@ -156,7 +156,7 @@ pub(super) fn is_stored(
     })
 }
 
-/// Deletes the vectors of earlier rounds (INV-16). The record that they came stays.
+/// Deletes the vectors of earlier rounds (INV-16). The record of their delivery is kept.
 pub(super) fn forget_before(tx: &mut Transaction<'_>, study: StudyKey, round: i64) -> Outcome<()> {
     tx.query_typed(
         "UPDATE fedbo_coordinator.inbox SET sealed = NULL WHERE study = $1 AND round < $2 AND sealed IS NOT NULL",

@@ -65,8 +65,8 @@ impl PostgresStore {
             let Some(began_ms) = began_ms else {
                 return Ok(view);
             };
-            // A shard whose vectors were chosen may be gone by now. A vector that was not chosen is
-            // too late anyway.
+            // A shard with chosen vectors may be gone by now. A vector that was not chosen is too
+            // late anyway.
             let sql = format!(
                 "SELECT shard, slots, counts FROM fedbo_coordinator.shards
                  WHERE study = $1 AND round = $2 AND began_ms = $3 AND (shard = $4 OR seen_ms > {NOW_MS} - $5) ORDER BY shard"
@@ -82,7 +82,7 @@ impl PostgresStore {
         })
     }
 
-    /// Records the slots of a shard. A shard may take vectors of a round only after this has
+    /// Records the slots of a shard. A shard may accept vectors of a round only after this has
     /// returned true once.
     ///
     /// Returns false if the round has another opening, if it is shut and the report is not final,
@@ -93,7 +93,7 @@ impl PostgresStore {
     pub fn report(&self, report: &ShardReport<'_>) -> Result<bool, StoreError> {
         let (study, shard) = (report.study, report.shard);
         let (round, began_ms) = (signed(report.opening.round), signed(report.opening.began_ms));
-        // Shutting the round waits for this lock, so it sees every shard that was allowed to take
+        // Shutting the round waits for this lock, so it sees every shard that was allowed to accept
         // vectors.
         let open = format!(
             "INSERT INTO fedbo_coordinator.shards AS known (study, shard, round, began_ms, seen_ms, is_final, slots)
@@ -115,7 +115,7 @@ impl PostgresStore {
         })
     }
 
-    /// Stores the sum of a shard's vectors that count.
+    /// Stores a shard's sealed sum of the vectors that count.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -139,14 +139,14 @@ impl PostgresStore {
         })
     }
 
-    /// Records that a shard ends. The leader does not wait for it, and its agents are asked again.
+    /// Marks a shard as gone. The leader does not wait for it, and its agents are asked to resend.
     /// A sum that it has handed in still counts.
     ///
     /// # Errors
     /// If the store cannot be written.
     pub fn leave(&self, study: StudyKey, shard: ShardId) -> Result<(), StoreError> {
         self.write(|tx| {
-            // The row stays: a sum that was handed in still counts.
+            // The row is kept: a sum that was handed in still counts.
             let sql =
                 "UPDATE fedbo_coordinator.shards SET seen_ms = 0 WHERE study = $1 AND shard = $2";
             tx.query_typed(sql, &[int(&study.0), int(&shard.0)])?;
@@ -185,7 +185,7 @@ impl PostgresStore {
         parts.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    /// Deletes the sums of all rounds up to `round`, and takes no more of them (INV-16).
+    /// Deletes the sums of all rounds up to `round`, and accepts no more for these rounds (INV-16).
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
@@ -202,7 +202,7 @@ impl PostgresStore {
         })
     }
 
-    /// Stores which vectors count at each shard, and deletes shards of earlier rounds that are
+    /// Stores the slots that count at each shard, and deletes shards of earlier rounds that are
     /// gone.
     ///
     /// # Errors

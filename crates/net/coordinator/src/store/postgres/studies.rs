@@ -53,7 +53,8 @@ impl Store for PostgresStore {
                 &[text(&name), text(&config)],
             )?;
             let Some(added) = added else {
-                // If the answer was lost, this may be the study that this call created.
+                // If the response to the commit was lost, this may be the study that this call
+                // created.
                 return match study_named(tx, name)? {
                     known if is_again && known.config == config => Ok(known),
                     _ => Err(StoreError::Exists {
@@ -131,7 +132,8 @@ impl Store for PostgresStore {
             locked(tx, study)?;
             check_slot(tx, study, slot)?;
             void_tokens(tx, study, number)?;
-            // The token exists only if this call inserted it and the answer was lost.
+            // The token exists only if this call inserted it and the response to the commit was
+            // lost.
             tx.query_typed(
                 "INSERT INTO fedbo_coordinator.tokens (secret, study, slot, expires_ms) VALUES ($1, $2, $3, $4)
                  ON CONFLICT DO NOTHING",
@@ -389,7 +391,7 @@ impl Store for PostgresStore {
         })
     }
 
-    /// Locks rows in the order of their keys, so that replicas do not deadlock.
+    /// Locks rows in key order, so that replicas do not deadlock.
     fn count(&self, requests: &[CountedRequest]) -> Result<Vec<Counted>, StoreError> {
         let mut places: Vec<(i64, i64)> =
             requests.iter().map(|request| (request.study.0, i64::from(request.slot))).collect();
@@ -541,18 +543,18 @@ impl Store for PostgresStore {
     }
 }
 
-/// Returns true if the schema has a table that is created on demand.
+/// Returns true if the schema has this table, which is created on first use.
 fn is_there(tx: &mut Transaction<'_>, table: &str) -> Outcome<bool> {
     let name = format!("fedbo_coordinator.{table}");
     let sql = "SELECT to_regclass($1) IS NOT NULL";
     Ok(tx.query_typed_one(sql, &[text(&name)])?.try_get(0)?)
 }
 
-/// Advisory lock held while a table is added, since two replicas may first need it at once. The
-/// number reads "coun".
+/// Key of the advisory lock that is held while a table is added, since two replicas may need it at
+/// the same time. The number reads "coun".
 const ADDING: i64 = 0x636f_756e;
 
-/// Adds a table when it is first needed.
+/// Creates a table on first use.
 fn add_table(tx: &mut Transaction<'_>, table: &str, layout: &str) -> Outcome<()> {
     if !is_there(tx, table)? {
         tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({ADDING})"))?;
@@ -561,8 +563,8 @@ fn add_table(tx: &mut Transaction<'_>, table: &str, layout: &str) -> Outcome<()>
     Ok(())
 }
 
-/// Returns the slot that a token offers to an agent, and whether the agent has already taken it by
-/// that token. Locks the study.
+/// Returns the slot that a token offers to an agent, and whether the agent has already claimed it
+/// with this token. Locks the study.
 fn offered(
     tx: &mut Transaction<'_>,
     token: &PublicKey,

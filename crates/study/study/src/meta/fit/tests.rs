@@ -1,4 +1,4 @@
-//! Tests of the selection of old trials for a new space, and of their points in it.
+//! Tests of the selection of old trials and their conversion to a new space.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn shared() -> MetaSettings {
     MetaSettings { mismatch: Mismatch::Shared, ..MetaSettings::default() }
 }
 
-/// The new study determines the scale of a parameter, so a different log flag is not a difference.
+/// The new study determines a parameter's scale, so a different log flag is not a difference.
 #[test]
 fn an_equal_space_is_taken_as_it_is_whatever_its_order_and_scales() {
     let theirs = space(&[
@@ -97,7 +97,7 @@ fn another_space_is_refused_parameter_by_parameter() {
     assert_eq!(study.len(), 1);
     assert_eq!(study.assumptions, ["the effect of depth is treated as noise"]);
     assert!(study.noisy, "depth varied");
-    // A table names no ranges, so its values are inspected.
+    // A table declares no ranges, so its values are inspected.
     let rows: [(&[&str], f64); 3] =
         [(&["1", "2", "a"], 1.0), (&["11", "2", "a"], 1.0), (&["1e2", "2", "a"], 1.0)];
     let error = fitted(old(None, &["x", "n", "kind"], &rows), &MetaSettings::default());
@@ -149,7 +149,7 @@ fn a_parameter_that_was_not_there_has_the_given_value_or_all_of_its_values() {
         let has = |(values, _): &&(Vec<Value>, f64)| values[2] == Value::Choice(choice.to_owned());
         assert!(study.rows.iter().filter(has).count() > 5, "{choice}");
     }
-    // With a value for every such parameter, the spaces do not differ.
+    // With a value for every such parameter, the spaces match.
     settings.mismatch = Mismatch::Refuse;
     assert!(matches!(fitted(old(None, &["x"], &rows), &settings), Err(MetaError::Space { .. })));
     settings.values.insert("kind".to_owned(), Value::Choice("b".to_owned()));

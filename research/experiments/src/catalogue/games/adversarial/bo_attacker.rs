@@ -29,7 +29,7 @@ pub(super) enum Search {
 impl Search {
     pub(super) const ALL: [Self; 2] = [Self::GpUcb, Self::Thompson];
 
-    /// The name in arms.
+    /// Returns the name used in arms.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::GpUcb => "gp-ucb",
@@ -37,8 +37,8 @@ impl Search {
         }
     }
 
-    /// The search on these points before any observation. It models noise, because the defender's
-    /// moves act as noise.
+    /// Creates the search on these points, before any observation. It models noise, because the
+    /// defender's moves act as noise.
     fn strategy(self, points: &Points) -> anyhow::Result<Box<dyn Strategy>> {
         let domain = Domain::Finite(Arc::new(points.clone()));
         let (dim, seed, repeats) = (domain.dim(), Seed::new(0), Repeats::Allow);
@@ -56,12 +56,13 @@ impl Search {
     }
 }
 
-/// A level-0 strategy: a search for the own action with the largest payoff, which ignores the other
-/// player's actions.
+/// A level-0 strategy: a search for the player's own action with the largest payoff, which ignores
+/// the other player's actions.
 struct BoAttacker {
     search: Search,
     points: Points,
-    /// Cached search and its number of told rounds; the search is a function of these rounds.
+    /// Cached search, and the number of rounds it has been told. The search is a function of these
+    /// rounds.
     told: Mutex<Option<(Box<dyn Strategy>, usize)>>,
 }
 
@@ -76,7 +77,7 @@ impl BoAttacker {
         Self { search, points, told: Mutex::new(None) }
     }
 
-    /// The next action: the index of a point.
+    /// Returns the next action: the index of a point.
     fn next(&self, player: usize, rounds: &[Round], stream: &mut Stream) -> anyhow::Result<usize> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut strategy, n_told) = match told.take() {
@@ -111,7 +112,7 @@ impl MixedStrategy for BoAttacker {
         None
     }
 
-    /// The search's next action.
+    /// Returns the search's next action.
     ///
     /// # Panics
     /// If the search cannot continue.
@@ -121,7 +122,7 @@ impl MixedStrategy for BoAttacker {
     }
 }
 
-/// The attacker against a defender at this level: 0, or 1 by R2-B2-Lite.
+/// Creates the arm of an attacker against a defender at this level: 0, or 1 by R2-B2-Lite.
 pub(super) fn arm(
     search: Search,
     defender: usize,
@@ -138,7 +139,7 @@ pub(super) fn arm(
     })
 }
 
-/// "gp-ucb v 1 lite".
+/// Returns a name such as "gp-ucb v 1 lite".
 pub(super) fn arm_name(search: Search, defender: usize) -> String {
     let lite = if defender == 0 { "" } else { " lite" };
     format!("{} v {defender}{lite}", search.name())
@@ -150,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// Payoffs have their peak at action 3 of 9, independent of the other: both searches end there,
-    /// and a search built from the record alone chooses the same as one that was updated round by
+    /// Payoffs have their peak at action 3 of 9, independent of the other player. Both searches end
+    /// there, and a search built from the record chooses the same as one that was updated round by
     /// round.
     #[test]
     fn a_search_finds_the_best_attack_and_is_a_function_of_the_record() {
@@ -163,7 +164,7 @@ mod tests {
             let mut rounds = Vec::new();
             let mut chosen = Vec::new();
             for number in 0..30_usize {
-                let stream = || Seed::new(4).stream(fedbo_streams::Purpose::Test, number as u64, 0);
+                let stream = || Seed::new(4).stream(fedbo_streams::Purpose::TEST, number as u64, 0);
                 let action = along.sample(&game, 0, &rounds, &mut stream());
                 let anew = BoAttacker::new(search, points.clone());
                 assert_eq!(anew.sample(&game, 0, &rounds, &mut stream()), action);

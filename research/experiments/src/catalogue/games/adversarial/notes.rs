@@ -1,5 +1,4 @@
-//! Tables for the summary: successes in the form of Table 8.1, and the claims of the thesis about
-//! them.
+//! Tables for the summary: successes in the form of Table 8.1, and the thesis's claims about them.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +13,8 @@ use super::bo_attacker::{Search as AttackSearch, arm_name as attack_name};
 use super::{ANY, AUTHORS, CLAIMS, GP_MW, HALF, LEVELS, N_IMAGES, N_ROUNDS, RANDOM, RANDOM_GRID};
 use super::{DEFENDED, SAMPLED, SUCCESSES, UNDEFENDED};
 
-/// Columns of Table 8.1 (MNIST with random search, with GP-MW, CIFAR-10), and the numbers of Fig. E.6 (30 images of MNIST), in the
-/// order of [`LEVELS`].
+/// Columns of Table 8.1 (MNIST with random search, with GP-MW, CIFAR-10), and the numbers of Fig.
+/// E.6 (30 MNIST images), in the order of [`LEVELS`].
 const THESIS: [[f64; 7]; 4] = [
     [2.6, 12.8, 10.2, 0.8, 1.8, 3.0, 0.9],
     [4.3, 6.0, 6.8, 0.4, 1.0, 5.2, 0.4],
@@ -27,7 +26,7 @@ const THESIS_NAMES: [&str; 4] =
 /// The configurations with the arms of [`LEVELS`].
 const NAMES: [&str; 6] = [RANDOM, GP_MW, RANDOM_GRID, AUTHORS, HALF, ANY];
 
-/// All tables.
+/// Returns all tables.
 pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
     let tables = Tables { configurations, outcome };
     let comparisons = tables.comparisons();
@@ -73,7 +72,7 @@ impl Tables<'_> {
 
     fn claims(&self, comparisons: &Comparisons) -> String {
         let title = format!(
-            "What the thesis says of it: differences of successes, paired by image and start ({})",
+            "Claims of the thesis: differences of successes, paired by image and start ({})",
             comparisons.legend()
         );
         let mut table = MarkdownTable::new(title, "levels", NAMES.iter().chain(&THESIS_NAMES));
@@ -119,8 +118,8 @@ impl Tables<'_> {
     }
 
     fn bo_attackers(&self, comparisons: &Comparisons) -> String {
-        let title = "Fig. E.10: successes of attackers by Bayesian optimization on a grid, who do not know of the defender (thesis, GP-UCB and TS: \
-                     70.1 and 67.0 without it, 0.8 and 0.7 against level 1 Lite)";
+        let title = "Fig. E.10: successes of attackers by Bayesian optimization on a grid, which ignore the defender (thesis, \
+                     GP-UCB and TS: 70.1 and 67.0 without it, 0.8 and 0.7 against level 1 Lite)";
         let heads =
             ["no defender", "defender at level 0", "at level 1, Lite", "level 0 less level 1"];
         let mut table = MarkdownTable::new(title, "attacker", heads);
@@ -134,32 +133,32 @@ impl Tables<'_> {
         table.into_text()
     }
 
-    /// Successes of an attacker by Bayesian optimization against a defender at level 0 minus those
-    /// against one at level 1.
+    /// Returns the successes of an attacker by Bayesian optimization against a defender at level 0,
+    /// minus those against one at level 1.
     fn thwarted(&self, search: AttackSearch) -> Option<Estimate> {
         let [base, defended] = [0, 1].map(|defender| attack_name(search, defender));
         over_games(&self.gain(DEFENDED, &base, &defended), N_IMAGES)
     }
 
-    /// The arms of the configuration with sampled expectations; the expectation of the first one is
-    /// exact.
+    /// Returns the arms of the configuration with sampled expectations. The expectation of the
+    /// first one is exact.
     fn sampled(&self) -> &[Arm] {
         let configuration = self.configurations.iter().find(|each| each.name == SAMPLED);
         configuration.map_or(&[][..], |each| &each.arms)
     }
 
-    /// Successes with the exact expectation minus those with a sampled one.
+    /// Returns the successes with the exact expectation minus those with a sampled one.
     fn less_than_exact(&self, arm: &str) -> Option<Estimate> {
         let exact = self.sampled().first()?;
         over_games(&self.gain(SAMPLED, &exact.name, arm), N_IMAGES)
     }
 
-    /// Successes of an arm minus those of another, run by run.
+    /// Returns the successes of an arm minus those of another, for each run.
     fn gain(&self, configuration: &str, arm: &str, control: &str) -> BTreeMap<u32, f64> {
         paired(&self.of(configuration, arm), &self.of(configuration, control))
     }
 
-    /// Successes in each run of a configuration's arm.
+    /// Returns the successes in each run of a configuration's arm.
     fn of(&self, configuration: &str, arm: &str) -> BTreeMap<u32, f64> {
         let mut places = self.configurations.iter().enumerate();
         let Some((place, found)) = places.find(|(_, each)| each.name == configuration) else {
@@ -170,7 +169,7 @@ impl Tables<'_> {
     }
 }
 
-/// The names of the arms of Table 8.1.
+/// Returns the names of the arms of Table 8.1.
 fn arm_names() -> [String; 7] {
     LEVELS.map(|(levels, is_lite)| {
         let expectation = match is_lite {
@@ -181,7 +180,7 @@ fn arm_names() -> [String; 7] {
     })
 }
 
-/// "12.8 ± 1.3".
+/// Formats an estimate as "12.8 ± 1.3".
 fn count(estimate: Option<Estimate>) -> String {
     let error = estimate.and_then(|found| found.standard_error);
     match (estimate, error) {
@@ -191,13 +190,14 @@ fn count(estimate: Option<Estimate>) -> String {
     }
 }
 
-const READING: &str = "Images. The thesis takes an image for which attack and defence are comparably hard (E.6.2.1b). Here these are the \
-first ten of which attacks succeed in 20 to 80 % of 400 random pairs, and for which neither side has one action, of 50 random ones, \
-that wins against all of 50 of the other side. \"Half of random attacks succeed\" asks the first of these conditions only: of most such \
-images the defender, who moves last, has an action that thwarts nearly all attacks, so that 2 v 1 stays below 0 v 0, as in Fig. E.6. \
-\"Any images\" are the first ten that the classifier knows (Fig. E.6).\n\
-Against a defender at level 0 there is little to win with contested images: against uniform defences the attack that is best in \
-hindsight has 125 successes in 150 rounds, a random one 110.\n\
-Columns. On the square expectations are means of 500 draws, on the grid of 11 x 11 actions they are exact. All but \"authors' model\" \
-have Matérn kernels on standardized payoffs and β^{1/2} = 2. In trials with another seed 1 v 0 gained more over 0 v 0 with \
-β^{1/2} = 1 or 0.5 (on the grid 8.9 ± 1.6 and 9.3 ± 1.7 successes, with 2 it was 6.2 ± 1.4); 2 is the library's choice and was kept.";
+const READING: &str = "Images. The thesis uses an image for which attack and defence are comparably hard (E.6.2.1b). Here these \
+are the first ten images for which attacks succeed in 20 to 80 % of 400 random pairs, and for which neither side has one action, \
+of 50 random ones, that wins against all 50 of the other side. \"Half of random attacks succeed\" requires only the first of \
+these conditions. On most such images the defender, who moves last, has an action that thwarts nearly all attacks, so 2 v 1 \
+stays below 0 v 0, as in Fig. E.6. \"Any images\" are the first ten that the classifier recognizes (Fig. E.6).\n\
+Against a defender at level 0 there is little to win on contested images: against uniform defences the attack that is best in \
+hindsight has 125 successes in 150 rounds, and a random one has 110.\n\
+Columns. Expectations are means of 500 draws on the square, and exact on the grid of 11 x 11 actions. All columns except \
+\"authors' model\" have Matérn kernels on standardized payoffs and β^{1/2} = 2. In trials with another seed 1 v 0 gained more \
+over 0 v 0 with β^{1/2} = 1 or 0.5 (on the grid 8.9 ± 1.6 and 9.3 ± 1.7 successes, compared with 6.2 ± 1.4 for 2); 2 is the \
+library's choice and was kept.";

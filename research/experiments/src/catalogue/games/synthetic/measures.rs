@@ -1,4 +1,4 @@
-//! External regret of agent 1 (thesis (8.1)), and the bounds on it.
+//! Agent 1's external regret (thesis (8.1)), and the bounds on it.
 
 use anyhow::Context as _;
 use fedbo_games::{PayoffModel, RegretBound};
@@ -9,21 +9,21 @@ use super::model::FAILURE_PROB;
 
 /// R_{1,T}.
 pub(super) const EXTERNAL: &str = "external regret";
-/// Information gain of the played actions about f_1.
+/// Information gain about f_1 from the played actions.
 pub(super) const GAIN: &str = "information gain";
-/// Bound of Theorem 8.1 at level 0, of 8.2 and 8.3 above.
+/// Bound of Theorem 8.1 at level 0, and of Theorems 8.2 and 8.3 above.
 pub(super) const BOUND: &str = "bound";
 
 /// R_{1,T}.
 pub(super) fn external_regret(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
-    let table = played.arena.table(0).context("payoffs that are no table")?;
+    let table = played.arena.table(0).context("payoffs that are not a table")?;
     let plays = played.after_initial();
     let plays: anyhow::Result<Vec<Vec<usize>>> =
         plays.map(|(round, _)| indices(&round.actions)).collect();
     Ok(vec![(EXTERNAL, table.external_regret(0, &plays?))])
 }
 
-/// R_{1,T}, the gain and the bound, of a game without initial rounds.
+/// R_{1,T}, the information gain and the bound for a game without initial rounds.
 pub(super) fn regret_and_bound(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let mut found = external_regret(played)?;
     let (game, player) = (played.game(), &played.players[0]);

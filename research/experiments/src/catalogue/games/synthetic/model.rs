@@ -1,4 +1,4 @@
-//! The agents' models of their payoffs, and their strategies at level 0.
+//! The agents' models of their payoffs, and their level-0 strategies.
 
 use fedbo_games::{
     Exp3Settings, Game, GpMwSettings, Level0Strategy, MwRate, PlayerSettings, Repeats, Ucb,
@@ -10,24 +10,23 @@ use fedbo_streams::{Purpose, Seed};
 use super::super::tables::{LENGTHSCALE, NOISE_STD};
 use super::N_ROUNDS;
 
-/// The divisor of draws, so that payoffs are in [−½, ½]: 4.5 deviations on either side.
+/// Divisor of the draws, so that payoffs are in [−½, ½]: 4.5 standard deviations on either side.
 pub(super) const RANGE: f64 = 9.0;
-/// Noise under the theorems' assumptions: a quarter of the payoffs' deviation of 1/9.
+/// Noise under the theorems' assumptions: a quarter of the payoffs' standard deviation of 1/9.
 pub(super) const THEOREMS_NOISE_STD: f64 = 0.25 / RANGE;
 /// δ of the theorems.
 pub(super) const FAILURE_PROB: f64 = 0.1;
 
-/// The agents' model of their payoffs; kernel and length scale equal those of the draws in all
-/// cases.
+/// The agents' model of their payoffs. Kernel and length scale are always those of the draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
-    /// Noise variance 1, raw payoffs, deviations with noise.
+    /// Noise variance 1, raw payoffs, and standard deviations that include the noise.
     Authors,
     /// The same with the true noise variance, 1e-8.
     TrueNoise,
-    /// The true noise, standardized payoffs, deviations of the payoff function alone.
+    /// The true noise, standardized payoffs, and standard deviations of only the payoff function.
     Standardized,
-    /// Known hyperparameters, β_t of Theorem 8.1, η for the number of rounds.
+    /// Known hyperparameters, β_t of Theorem 8.1, and η for the number of rounds.
     Theorems,
 }
 
@@ -35,7 +34,7 @@ impl Model {
     /// The models for the authors' games.
     pub(super) const ALL: [Self; 3] = [Self::Authors, Self::TrueNoise, Self::Standardized];
 
-    /// The name in configurations.
+    /// Returns the name used in configurations.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Authors => "authors' code",
@@ -55,7 +54,7 @@ impl Model {
                 Level0::GpMw => {}
                 Level0::RandomSearch => basics.level0_strategy = Level0Strategy::RandomSearch,
                 Level0::Exp3 => {
-                    let mut stream = seed.stream(Purpose::SharedFeatures, player as u64, 0);
+                    let mut stream = seed.stream(Purpose::SHARED_FEATURES, player as u64, 0);
                     let drawn = u64::from(stream.bits());
                     let dim = game.action_set(player).dim();
                     let settings = Exp3Settings::as_in_authors_code(LENGTHSCALE, dim, drawn);
@@ -95,7 +94,7 @@ impl Model {
     }
 }
 
-/// The level-0 strategy of agents.
+/// The agents' level-0 strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level0 {
     /// Multiplicative weights.
@@ -107,7 +106,7 @@ pub(super) enum Level0 {
 }
 
 impl Level0 {
-    /// The name in configurations.
+    /// Returns the name used in configurations.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::GpMw => "GP-MW",

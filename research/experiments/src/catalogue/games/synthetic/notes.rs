@@ -10,7 +10,7 @@ use super::model::{Level0, Model};
 use super::three_agents::ThreeAgentGame;
 use super::{N_ROUNDS, THEOREMS, WRONG_LAW, fresh_name, name};
 
-/// The authors' general-sum games after 150 rounds, read from Fig. 8.2b.
+/// The authors' general-sum games after 150 rounds, read off Fig. 8.2b.
 const AUTHORS: [(&str, &str); 5] = [
     ("0 v 0", ".482"),
     ("1 v 0", ".425"),
@@ -31,7 +31,7 @@ const CLAIMS: [(&str, &str); 8] = [
     ("3 v 2", "2 v 1"),
 ];
 
-/// The comparisons of the thesis about wrong beliefs.
+/// The thesis's comparisons of wrong beliefs.
 const WRONG: [(&str, &str); 6] = [
     (WRONG_LAW, "1 v 0"),
     (WRONG_LAW, "0 v 0"),
@@ -44,19 +44,19 @@ const WRONG: [(&str, &str); 6] = [
 /// A configuration's heading in a table, and its name.
 type Column = (String, String);
 
-/// One column per kind of game.
+/// Returns one column per kind of game.
 fn by_kind(suffix: &str) -> Vec<Column> {
     let column = |kind: Kind| (kind.name().to_owned(), name(kind, suffix));
     Kind::ALL.map(column).into()
 }
 
-/// One column per model, level-0 strategy or set of games.
+/// Returns one column per model, level-0 strategy or set of games.
 fn by_suffix(kind: Kind, suffixes: &[&str]) -> Vec<Column> {
     let column = |suffix: &&str| ((*suffix).to_owned(), name(kind, suffix));
     suffixes.iter().map(column).collect()
 }
 
-/// All tables.
+/// Returns all tables.
 pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
     let models = Model::ALL.map(Model::name);
     let level0 = [Level0::RandomSearch, Level0::Exp3].map(Level0::name);
@@ -106,20 +106,20 @@ pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<
     notes
 }
 
-const READING: &str = "Runs are ten games with five starts each, so the second error of a difference, over games, is the one that speaks of \
-    other games. The authors' figures were read off their picture (about .002 exact); their numbers for the two other kinds of game are \
-    not known.";
+const READING: &str = "Runs are ten games with five starts each, so the second error of a difference, over games, is the one \
+    that applies to other games. The authors' figures were read off their plot (to about .002); their numbers for the two other \
+    kinds of game are not available.";
 
 /// A table of paired differences.
 struct Compared<'a> {
-    /// The start of its title.
+    /// The start of the table's title.
     what: &'a str,
     /// The pairs (arm, control), one per row.
     pairs: &'a [(&'a str, &'a str)],
     columns: Vec<Column>,
 }
 
-/// The differences in these tables and in the games of three agents.
+/// Returns the differences in these tables and in the three-agent games.
 fn comparisons<'a>(
     configurations: &[Configuration],
     outcome: &Outcome,
@@ -146,7 +146,7 @@ fn comparisons<'a>(
     Comparisons::of(all)
 }
 
-/// Mean regret of an arm minus that of another, run by run.
+/// Returns the mean regret of an arm minus that of another, for each run.
 fn gain(
     outcome: &Outcome,
     name: &str,
@@ -164,7 +164,8 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// Mean regrets: one row per arm, one column per configuration, and one for published figures.
+    /// Returns a table of mean regrets, with one row per arm, one column per configuration, and one
+    /// column for published figures.
     fn means(
         &self,
         title: &str,
@@ -188,7 +189,7 @@ impl Tables<'_> {
         table(title, &heads, rows.collect())
     }
 
-    /// Paired differences with standard errors over runs and over games.
+    /// Returns a table of paired differences with standard errors over runs and over games.
     fn differences(&self, Compared { what, pairs, columns }: &Compared<'_>) -> String {
         let title = format!(
             "{what}: paired differences of mean regret after {N_ROUNDS} rounds (below 0: the first has less), ± over runs, ± over games"
@@ -258,7 +259,7 @@ impl Tables<'_> {
         table(&title, &heads(columns), rows.collect())
     }
 
-    /// Regrets and bounds under the theorems' assumptions.
+    /// Returns a table of regrets and bounds under the theorems' assumptions.
     fn bounds(&self) -> String {
         let title = format!(
             "External regret R_1,T and its bounds, T = {N_ROUNDS}, δ = 0.1, where the theorems hold: known hyperparameters, payoffs \
@@ -291,7 +292,7 @@ impl Tables<'_> {
         each.find(|(_, configuration)| configuration.name == name)
     }
 
-    /// A measure in each run, divided by the number of rounds if `a_round`.
+    /// Returns a measure for each run, divided by the number of rounds if `a_round`.
     fn measure(
         &self,
         name: &str,
@@ -314,7 +315,7 @@ fn heads(columns: &[Column]) -> Vec<String> {
     columns.iter().map(|(head, _)| head.clone()).collect()
 }
 
-/// A table in Markdown after an empty line and its title.
+/// Formats a Markdown table after an empty line and its title.
 fn table(title: &str, columns: &[String], rows: Vec<(String, Vec<String>)>) -> String {
     let mut text = format!("\n{title}\n\n| levels | {} |\n|---|", columns.join(" | "));
     text += &"---|".repeat(columns.len());

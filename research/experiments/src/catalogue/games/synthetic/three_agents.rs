@@ -1,4 +1,4 @@
-//! Games of three agents (appendix E.6.1.2, Fig. E.5).
+//! Three-agent games (appendix E.6.1.2, Fig. E.5).
 
 use fedbo_games::{Expectation, Game, Reasoner};
 use fedbo_streams::{Purpose, Seed};
@@ -9,10 +9,10 @@ use super::super::{Configuration, GameProblem};
 use super::model::{Level0, Model};
 use super::{N_ROUNDS, measures, pair, shown};
 
-/// Number of actions of each agent, which the thesis does not give: 8,000 joint ones.
+/// Number of actions per agent, which gives 8,000 joint actions. The thesis does not state it.
 const N_ACTIONS: usize = 20;
 
-/// Agent 1 among two others (Fig. E.5a).
+/// Agent 1 against two others (Fig. E.5a).
 const INDEPENDENT: [(&[usize], Expectation); 5] = [
     (&[0, 0, 0], Expectation::Exact),
     (&[1, 0, 0], Expectation::Exact),
@@ -20,7 +20,7 @@ const INDEPENDENT: [(&[usize], Expectation); 5] = [
     (&[2, 1, 0], Expectation::Exact),
     (&[2, 1, 1], Expectation::Exact),
 ];
-/// The adversary against two (Fig. E.5b).
+/// The adversary against two agents (Fig. E.5b).
 const ADVERSARY: [&[usize]; 8] = [
     &[0, 0, 0],
     &[1, 0, 0],
@@ -31,7 +31,7 @@ const ADVERSARY: [&[usize]; 8] = [
     &[0, 2, 1],
     &[1, 2, 1],
 ];
-/// The adversary is at level 1, and the agent at level 2 believes that it is at level 0.
+/// The adversary is at level 1, but the agent at level 2 believes that it is at level 0.
 const UNNOTICED: &str = "1 v 2 v 1 unnoticed";
 
 /// The two types of game.
@@ -49,7 +49,7 @@ impl ThreeAgentGame {
     /// The models used in these games.
     pub(super) const MODELS: [Model; 2] = [Model::Authors, Model::Standardized];
 
-    /// The name of its configuration.
+    /// Returns the name of the game's configuration.
     pub(super) fn name(self, model: Model) -> String {
         let kind = match self {
             Self::Independent => "three agents",
@@ -58,7 +58,7 @@ impl ThreeAgentGame {
         format!("{kind}, {}", model.name())
     }
 
-    /// Ten games, drawn with this seed.
+    /// Creates ten games, drawn with this seed.
     ///
     /// # Errors
     /// If a draw is not a valid game.
@@ -66,7 +66,7 @@ impl ThreeAgentGame {
         let draws = GridDraws::new(N_ACTIONS, 3)?;
         let mut arenas: Vec<Box<dyn GameProblem>> = Vec::new();
         for game in 0..N_GAMES {
-            let draw = |agent| draws.unit(&mut seed.stream(Purpose::Problem, game as u64, agent));
+            let draw = |agent| draws.unit(&mut seed.stream(Purpose::PROBLEM, game as u64, agent));
             let first = draw(2);
             let others: [Values; 2] = match self {
                 Self::Independent => [draw(3), draw(4)],

@@ -14,15 +14,15 @@ use fedbo_streams::{Seed, Stream};
 
 use super::N_RANDOM_FIRST;
 
-/// A party that queries averages of all candidates (Yue, Al Kontar, Berahas, Liu & Johnson 2023,
-/// arXiv 2306.14348); all parties start at the same time:
+/// A party that queries averages of all parties' candidates (Yue, Al Kontar, Berahas, Liu & Johnson
+/// 2023, arXiv 2306.14348). All parties start at the same time:
 ///
 /// x_k^(t) = Σ_j W_kj^(t) x̂_j^(t),   W^(t) = (1 − t/T) 1 1ᵀ/K + (t/T) I,   t = 0, …, T − 1
 ///
-/// x̂_j is the query by party j's own log expected improvement; party j sends it after each of its
-/// observations. The first three queries are random and not averaged, as for `log-ei`; T counts the
-/// queries after them. Averages are taken in the unit cube and moved to the nearest point of the
-/// space.
+/// x̂_j is the query that maximizes party j's own log expected improvement. Party j sends it after
+/// each of its observations. The first three queries are random and not averaged, as for `log-ei`;
+/// T counts the queries after them. Averages are taken in the unit cube and moved to the nearest
+/// point of the space.
 pub(in super::super) struct Consensus {
     own: LogEi,
     space: Space,
@@ -35,8 +35,8 @@ pub(in super::super) struct Consensus {
 }
 
 impl Consensus {
-    /// Creates a party without observations for `n_queries` queries; `seed` is for hyperparameter
-    /// fits.
+    /// Creates a party without observations for `n_queries` queries. `seed` is used for
+    /// hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -53,7 +53,7 @@ impl Consensus {
         Ok(Self { own, space, domain, map, n_steps, n_told: 0, next: None })
     }
 
-    /// t/T; `None` while queries are random.
+    /// Returns t/T, or `None` while queries are random.
     fn progress(&self) -> Option<f64> {
         let step = self.n_told.checked_sub(N_RANDOM_FIRST as u64)?;
         #[expect(clippy::cast_precision_loss, reason = "numbers of queries")]
@@ -96,7 +96,7 @@ impl Collaborator for Consensus {
         &self.map
     }
 
-    /// x̂, d numbers.
+    /// Returns x̂, d numbers.
     fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         match self.progress() {
             None => Ok(self.domain.random(stream)),

@@ -5,11 +5,11 @@ use fedbo_gp::{GpError, Kernel, Posterior, Predictor};
 use fedbo_optim::{Function, Points, sobol};
 use fedbo_strategies::{SharedPriorSettings, log_expected_improvement};
 
-/// Number of points that represent the common function, finally and while hyperparameters are
-/// fitted.
+/// Number of points that represent the common function, in the final model and while
+/// hyperparameters are fitted.
 const N_COMMON: usize = 200;
 const N_COMMON_IN_FIT: usize = 100;
-/// Number of other parties in the fit of hyperparameters, with 400 outputs in total.
+/// Number of other parties used in the fit of hyperparameters, with 400 outputs in total.
 const N_FITTED: usize = 8;
 /// Candidate values of hyperparameters, selected by the largest evidence: ρ, σ², and factors of the
 /// given length scales and signal variance.
@@ -19,37 +19,36 @@ const GRID: [&[f64]; 4] = [
     &[0.5, 0.7, 1.0, 1.4, 2.0, 2.8],
     &[0.5, 1.0, 2.0, 4.0],
 ];
-/// Initial values, and number of passes of coordinatewise maximization over the four
-/// hyperparameters.
+/// Initial values, and number of coordinatewise maximization passes over the four hyperparameters.
 const START: [f64; 4] = [0.8, 1e-2, 1.0, 1.0];
 const N_PASSES: usize = 2;
 /// Relative rounding error of the latent function's variance, as a share of the signal variance.
 const LEAST_VARIANCE: f64 = 1e-14;
 
-/// Statistics of the others' observations, for a party without its own.
+/// Statistics of the others' observations, for a party without observations of its own.
 ///
-/// The intrinsic model of coregionalization (Bonilla et al. 2007) with one correlation. Party n's
-/// function is f_n = √ρ g + √(1 − ρ) h_n, with g and all h_n ~ GP(0, k), so that
+/// The model is the intrinsic model of coregionalization (Bonilla et al. 2007) with one
+/// correlation. Party n's function is f_n = √ρ g + √(1 − ρ) h_n, with g and all h_n ~ GP(0, k), so
+/// that
 ///
 /// cov(f_n(x), f_m(x')) = k(x, x') (ρ + (1 − ρ)·[n = m])
 ///
-/// Outputs are in each party's own units. Length scales and signal variance of k are those of the
-/// parties' own fits up to one factor each. Both factors, ρ and the noise σ² maximize the evidence
-/// on a grid, one after the other: a rough function without noise for a single party is a smooth
-/// common function with noise for all parties together.
+/// Outputs are in each party's own units. The length scales and signal variance of k are those of
+/// the parties' own fits, up to one factor each. Both factors, ρ and the noise σ² maximize the
+/// evidence on a grid, one after another: a rough function without noise for a single party is a
+/// smooth common function with noise for all parties together.
 ///
 /// The exact posterior would cost O((N n)²) per point. Here parties learn about each other through
-/// g at m points Z of a Sobol sequence: the partially independent conditional
-/// (Snelson & Ghahramani 2007) with the parties as blocks. With q(x) = √ρ L⁻¹ k(Z, x),
-/// L Lᵀ = k(Z, Z),
+/// g at m points Z of a Sobol sequence. This is the partially independent conditional (Snelson &
+/// Ghahramani 2007) with the parties as blocks. With q(x) = √ρ L⁻¹ k(Z, x), L Lᵀ = k(Z, Z),
 ///
 /// f_n(x) = q(x)·w + r_n(x),   w ~ N(0, I) for all,   r_n ~ GP(0, k(x, x') − q(x)·q(x')) for each
 ///
-/// which is the exact model within each party, and between parties if Z determines g. The others
-/// give w ~ N(μ, (I + A)⁻¹), (I + A) μ = b, with A = Σ Q_nᵀ D_n⁻¹ Q_n, b = Σ Q_nᵀ D_n⁻¹ y_n, D_n =
-/// k(X_n, X_n) − Q_n Q_nᵀ + σ² I. Cost O(N n m² + m³) per value of ρ.
+/// This is the exact model within each party, and between parties if Z determines g. The others
+/// give w ~ N(μ, (I + A)⁻¹), (I + A) μ = b, with A = Σ Q_nᵀ D_n⁻¹ Q_n, b = Σ Q_nᵀ D_n⁻¹ y_n,
+/// D_n = k(X_n, X_n) − Q_n Q_nᵀ + σ² I. Cost: O(N n m² + m³) per value of ρ.
 pub(super) struct Pooled {
-    /// Computes L⁻¹ k(Z, x) and its gradient; its outputs are 0.
+    /// Computes L⁻¹ k(Z, x) and its gradient. Its outputs are 0.
     common: Predictor<'static>,
     noise_variance: f64,
     others: Coefficients,
@@ -95,7 +94,7 @@ impl Pooled {
         Self::given(&scaled(kernel, &chosen)?, noise_variance, share, others)
     }
 
-    /// The same with given hyperparameters.
+    /// Does the same with given hyperparameters.
     fn given(
         kernel: &Kernel,
         noise_variance: f64,
@@ -111,7 +110,7 @@ impl Pooled {
         self.common.posterior().kernel()
     }
 
-    /// q(x) from L⁻¹ k(Z, x), and (I + A)^(−½) q(x).
+    /// Returns q(x), from L⁻¹ k(Z, x), and (I + A)^(−½) q(x).
     fn both(&self, whitened: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let q: Vec<f64> = whitened.iter().map(|v| self.others.share.sqrt() * v).collect();
         let mut t = q.clone();
@@ -120,12 +119,12 @@ impl Pooled {
     }
 }
 
-/// A posterior with whitened covariances with x of L⁻¹ k(Z, x) for m points Z.
+/// Returns a posterior whose whitened covariances with x are L⁻¹ k(Z, x) for m points Z.
 fn common(kernel: &Kernel, m: usize) -> Result<Posterior, GpError> {
     Posterior::new(kernel.clone(), 0.0, sobol(kernel.dim(), m, 0), vec![0.0; m])
 }
 
-/// The kernel with the chosen factors.
+/// Returns the kernel with the chosen factors.
 fn scaled(kernel: &Kernel, [_, _, of_lengths, of_variance]: &[f64; 4]) -> Result<Kernel, GpError> {
     let lengthscales = kernel.lengthscales().iter().map(|length| length * of_lengths);
     Kernel::new(kernel.family(), lengthscales.collect(), kernel.outputscale() * of_variance)
@@ -187,19 +186,20 @@ impl Coefficients {
     }
 }
 
-/// ln Σ_s π_s EI_s(x) of the party's own function, given its own outputs too. Before any own
+/// ln Σ_s π_s EI_s(x) of the party's own function, given its own outputs as well. Before any own
 /// output, the mean given the others.
 ///
-/// As in the shared prior, the party's outputs are y = s (level + f + e) with an unknown size s
+/// As in the shared prior, the party's outputs are y = s (level + f + e) with an unknown scale s
 /// among those of [`SharedPriorSettings::default_for`], level ~ N(0, τ²), and π_s ∝ p(y | s). With
-/// K = Q (I + A)⁻¹ Qᵀ + D + τ² 1 1ᵀ of its own inputs X and c(x) the covariance of f(x) with them,
+/// K = Q (I + A)⁻¹ Qᵀ + D + τ² 1 1ᵀ for its own inputs X, and c(x) the covariance of f(x) with
+/// them,
 ///
 /// mean_s(x) = s q(x)·μ + c(x)·K⁻¹(y − s Q μ),   var_s(x) = s² (c(x, x) − c(x)·K⁻¹ c(x))
 pub(super) struct PooledImprovement<'a> {
     pooled: &'a Pooled,
-    /// Computes k(X, x) and its gradient; its outputs are 0.
+    /// Computes k(X, x) and its gradient. Its outputs are 0.
     own: Predictor<'static>,
-    /// ((I + A)⁻¹ − I) q of each own input: c(x) = k(X, x) + (these rows)·q(x) + τ² 1.
+    /// ((I + A)⁻¹ − I) q for each own input: c(x) = k(X, x) + (these rows)·q(x) + τ² 1.
     rows: Vec<Vec<f64>>,
     /// K.
     factor: SpdFactor,
@@ -209,7 +209,7 @@ pub(super) struct PooledImprovement<'a> {
     best: Option<f64>,
 }
 
-/// One of the sizes of outputs.
+/// One of the scales of outputs.
 struct Size {
     size: f64,
     /// ln π_s.
@@ -303,8 +303,8 @@ impl<'a> PooledImprovement<'a> {
         At { mean, q, t, cross, solved, variance }
     }
 
-    /// The value, its derivatives with respect to mean_s(x) for each s, and that with respect to
-    /// var_s(x)/s².
+    /// Returns the value, its derivatives with respect to mean_s(x) for each s, and its derivative
+    /// with respect to var_s(x)/s².
     fn score(&self, at: &At) -> (f64, Vec<f64>, f64) {
         let Some(best) = self.best else {
             return (at.mean, Vec::new(), 0.0);
@@ -390,7 +390,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// ln Σ exp.
+/// Returns ln Σ exp.
 fn log_sum(terms: impl Iterator<Item = f64> + Clone) -> f64 {
     let top = terms.clone().fold(f64::NEG_INFINITY, f64::max);
     top + terms.map(|term| (term - top).exp()).sum::<f64>().ln()

@@ -13,7 +13,7 @@ fn value(x: &[f64]) -> f64 {
     -(x[0] - 0.7).powi(2) - (x[1] - 0.2).powi(2)
 }
 
-/// A party's model of its observations, in its own units.
+/// Creates a party's model of its observations, in its own units.
 fn party(number: u64, lengthscale: f64) -> Posterior {
     let kernel = Kernel::new(Family::Matern52, vec![lengthscale, 2.0 * lengthscale], 1.0).unwrap();
     let inputs = uniform_points(30, 2, &mut test_stream(number));
@@ -29,7 +29,8 @@ fn rival(method: Method) -> Rival {
     Rival::new(method, Domain::Finite(points), settings, &others, Seed::new(1)).unwrap()
 }
 
-/// Distances to the best point after each of `n_queries` queries, with fixed random numbers.
+/// Returns the distances to the best point after each of `n_queries` queries, with fixed random
+/// numbers.
 fn distances(method: Method, n_queries: u64) -> Vec<f64> {
     let mut rival = rival(method);
     let mut distances = Vec::new();
@@ -47,7 +48,7 @@ fn distances(method: Method, n_queries: u64) -> Vec<f64> {
     distances
 }
 
-/// The best of 200 points is about 0.04 from the maximum, a random one about 0.5.
+/// The best of 200 points is about 0.04 from the maximum, and a random one about 0.5.
 #[test]
 fn what_others_know_leads_the_first_query() {
     for method in [Method::Pooled, Method::Barycentre] {
@@ -74,7 +75,7 @@ fn average_hyperparameters_come_after_random_queries() {
     assert!(late.fold(f64::INFINITY, f64::min) < 0.1);
 }
 
-/// Mean and standard deviation are weighted averages; gradients equal central differences with a
+/// Mean and standard deviation are weighted averages. Gradients equal central differences with a
 /// step of 1e-5.
 #[test]
 fn the_barycentre_averages_means_and_standard_deviations() {
@@ -114,14 +115,14 @@ fn the_barycentre_averages_means_and_standard_deviations() {
     }
 }
 
-/// Three random queries of the party's own, then averages with weights that change from uniform to
-/// the own candidate alone.
+/// The party makes three random queries of its own. Averages follow, with weights that change from
+/// uniform to only its own candidate.
 #[test]
 fn a_consensus_goes_from_the_average_to_the_own_candidate() {
     let unit = ParameterSpec::float(0.0, 1.0);
     let space = Space::from_specs([("x0", &unit), ("x1", &unit)]).unwrap();
     let description = FeatureDescription::quasi_random(10, 2, LengthscaleLaw::Fixed(0.3));
-    let stream = &mut Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    let stream = &mut Seed::new(1).stream(Purpose::SHARED_FEATURES, 0, 0);
     let map = Arc::new(FeatureMap::draw(&description, stream).unwrap());
     let hash = map.hash();
     let settings = LogEiSettings::for_agent(&space, false);

@@ -9,7 +9,7 @@ fn kernel() -> Kernel {
     Kernel::new(Family::SquaredExponential, vec![0.5, 0.7], 1.4).unwrap()
 }
 
-/// Observations of a party with its own function near a common one.
+/// Creates observations of a party whose function is near a common one.
 fn party(number: u64, n: usize) -> Posterior {
     let inputs = uniform_points(n, 2, &mut test_stream(10 + number));
     let own = test_stream(30 + number).normal();
@@ -18,7 +18,8 @@ fn party(number: u64, n: usize) -> Posterior {
     Posterior::new(kernel(), NOISE, inputs, outputs).unwrap()
 }
 
-/// Covariance of the observations of all parties, with the given level variance of the last.
+/// Returns the covariance of all parties' observations, with the given level variance for the last
+/// party.
 fn dense(parties: &[&Posterior], share: f64, level_variance: f64) -> PackedLower {
     let all: Vec<(usize, &[f64])> = (parties.iter().enumerate())
         .flat_map(|(number, party)| party.inputs().rows().map(move |x| (number, x)))
@@ -81,8 +82,9 @@ fn the_correlation_is_that_of_the_parties() {
     assert!(share(&alike) >= 0.8 && share(&apart) <= 0.4, "{} {}", share(&alike), share(&apart));
 }
 
-/// Against dense algebra on all observations, with the party's own last, at each size: mean and
-/// variance of its latent function, and the evidence of its outputs as the ratio of two densities.
+/// Compares with dense algebra on all observations, with the party's own last, at each scale: mean
+/// and variance of its latent function, and the evidence of its outputs as the ratio of two
+/// densities.
 #[test]
 fn predictions_are_those_of_all_observations_together() {
     let others: Vec<Posterior> = (0..3).map(|number| party(number, 9)).collect();
@@ -124,7 +126,8 @@ fn predictions_are_those_of_all_observations_together() {
     }
 }
 
-/// Central differences with a step of 1e-5, before and after own outputs; a batch agrees with single points.
+/// Uses central differences with a step of 1e-5, before and after own outputs. A batch agrees with
+/// single points.
 #[test]
 fn gradients_are_those_of_the_values() {
     let others: Vec<Posterior> = (0..3).map(|number| party(number, 9)).collect();

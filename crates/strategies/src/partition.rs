@@ -1,6 +1,6 @@
-//! Sub-regions: the unit cube cut into equal hyper-rectangles.
+//! Regions: the unit cube cut into equal hyper-rectangles.
 
-use crate::{Kind, Parameter, Space};
+use fedbo_space::{Parameter, Space};
 
 /// The reason why a domain cannot be cut into this number of regions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,8 +10,8 @@ pub enum PartitionError {
     None,
     /// A region would contain no point.
     #[error(
-        "the space cannot be cut into {n_regions} regions that each hold a point: integers are cut while each slice holds \
-         one of them, choices not at all; use fewer regions, or a number with smaller factors"
+        "the space cannot be cut into {n_regions} regions that each contain a point: an integer is cut only while every slice \
+         contains one of its values, and a choice is never cut; use fewer regions, or a number with smaller factors"
     )]
     TooFine {
         /// The requested number.
@@ -19,19 +19,20 @@ pub enum PartitionError {
     },
 }
 
-/// P hyper-rectangles of equal size that tile `[0,1]^d`: each coordinate j is cut into c_j slices, ∏ c_j = P.
+/// P hyper-rectangles of equal size that tile `[0,1]^d`. Each coordinate j is cut into c_j slices,
+/// ∏ c_j = P.
 ///
-/// A slice is half-open, `[k/c, (k+1)/c)`, the last one closed, so every point lies in exactly one
-/// region. Regions are numbered with the first coordinate slowest, as in DP-FTS-DE appendix B.2.1.
-/// The prime factors of P, largest first, go to the coordinate with the fewest slices so far: 4
-/// regions of three coordinates are 2×2×1, as in the appendix.
+/// A slice is half-open, `[k/c, (k+1)/c)`, except that the last one is closed, so every point lies
+/// in exactly one region. Regions are numbered with the first coordinate slowest, as in DP-FTS-DE
+/// appendix B.2.1. The prime factors of P, largest first, go to the coordinate with the fewest
+/// slices so far. For example, 4 regions of three coordinates are 2×2×1, as in the appendix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     cuts: Vec<u32>,
 }
 
 impl Partition {
-    /// One region: the whole cube.
+    /// Creates a single region: the whole cube.
     pub fn whole(dim: usize) -> Self {
         Self { cuts: vec![1; dim] }
     }
@@ -48,8 +49,8 @@ impl Partition {
         Self::along(dim, n_regions, |_, _| true)
     }
 
-    /// Cuts a space along its floats and integers; every region contains at least one of its
-    /// points.
+    /// Cuts a space along its floats and integers. Every region contains at least one point of the
+    /// space.
     ///
     /// # Errors
     /// If `n_regions` is 0, or a region would contain no point.
@@ -63,8 +64,8 @@ impl Partition {
         })
     }
 
-    /// Cuts along coordinates. `fits` returns true if a coordinate can be cut into this number of
-    /// slices.
+    /// Cuts along coordinates. `fits` returns true if a coordinate can be cut into a given number
+    /// of slices.
     fn along(
         dim: usize,
         n_regions: u32,
@@ -99,17 +100,18 @@ impl Partition {
         &self.cuts
     }
 
-    /// The region that contains `unit` (length d). Coordinates outside `[0,1]` are clamped.
+    /// Returns the region that contains `unit` (length d). Coordinates outside `[0,1]` are clamped.
     ///
     /// # Panics
-    /// If `unit` has another length.
+    /// If the length of `unit` is not d.
     pub fn region_of(&self, unit: &[f64]) -> usize {
         assert_eq!(unit.len(), self.dim(), "a point of another dimension");
         let slices = unit.iter().zip(&self.cuts);
         slices.fold(0, |region, (x, cuts)| region * *cuts as usize + slice_of(*x, *cuts) as usize)
     }
 
-    /// Lower and upper corners of a region (d each). A point on an upper border below 1 belongs to the next region.
+    /// Returns the lower and upper corners of a region (d each). A point on an upper border below 1
+    /// belongs to the next region.
     ///
     /// # Panics
     /// If the region does not exist.
@@ -125,12 +127,12 @@ impl Partition {
         (lower, upper)
     }
 
-    /// The point of a region at relative coordinates `within` in `[0,1]^d`: affine from its lower
-    /// to its upper corner. The point is always inside the region, so 1 maps to the last number
-    /// below a border that belongs to the next region.
+    /// Returns the point of a region at relative coordinates `within` in `[0,1]^d`, which map
+    /// affinely from its lower to its upper corner. The point is always inside the region, so 1
+    /// maps to the last number below a border that belongs to the next region.
     ///
     /// # Panics
-    /// If the region does not exist or `within` has another length.
+    /// If the region does not exist, or the length of `within` is not d.
     pub fn place(&self, region: usize, within: &[f64]) -> Vec<f64> {
         assert_eq!(within.len(), self.dim(), "a point of another dimension");
         let (lower, upper) = self.bounds(region);
@@ -143,23 +145,22 @@ impl Partition {
     }
 }
 
-/// Returns true if a slice of a parameter's coordinate contains the coordinate of one of its
-/// values.
+/// Returns true if a slice of a parameter's coordinate contains the coordinate of at least one of
+/// its values.
 fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
-    let n_values = match parameter.kind() {
-        Kind::Categorical { .. } => return cuts == 1,
-        numbers => match numbers.n_values() {
-            Some(n_values) => n_values,
-            None => return true,
-        },
+    if !parameter.kind().is_ordered() {
+        return cuts == 1;
+    }
+    let Some(n_values) = parameter.kind().n_values() else {
+        return true;
     };
     let at_least = |index: u64| {
         let mut unit = Vec::with_capacity(1);
         let value = parameter.kind().value(index)?;
-        parameter.encode(&value, &mut unit).ok()?;
+        parameter.kind().encode(&value, &mut unit)?;
         Some(unit[0]).filter(|x| *x >= border(slice, cuts))
     };
-    // Finds the smallest index with a coordinate that reaches the slice: coordinates grow with the
+    // Find the smallest index whose coordinate reaches the slice. Coordinates increase with the
     // index.
     let (mut below, mut reaching) = (0, n_values - 1);
     while below < reaching {
@@ -178,7 +179,7 @@ fn border(k: u32, cuts: u32) -> f64 {
     f64::from(k) / f64::from(cuts)
 }
 
-/// The slice `[k/c, (k+1)/c)` that contains x, consistent with [`border`] to the last bit.
+/// Returns the slice `[k/c, (k+1)/c)` that contains x, bitwise consistent with [`border`].
 fn slice_of(x: f64, cuts: u32) -> u32 {
     let mut slice = cuts - 1;
     #[expect(
@@ -197,7 +198,7 @@ fn slice_of(x: f64, cuts: u32) -> u32 {
     slice
 }
 
-/// Prime factors with multiplicity, largest first.
+/// Returns the prime factors with multiplicity, largest first.
 fn prime_factors(n: u32) -> Vec<u32> {
     let (mut rest, mut factors, mut divisor) = (n, Vec::new(), 2);
     while u64::from(divisor) * u64::from(divisor) <= u64::from(rest) {
@@ -217,7 +218,7 @@ fn prime_factors(n: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ParameterSpec, Value};
+    use fedbo_space::{ParameterSpec, Value};
 
     #[test]
     fn regions_are_those_of_the_paper() {
@@ -276,7 +277,7 @@ mod tests {
             let all_hold = (0..n).all(|slice| {
                 (1..=8).any(|value| {
                     let mut unit = Vec::new();
-                    log.parameters()[0].encode(&Value::Int(value), &mut unit).unwrap();
+                    log.parameters()[0].kind().encode(&Value::Int(value), &mut unit).unwrap();
                     slice_of(unit[0], n) == slice
                 })
             });
