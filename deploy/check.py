@@ -229,7 +229,7 @@ def of_pod(owner, template):
         if "/tmp" not in [mount["mountPath"] for mount in container.get("volumeMounts", [])]:
             yield f"container {container['name']} has no /tmp"
         for text in container.get("command", []) + container.get("args", []):
-            # Kubernetes replaces $(NAME) by the variable NAME, and $$ by $.
+            # Kubernetes replaces $(NAME) with the variable NAME, and $$ with $.
             known = {variable["name"] for variable in container.get("env", [])}
             if "$$" in text or any(f"$({name})" in text for name in known):
                 yield f"container {container['name']}: the cluster would change {text!r}"
@@ -345,7 +345,7 @@ MISTAKES = [
     ("replicas", "coordinator.key.secret=", "/coordinator/key/secret': minLength"),
     ("replicas", "coordinator.ingress.host=", "/coordinator/ingress/host': minLength"),
     ("replicas", "coordinator.networkPolicy.databaseTo=null", "coordinator.networkPolicy.databaseTo: name the database's address"),
-    ("replicas", "coordinator.tls.endedByProxy=false,coordinator.tls.secret=t", "coordinator.ingress ends TLS"),
+    ("replicas", "coordinator.tls.endedByProxy=false,coordinator.tls.secret=t", "coordinator.ingress terminates TLS"),
     ("replicas", "coordinator.helper.enabled=true", "do not serve studies with [secure_sum]"),
     ("helper", "helper.tls.secret=", "/helper/tls/secret': minLength"),
     ("helper", "coordinator.enabled=true,coordinator.tls.secret=t", "another organisation runs the helper"),
@@ -441,7 +441,7 @@ def kubectl(root):
 # -- Metrics ---------------------------------------------------------------------------------------------------------------------
 
 ENDINGS = ["", "_total", "_bucket", "_sum", "_count"]
-# Other metrics that rules may use: those of exporters, and that of ledger-heads.sh.
+# Other metrics that rules may use, from exporters and ledger-heads.sh.
 FOREIGN = {
     "up", "ALERTS", "ledger_head", "probe_ssl_earliest_cert_expiry", "kubelet_volume_stats_available_bytes",
     "kubelet_volume_stats_capacity_bytes", "node_filesystem_avail_bytes", "node_filesystem_size_bytes",
@@ -798,8 +798,8 @@ def outcome(check, root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tools", type=Path, required=True, help="folder for the tools")
-    parser.add_argument("--record", action="store_true", help="keep what this version of the chart takes and makes, and end")
-    parser.add_argument("--require-all", action="store_true", help="fail if a check is not run, but for kubectl's, which needs a cluster")
+    parser.add_argument("--record", action="store_true", help="record inputs and outputs of this chart version, and exit")
+    parser.add_argument("--require-all", action="store_true", help="fail if a check is not run, except for kubectl's, which needs a cluster")
     arguments = parser.parse_args()
     install(arguments.tools.resolve())
     if arguments.record:

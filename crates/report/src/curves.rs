@@ -10,7 +10,7 @@ use super::trace::{arm_names, traces};
 /// The mean curve of one arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Name of the arm. A figure shows it with its label.
+    /// Name of the arm. A figure replaces it with the arm's label and name.
     pub arm: String,
     /// Iterations in order, limited to those at which a unit has a value.
     pub points: Vec<CurvePoint>,

@@ -61,8 +61,8 @@ pub struct PlottedTrial {
     pub number: u64,
     /// The trial's value; `None` if it failed. A value that is not finite counts as failed.
     pub value: Option<f64>,
-    /// The parameter values, in the order of the parameters. A value outside its parameter's range
-    /// is not drawn.
+    /// The parameter values, in the order of the parameters. A value that does not fit its
+    /// parameter, such as a number for a categorical parameter, is not drawn.
     pub coordinates: Vec<PlottedValue>,
     /// True if the trial belongs to the initial points.
     pub initial: bool,
@@ -100,7 +100,7 @@ pub struct PlottedImportance {
 pub struct PlottedOldStudy {
     /// The old study's name.
     pub name: String,
-    /// Its fraction of the old studies' share, from 0 to 1, one number per query.
+    /// The old study's fraction of the old studies' share, from 0 to 1, one number per query.
     pub weights: Vec<f64>,
     /// True if its weight is no longer significant at the last query.
     pub dropped: bool,

@@ -38,7 +38,7 @@ pub(super) const VALUES_MIN: usize = 3;
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Its standard error; `None` for a single value.
+    /// The standard error; `None` for a single value.
     pub standard_error: Option<f64>,
     /// The number of values.
     pub n: usize,

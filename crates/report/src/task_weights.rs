@@ -31,7 +31,7 @@ pub struct TaskWeightRow {
     pub iteration: i64,
     /// Name of the meta-task.
     pub task: String,
-    /// Its fraction of the combined share of all meta-tasks.
+    /// The meta-task's fraction of the combined share of all meta-tasks.
     pub weight: f64,
     /// The latest estimate of the task's distance, if there is one.
     pub gap_bound: Option<f64>,

@@ -28,7 +28,7 @@ impl Trace {
             .flatten()
     }
 
-    /// Replaces each number by the mean of the numbers of iterations 1, 2, … up to its iteration,
+    /// Replaces each number with the mean of the numbers of iterations 1, 2, … up to its iteration,
     /// and drops the numbers of earlier iterations.
     fn average(&mut self) {
         let (mut sum, mut n) = (0.0, 0.0);

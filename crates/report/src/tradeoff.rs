@@ -51,7 +51,7 @@ pub struct TradeoffPanel {
 pub struct TradeoffSeries {
     /// The series' name in the legend. Series with equal names look the same in all panels.
     pub name: String,
-    /// Its arms.
+    /// The arms in the series.
     pub points: Vec<TradeoffPoint>,
 }
 
@@ -72,7 +72,7 @@ pub struct ArmRef {
     /// The configuration of the arm; empty if the summary has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub configuration: String,
-    /// Its name.
+    /// The arm's name.
     pub arm: String,
 }
 

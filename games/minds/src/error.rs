@@ -71,7 +71,7 @@ pub enum GameError {
     Setting {
         /// The name of the setting.
         name: &'static str,
-        /// Its value.
+        /// The given value.
         value: String,
         /// The permitted range.
         expected: &'static str,

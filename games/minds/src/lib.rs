@@ -1,7 +1,7 @@
 //! Repeated games with unknown payoffs: R2-B2, Bayesian optimization by players that reason about
 //! each other (Dai et al. 2020; thesis chapter 8).
 //!
-//! Decides a player's next action from the record of rounds. Does not know how payoffs are
+//! Decides a player's next action only from the record of rounds. Does not know how payoffs are
 //! computed, and uses no files, threads or clocks. Players count from 0, and payoffs are maximized.
 //!
 //! Start at [`Game`] and [`History`], then [`Reasoner`] (a player's reasoning and its beliefs about

@@ -229,7 +229,7 @@ impl PayoffModel {
     }
 
     /// α at all joint actions in the order of their numbers. Cost O(n m) for one new round. `None`
-    /// if they cannot be cached because they are too many or not finite.
+    /// if there are too many to cache, or infinitely many.
     pub(crate) fn grid_bounds(&mut self, game: &Game, ucb: &Ucb, factor: f64) -> Option<Vec<f64>> {
         let n_joint = game.n_joint()?;
         let kept = n_joint.checked_mul(self.posterior.len() + game.dim() + 1)?;

@@ -43,7 +43,7 @@ pub enum Choice {
     Response {
         /// The best response.
         action: Action,
-        /// Its expected upper confidence bound.
+        /// The expected upper confidence bound of the action.
         bound: f64,
         /// The bounds of all own actions, if the set is finite.
         bounds: Option<Vec<f64>>,

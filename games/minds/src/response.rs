@@ -84,7 +84,7 @@ pub(crate) fn product(
 #[derive(Clone, Debug)]
 pub(crate) struct Best {
     pub(crate) action: Action,
-    /// Its expected bound.
+    /// The expected bound of the action.
     pub(crate) score: f64,
     /// The bounds of all own actions, if the set is finite.
     pub(crate) scores: Option<Vec<f64>>,

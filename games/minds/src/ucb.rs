@@ -10,8 +10,8 @@ use crate::{Game, GameError};
 pub struct Ucb {
     /// The width β_t^{1/2}.
     pub width: UcbWidth,
-    /// True if σ is the deviation of an observation instead of the payoff function, as in the
-    /// authors' code.
+    /// True if σ is the deviation of an observation, as in the authors' code; false for that of the
+    /// payoff function.
     pub with_noise: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct Definition {
     pub name: String,
     /// Root seed of all random draws.
     pub seed: u64,
-    /// Number of initial rounds with uniform random actions of the reasoning players.
+    /// Number of initial rounds in which the reasoning players act uniformly at random.
     pub n_initial: usize,
     /// The players in order.
     pub players: Vec<PlayerSpec>,
@@ -25,7 +25,7 @@ pub struct Definition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlayerSpec {
-    /// Its name.
+    /// The player's name.
     pub name: String,
     /// The parameters of its actions, in order, by name.
     pub space: Vec<(String, ParameterSpec)>,

@@ -44,6 +44,6 @@ pub enum OnLostPayoffs {
     /// Ends the run. The same command line plays this round again.
     #[default]
     Stop,
-    /// Records the round without the lost payoffs, which the players cannot use.
+    /// Records the round without the lost payoffs, from which the players learn nothing.
     GoOn,
 }

@@ -135,7 +135,7 @@ fn by_name(line: &str, names: &[&str]) -> Option<Vec<Option<f64>>> {
     names.iter().map(payoff).collect()
 }
 
-/// Replaces NaN and infinities by null, except within strings.
+/// Replaces NaN and infinities with null, except in strings.
 fn with_nulls(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for (index, part) in line.split('"').enumerate() {

@@ -1,14 +1,14 @@
-//! Compares rounds with a free pace over time: fourteen parties of `examples/digits.toml`, every
-//! second of which is ten times slower.
+//! Compares rounds with a free pace over time, for the fourteen parties of `examples/digits.toml`.
+//! Every second party is ten times slower.
 //!
 //! ```text
 //! cargo run --release -p fedbo-experiments --example free_pace -- [ALGORITHM] [RUNS]
 //! ```
 //!
 //! In rounds, all parties wait for the slowest, so each round lasts as long as the slowest trial.
-//! At a free pace nobody waits. Each party makes the same number of queries in both. The table
-//! shows the mean over parties of the best accuracy so far, at times measured in trials of a fast
-//! party, with Student's interval of the differences. The unit of the interval is a run.
+//! At a free pace nobody waits. Each party makes the same number of queries in either case. The
+//! table shows the mean over parties of the best accuracy so far, at times measured in trials of a
+//! fast party, with Student's interval of the differences over runs.
 #![expect(clippy::print_stdout, reason = "a table for a terminal")]
 
 use std::path::Path;
@@ -122,7 +122,7 @@ fn best_by_time(
     let at = |time: usize| {
         let best = agents.iter().enumerate().map(|(agent, rows)| {
             let n_ended = (time / speed(agent)).min(rows.len());
-            // A party without a value so far guesses, which identifies a tenth of the digits.
+            // A party without a value so far guesses. One guess in ten is right.
             rows[..n_ended].last().and_then(|row| row.best).unwrap_or(0.1)
         });
         best.sum::<f64>() / N_AGENTS as f64

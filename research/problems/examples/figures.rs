@@ -1,5 +1,7 @@
-//! Measures the figures of docs/decisions/0004 and 0005: `cargo run --release -p fedbo-problems
-//! --example figures DIR`.
+//! Measures the figures of docs/decisions/0004 and 0005.
+//!
+//! Run in the folder `research`:
+//! `cargo run --release -p fedbo-research-problems --example figures DIR`.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,

@@ -47,8 +47,8 @@ pub struct FeatureSelection {
 }
 
 impl FeatureSelection {
-    /// Even against odd digits: 1797 images, half of them for training. The features are the
-    /// varying pixels among 64.
+    /// Even against odd digits: 1797 images, half of them for training. The features are those of
+    /// the 64 pixels that vary.
     pub fn digits() -> Self {
         let images = digits();
         let n_train = images.len() / 2;

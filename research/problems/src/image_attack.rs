@@ -14,7 +14,7 @@ use fedbo_problems::digits::{Digit, N_DIGITS, N_PIXELS, digits};
 
 /// Seed of the split and of training, part of the game's definition.
 const SEED: u64 = 1998;
-/// One image in this number is held out of training.
+/// One in `HELD_OUT` images is held out of training.
 const HELD_OUT: usize = 5;
 /// Range of the moves of a code in each dimension. Actions are mapped to this range.
 const MOVE_RANGE: [f64; 2] = [-2.0, 2.0];

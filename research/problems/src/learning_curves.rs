@@ -312,8 +312,8 @@ mod tests {
         assert!(never[49] > 0.5);
     }
 
-    /// The noise has mean 0 and the stated deviation to five standard errors, and is uncorrelated
-    /// between epochs, points and runs.
+    /// The noise has mean 0 and the stated standard deviation within five standard errors, and is
+    /// uncorrelated between epochs, points and runs.
     #[test]
     fn noise_is_a_function_of_run_point_and_epoch() {
         let noise = |at, run| -> Vec<f64> {

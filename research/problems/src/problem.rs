@@ -92,7 +92,7 @@ impl Classified for ProblemError {
     }
 }
 
-/// The problems of this crate and the built-in ones, by name for user files.
+/// The problems of this crate and the built-in ones, which user files select by name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResearchProblems;
 
@@ -268,7 +268,7 @@ mod tests {
                     data: Some("/no/such".into()),
                     ..named("landmine-svm")
                 },
-                "there is no folder /no/such; pass the one that holds landmine/landmine.csv (--data DIR)",
+                "there is no folder /no/such; pass the one that contains landmine/landmine.csv (--data DIR)",
             ),
         ] {
             let message = refused(&spec);

@@ -11,7 +11,7 @@ use fedbo_error_class::{Class, Classified};
 pub enum DataError {
     /// The folder is missing.
     #[error(
-        "there is no folder {folder}; pass the one that holds {file} (--data DIR); docs/data.md describes it"
+        "there is no folder {folder}; pass the one that contains {file} (--data DIR); docs/data.md describes it"
     )]
     NoFolder {
         /// The folder.
@@ -21,7 +21,7 @@ pub enum DataError {
     },
     /// The file is missing or unreadable.
     #[error(
-        "cannot read {path}: {message}; the data folder (--data DIR) must hold {file}; `fedbo-research data check DIR` lists what is missing"
+        "cannot read {path}: {message}; the data folder (--data DIR) must contain {file}; `fedbo-research data check DIR` lists what is missing"
     )]
     Unreadable {
         /// Full path.

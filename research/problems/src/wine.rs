@@ -154,7 +154,7 @@ pub(crate) fn distinct_bottles() -> Vec<WineSample> {
     bottles
 }
 
-/// Assigns bottles to each site, up to its quota `room`.
+/// Assigns bottles to sites until each has its quota, `room`.
 ///
 /// Sites are evenly spaced on a circle in the plane of standardised alcohol and volatile acidity.
 /// Consecutive sizes are three positions apart (or four, five, … when 3 divides N), so that sites

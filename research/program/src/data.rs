@@ -119,7 +119,7 @@ impl Check {
         }
         if !is(SetState::Complete) {
             console::note(
-                "no data set is complete: docs/data.md describes the source of each, and `fedbo-research data convert` converts it to this layout",
+                "no data set is complete: docs/data.md describes the source of each, and `fedbo-research data convert` converts the originals to this layout",
             );
             return Ok(Exit::Input);
         }

@@ -13,7 +13,7 @@ use fedbo_strategies::{
 };
 
 /// Bayesian optimization with continuous approximations (Kandasamy et al. 2017, Algorithm 1). The
-/// fidelity is the share z = n/N of a complete training in `[0, 1]`, with the cost λ(z) = z:
+/// fidelity is the share z = n/N of a complete training run in `[0, 1]`, with the cost λ(z) = z:
 ///
 /// x_t = argmax_x μ_{t−1}([x, 1]) + β_t σ_{t−1}([x, 1]),
 /// z_t = the cheapest z with σ_{t−1}([x_t, z]) > γ(z) and ξ(z) > max ξ / β_t; 1 if there is none
@@ -41,11 +41,11 @@ pub struct Boca {
 }
 
 impl Boca {
-    /// Defaults for one party's study with trainings of N epochs.
+    /// Returns the defaults for one party's study with training runs of N epochs.
     ///
     /// They are those of [`EpochGpUcbSettings::for_study`] with two differences: the kernel is
     /// squared exponential, for which the paper derives q, and the model uses only the last value
-    /// of each training.
+    /// of each training run.
     ///
     /// # Panics
     /// If N is 0.
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(boca.epochs_at(&[0.5], 2.0), N);
     }
 
-    /// The curves rise to 1 − (x − 0.7)². The first trainings requested have only a few epochs.
+    /// The curves rise to 1 − (x − 0.7)². The first training runs have only a few epochs.
     #[test]
     fn a_known_optimum_is_found_with_fewer_epochs() {
         let spec = ParameterSpec::float(0.0, 1.0);

@@ -465,7 +465,7 @@ fn without_times(text: &str) -> String {
     let name = |line: &str| -> Option<String> {
         Some(line.trim().strip_prefix('"')?.split_once("\":")?.0.to_owned())
     };
-    let is_note = |line: &str| line.starts_with("Mean milliseconds a proposal:");
+    let is_note = |line: &str| line.starts_with("Mean milliseconds per proposal:");
     let lines =
         text.lines().filter(|line| !is_note(line) && !name(line).is_some_and(|name| varies(&name)));
     lines.map(|line| format!("{line}\n")).collect()

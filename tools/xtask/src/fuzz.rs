@@ -232,7 +232,7 @@ impl Folders {
         Ok(folders)
     }
 
-    /// Replaces the corpus by a minimal set of inputs that reach the same code as the corpus and
+    /// Replaces the corpus with a minimal set of inputs that reach the same code as the corpus and
     /// the new inputs together.
     fn merge(&self, binary: &Path, scratch: &Path) -> Result<()> {
         let merged = self.learned.with_extension("merged");

@@ -36,7 +36,7 @@ pub(crate) fn cargo_in<S: AsRef<OsStr>>(
 }
 
 /// Restarts this program without the variables that `cargo run` sets to describe it, and returns
-/// its exit code. Returns `None` if they are not set.
+/// its exit code. Returns `None` if none of them is set.
 ///
 /// Build scripts of dependencies (`ring`) read these variables. Without the restart, everything
 /// that depends on these crates would be recompiled whenever a task follows a manually entered

@@ -56,7 +56,7 @@ impl Spot {
         }
     }
 
-    /// Its upper left and lower right corners.
+    /// The upper left and lower right corners.
     pub(super) fn corners(self) -> ((f64, f64), (f64, f64)) {
         let ((x, y), (width, height)) = (self.middle, self.half);
         ((x - width, y - height), (x + width, y + height))

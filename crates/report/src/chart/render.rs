@@ -1,4 +1,4 @@
-//! Drawing of a laid-out chart to its two files with plotters.
+//! Draws a laid-out chart to SVG and PNG with plotters.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub(super) fn svg(scene: &Scene) -> Result<String, String> {
     Ok(format!("{head}>\n<title>{title}</title>\n<desc>{description}</desc>\n{rest}"))
 }
 
-/// Escapes a text for SVG, which must contain neither markup nor control characters.
+/// Escapes markup in a text for an SVG, and replaces control characters with spaces.
 fn escaped(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")

@@ -92,7 +92,7 @@ impl Font {
     /// Shortens a text to this width by omitting its middle, since the ends of a name carry the
     /// most information.
     fn shortened(self, text: &str, width: f64) -> String {
-        // Replace control characters by spaces to keep the name on one line. Limit the length to
+        // Replace control characters with spaces to keep the name on one line. Limit the length to
         // bound the time for measuring.
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let chars: Vec<char> = text.chars().map(plain).collect();

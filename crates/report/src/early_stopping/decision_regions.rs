@@ -271,7 +271,7 @@ fn fill(region: Option<Region>) -> RGBColor {
 const WAY: Stroke = Stroke::solid(BLUE, 2.0);
 const AROUND_WAY: Stroke = Stroke::solid(WHITE, 4.5);
 
-/// Edges of the columns: half-way between epochs, and equally far beyond the first and the last.
+/// Edges of the columns: halfway between epochs, and equally far beyond the first and the last.
 fn edges(epochs: &[f64]) -> Vec<f64> {
     let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
         return Vec::new();

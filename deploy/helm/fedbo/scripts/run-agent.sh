@@ -1,5 +1,5 @@
 # Runs the agent. A StatefulSet always restarts its container. After the exit codes below, a restart would be harmful or useless,
-# so the container stays, prints the reason, and is not ready unless the agent is complete.
+# so the container stays, prints the reason, and is not ready unless the agent has completed its plan.
 rm -f "${STATE:-/run/fedbo}/ended"
 fedbo agent run "${ETC:-/etc/fedbo}/agent/agent.toml" &
 agent=$!

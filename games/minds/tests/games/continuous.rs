@@ -1,4 +1,4 @@
-//! Continuous action sets, only or combined with finite ones.
+//! Continuous action sets, alone and combined with finite ones.
 
 use fedbo_games::{
     Action, ActionSet, Choice, Expectation, Game, GameError, History, Level0Strategy,

@@ -131,7 +131,6 @@ impl Prepared {
         self.folder.path().to_owned()
     }
 
-    /// Sets the state of the study.
     pub(super) fn set_state(&self, state: StudyState) -> Result<()> {
         let set = || {
             let home = match self.store() {

@@ -371,8 +371,8 @@ fn member(
 }
 
 /// The setting of the paper and its authors' code: SE with one length scale, raw outputs, maximum
-/// likelihood with ten starts after 3, 9, 14, … observations, 200 fresh features for the own
-/// sample, DIRECT, repeated points replaced by random ones, p_t = 1 − 1/t², uniform P_N, and
+/// likelihood with ten starts after 3, 9, 14, … observations, 200 fresh features for the agent's
+/// own sample, DIRECT, repeated points replaced by random ones, p_t = 1 − 1/t², uniform P_N, and
 /// σ² = 1e-6 in the messages.
 pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
     let initial = Hyperparameters {

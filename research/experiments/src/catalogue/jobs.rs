@@ -143,7 +143,7 @@ pub(super) fn message_of(
         _ => None,
     });
     upload.with_context(|| {
-        format!("agent {id} has initial points or rounds, so it is not only a contributor")
+        format!("agent {id} has initial points or rounds, so it is more than a contributor")
     })
 }
 

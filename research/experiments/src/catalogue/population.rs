@@ -259,7 +259,7 @@ fn drive<M: RoundMechanism>(
     Ok(run_session(members, Vec::new(), &mut coordinator, store, observer, stop)?)
 }
 
-/// Returns the true value of an agent at a point.
+/// Function that returns an agent's true value at a point.
 pub(super) type TrueObjective<'a> = Box<dyn Fn(u32, &Point) -> f64 + Sync + 'a>;
 
 /// Means over agents for each wave, which replace the agents' single trials in the results.

@@ -13,8 +13,7 @@ use crate::{
     read_patients,
 };
 
-/// Number of fields that serve as targets in experiments (FTS section 5.2). They have three initial
-/// points per run.
+/// Numbers of target fields (FTS section 5.2), of runs per target, and of initial points per run.
 const TARGETS: usize = 6;
 const RUNS: usize = 5;
 const INITIAL: i64 = 3;

@@ -97,7 +97,7 @@ pub fn data_sets() -> Vec<DataSet> {
         },
         DataSet {
             name: "meta-bo",
-            about: "recorded trainings of a CNN on four image data sets",
+            about: "recorded training runs of a CNN on four image data sets",
             files: vec![
                 file(cnn_records::OBSERVATIONS, Content::CnnObservations),
                 file(cnn_records::INITIALIZATIONS, Content::CnnInitializations),
@@ -120,7 +120,7 @@ pub fn data_sets() -> Vec<DataSet> {
         },
         DataSet {
             name: "official-results",
-            about: "figures of the authors' own runs, shown beside ours",
+            about: "figures of the authors' own runs, shown alongside ours",
             files: vec![
                 file(
                     FTS_SUMMARY,

@@ -82,7 +82,7 @@ fn part(image: &Digit, mean: &[f64; N_PIXELS], direction: &[f64; N_PIXELS]) -> f
 
 /// Codes of two numbers preserve more of a held-out image than two principal components do: the
 /// squared distance between an image and its decoding is 2.46 on average, and 3.4 for the
-/// components. Codes are about as large as their prior.
+/// components. The mean squares of the codes are near the prior variance of 1.
 #[test]
 fn two_numbers_of_code_say_more_than_two_principal_components() {
     let [train, held_out] = split(Seed::new(SEED));
@@ -227,7 +227,7 @@ fn an_outcome_is_a_function_of_image_and_actions() {
 }
 
 /// Compares with the whole table of outcomes of 12 attacks and 12 defences: an image is contested
-/// if no row consists of successes only and no column of failures only. All three kinds occur.
+/// if no row contains only successes and no column only failures. All three kinds occur.
 #[test]
 fn contested_images_are_those_where_no_action_always_wins() {
     let seed = Seed::new(5);

@@ -2,7 +2,7 @@
 
 use super::world::{N_AGENTS, PUSHES, Vector};
 
-/// Number of observations of predator 1, predator 2 and the prey.
+/// Length of the observation of predator 1, predator 2 and the prey.
 const N_SEEN: [usize; N_AGENTS] = [14, 14, 12];
 /// Number of outputs of a policy: none, right, left, up, down.
 const N_MOVES: usize = 5;

@@ -39,7 +39,7 @@ const LEVELS: [i64; 4] = [16, 4, 31, 8];
 pub enum SuiteFamily {
     /// Quadratic forms with condition numbers up to 1000.
     Smooth,
-    /// Condition numbers from 10⁴, or sensitivities that diverge closer to the minimum.
+    /// Condition numbers from 10⁴, or sensitivities that differ more the closer the minimum is.
     IllConditioned,
     /// Slopes that differ between the sides, and a ridge that is not smooth.
     Asymmetric,
@@ -107,8 +107,8 @@ impl SuiteHalf {
 enum Inputs {
     /// Floats.
     Floats,
-    /// Floats, some without effect. One coordinate has an effect in two dimensions, two have one in
-    /// three to five dimensions, and three in more. Their positions are random.
+    /// Floats, some without effect. The number of effective coordinates is one in two dimensions,
+    /// two in three to five, and three in more. Their positions are random.
     FloatsWithoutEffect,
     /// Integers instead of every other float.
     SomeIntegers,

@@ -330,7 +330,7 @@ fn stopping_problem(rows: &[&Row]) {
 }
 
 /// Prints one line per level and number of rounds: the next decision of a player that took part in
-/// all rounds, and that of a new player created from the record.
+/// all rounds, and the decision of a new player created from the record.
 fn game_decision(rows: &[&Row]) {
     println!(
         "\ngame_decision: median wall seconds for one decision of R2-B2; all players have the same number of actions"

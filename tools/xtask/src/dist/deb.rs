@@ -84,12 +84,12 @@ pub(super) fn build(release: &Release, contents: &Contents) -> Result<()> {
     trial::deb(&package)
 }
 
-/// Returns Debian's name of this architecture.
+/// Returns Debian's name for this architecture.
 fn machine() -> Result<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("amd64"),
         "aarch64" => Ok("arm64"),
-        other => bail!("Debian's name of the architecture {other} is not known"),
+        other => bail!("Debian's name for the architecture {other} is not known"),
     }
 }
 

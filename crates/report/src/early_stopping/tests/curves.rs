@@ -128,8 +128,8 @@ fn the_best_is_the_one_whose_direction_says_so() {
     assert!(svg.contains("best: trial 7 with 0.9") && svg.contains("larger is better"));
 }
 
-/// Two of a dozen trainings diverge, one of them at its end. The others keep the height of the
-/// picture, and the footnote counts the values off the axis.
+/// Besides a dozen normal trainings, two diverge: one is trained to the end, the other fails. The
+/// others keep the height of the picture, and the footnote counts the values off the axis.
 #[test]
 fn diverged_trainings_do_not_press_the_others_together() {
     let sound = study(12);

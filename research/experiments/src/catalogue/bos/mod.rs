@@ -53,7 +53,8 @@ struct Configuration {
     shown: Option<Shown>,
 }
 
-/// Returns the number shown for a complete training run at a point.
+/// Function that returns the number shown for a complete training run, given the point and the
+/// repetition.
 type Shown = Box<dyn Fn(&Point, u64) -> Option<f64> + Send + Sync>;
 
 /// The parts shared by several experiments.

@@ -44,12 +44,12 @@ impl Setting {
         }
     }
 
-    /// Settings of the agents' own Thompson sampling.
+    /// Returns the settings of the agents' own Thompson sampling.
     ///
     /// The paper's are as follows: SE with one length scale from ℓ = 1, variance 0.1 and noise
     /// variance 1e-6, raw outputs, maximum likelihood with ten starts after 10, 15, 20, …
-    /// observations, 100 fresh features for the own sample, and repeated points replaced by random
-    /// ones (authors' code), with 1000 points and 20 ascents (appendix B.2.6).
+    /// observations, 100 fresh features for the agent's own sample, and repeated points replaced by
+    /// random ones (authors' code), with 1000 points and 20 ascents (appendix B.2.6).
     ///
     /// Deviations: the 20 ascents start from the best of the 1000 points instead of 20 others. The
     /// authors raise the noise variance to 1e-5 when they draw a sample. Here no fit goes below

@@ -89,10 +89,10 @@ fn paper(
     })
 }
 
-/// Configuration for a small budget: releases from all agents (q = 1) while agents are still
-/// learning much, each as informative as possible. Vectors are posterior means, clipped to a small
-/// S: their direction matters, and the noise shrinks with S. Chosen on other seeds than those of
-/// the experiment.
+/// Configuration for a small budget: releases from all agents (q = 1) while agents still learn a
+/// lot, each as informative as possible. Vectors are posterior means, clipped to a small S: their
+/// direction matters, and the noise shrinks with S. The configuration was chosen on other seeds
+/// than the experiment's.
 fn ours(noise_multiplier: f64) -> CollaborationMode {
     CollaborationMode {
         n_regions: 4,

@@ -266,8 +266,8 @@ impl Arm {
         Ok(models)
     }
 
-    /// Returns DIRECT in the paper's setting. In the other setting, an independent random draw per
-    /// point permits no other search either.
+    /// Returns DIRECT in the paper's setting, and for the authors' variants in both settings: their
+    /// independent draw per point permits no other search.
     fn maximizer(&self) -> Maximizer {
         let direct = matches!(self.rule, Rule::Rgpe(Form::Authors) | Rule::Taf(Form::Authors));
         if self.configuration == PAPER || direct {
@@ -303,8 +303,7 @@ mod tests {
         Seed::new(9).stream(Purpose::TEST, n, 0)
     }
 
-    /// Every arm proposes a query with the others' messages, and the length of these messages is
-    /// that in the figure.
+    /// Every arm proposes a query with the others' messages, which are as long as in the figure.
     #[test]
     fn every_arm_chooses_a_query() {
         let unit = ParameterSpec::float(0.0, 1.0);

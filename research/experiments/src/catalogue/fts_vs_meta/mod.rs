@@ -74,7 +74,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
         checkpoints: vec![5, 10, 20, 50],
         clusters: Clusters::Designs(N_DESIGNS),
         figure: Some(FigureSpec {
-            title: "SVM on landmine fields 0 to 5: FTS, RGPE and TAF with what 28 others sent"
+            title: "SVM on landmine fields 0 to 5: FTS, RGPE and TAF with messages from 28 others"
                 .into(),
             x_label: "queries".into(),
             y_label: "best validation AUC".into(),

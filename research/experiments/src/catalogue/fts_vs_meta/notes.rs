@@ -161,7 +161,7 @@ pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summa
             "With length scale 0.01 the shared features contain no information about points further than 0.02 from another \
              agent's queries, so in the paper's setting little can transfer. There RGPE and TAF search by DIRECT with \
              {DIRECT_EVALUATIONS} evaluations (the authors: 20,000). RGPE and TAF maximize an expected improvement where TS and \
-             FTS sample, so a gain of theirs over only TS need not come from transfer. The placebos, which send the prior (FTS) \
+             FTS sample, so their gain over TS need not come from transfer. The placebos, which send the prior (FTS) \
              or models of shuffled outputs (RGPE, TAF), make the distinction. A run's histories of the other fields serve all \
              six targets."
         ),

@@ -160,8 +160,9 @@ fn table(rows: &[Row], rules: &[&str]) -> Vec<String> {
     }
     vec![
         table.into_text(),
-        "The paper's Fig. 3d has the same shape: the time of RGPE and TAF grows with the number of agents. That of FTS, which \
-         asks one agent at a time, stays constant except for the comparison of messages with its own values (P_N learned here)."
+        "The paper's Fig. 3d has the same shape: the time of RGPE and TAF grows with the number of agents. FTS asks one \
+         agent at a time, so its time stays constant except for the comparison of messages with its own values (P_N learned \
+         here)."
             .to_owned(),
     ]
 }

@@ -185,7 +185,7 @@ impl Plan {
             let files: Vec<&str> = files.collect();
             if !files.is_empty() {
                 let files = files.join(", ");
-                notes.push(format!("Further pictures there, as .svg and .png: {files}."));
+                notes.push(format!("More figures there, as .svg and .png: {files}."));
             }
         }
         let request = SummaryRequest {

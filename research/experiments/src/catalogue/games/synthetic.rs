@@ -246,7 +246,7 @@ fn theorems(seed: Seed) -> anyhow::Result<Configuration> {
     })
 }
 
-/// Returns one figure per figure of the thesis.
+/// Returns one figure for each of the thesis's figures.
 fn pictures() -> Vec<PartPicture> {
     let of = |suffix: &str| Kind::ALL.map(|kind| name(kind, suffix));
     let main: Vec<String> =

@@ -118,8 +118,8 @@ fn tune(
 }
 
 impl Naming {
-    /// Replaces the task names in the rows of one run by their labels. Ranks are in order at every
-    /// query.
+    /// Replaces the task names in the rows of one run with their labels. Ranks are in order at
+    /// every query, and rows without a label are dropped.
     fn apply(self, rows: Vec<TaskWeightRow>) -> Vec<TaskWeightRow> {
         const RANKS: [&str; 3] = ["heaviest", "second", "third"];
         if self == Self::Tasks {

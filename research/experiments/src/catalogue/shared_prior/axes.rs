@@ -26,7 +26,8 @@ pub(super) const N_ROUNDS: u64 = 10;
 const CHECKPOINTS: [i64; 3] = [3, 5, 10];
 const ARMS: [Arm; 4] = [Arm::SharedPrior, Arm::LogEi, Arm::LogEiFromOne, Arm::WarmStart];
 
-/// The others that a party joins. All of them with [`N_PAST`] evaluations, unless stated otherwise.
+/// The others that a party joins: all of them, with [`N_PAST`] evaluations each, unless stated
+/// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     All,

@@ -284,7 +284,7 @@ fn everything_known<T: Send>(
         .flat_map(|family| (0..call.runs()).map(move |run| (family, run)))
         .collect();
     let found = call.prepare(
-        "what the others know",
+        "the others' messages",
         &units,
         |&(family, run)| format!("{} run {run}", families[family].name),
         |&(family, run)| known(&families[family], unit_seed(call.seed(), family, run)).map(Some),

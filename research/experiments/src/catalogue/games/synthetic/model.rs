@@ -24,7 +24,7 @@ pub(super) enum Model {
     Authors,
     /// The same with the true noise variance, 1e-8.
     TrueNoise,
-    /// The true noise, standardized payoffs, and standard deviations of only the payoff function.
+    /// The true noise, standardized payoffs, and standard deviations that exclude the noise.
     Standardized,
     /// Known hyperparameters, β_t of Theorem 8.1, and η for the number of rounds.
     Theorems,

@@ -249,7 +249,7 @@ impl Tables<'_> {
     /// R_{1,T}/T.
     fn external(&self, model: &str, columns: &[Column], arms: &[&str]) -> String {
         let title = format!(
-            "External regret of agent 1 a round, R_1,T/T with T = {N_ROUNDS} (8.1), {model}"
+            "External regret of agent 1 per round, R_1,T/T with T = {N_ROUNDS} (8.1), {model}"
         );
         let rows = arms.iter().map(|arm| {
             let of = |name: &str| shown(over_runs(&self.measure(name, arm, EXTERNAL, true)));
