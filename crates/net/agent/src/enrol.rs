@@ -15,6 +15,7 @@ use fedbo_wire::{
 
 use crate::budget::PrivacyBudget;
 use crate::follower::Follower;
+use crate::intake::Intake;
 use crate::link::Offer;
 use crate::machine::machine;
 use crate::{EnrolError, Home, HttpLink, Link, Membership, RunError};
@@ -131,8 +132,8 @@ pub fn enrol_showing(
 /// Checks that this program can run the study: an agent that takes a slot and cannot use it leaves
 /// the slot empty.
 fn check_run(federation: &Federation, fresh: &Membership) -> Result<(), RunError> {
-    let sum = SumStudy::of(federation, &fresh.config)?;
-    Follower::new(fresh, federation, sum)?;
+    let intake = Intake::of(federation, fresh)?;
+    Follower::new(fresh, federation, &intake)?;
     if let Some(plan) = federation.privacy() {
         PrivacyBudget::open(plan.budget(), plan.event, plan.charter.mode)?;
     }

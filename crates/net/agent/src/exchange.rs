@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use fedbo_failpoints::pass;
 use fedbo_ledger::{Head, HeadUnreadable};
-use fedbo_privacy::mechanism::Server;
 use fedbo_protocol::{AgentEffect, AgentUpdate};
 use fedbo_transport::LinkError;
 use fedbo_wire::{
-    Account, CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, RoundKey, SealedUpload,
-    StudyState, Upload,
+    Account, CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, RoundKey, StudyState,
 };
 
 use crate::account::{Behind, settle};
@@ -60,7 +58,7 @@ impl Session<'_> {
         let round = update.round;
         let made = self.log().upload(round)?;
         if made.is_none()
-            && !self.is_answered_for(round)
+            && !self.follower.is_answered(round)
             && let Some(step) = self.wait_for_helper(round)?
         {
             self.queue.push_front(AgentEffect::Upload(update));
@@ -68,7 +66,7 @@ impl Session<'_> {
         }
         let is_forgotten =
             |made: &MadeUpload| made.state == UploadState::Pending && made.bytes.is_empty();
-        if self.sum.is_some() && made.as_ref().is_some_and(is_forgotten) {
+        if self.follower.has_helper() && made.as_ref().is_some_and(is_forgotten) {
             const WHY: &str =
                 "its shares for the round were erased when it refused the coordinator";
             self.miss(round, None, WHY)?;
@@ -76,12 +74,12 @@ impl Session<'_> {
         }
         let bytes = match &made {
             // Each call draws new shares, so only the stored ones may be sent.
-            Some(made) if self.sum.is_some() => made.bytes.clone(),
-            None if !self.is_answered_for(round) => Vec::new(), // the round is over
+            Some(made) if self.follower.has_helper() => made.bytes.clone(),
+            None if !self.follower.is_answered(round) => Vec::new(), // the round is over
             _ => self.upload_bytes(&update)?,
         };
         match &made {
-            Some(made) if self.sum.is_none() && !made.is_of(&bytes) => {
+            Some(made) if !self.follower.has_helper() && !made.is_of(&bytes) => {
                 return Err(RunError::UploadDiffers { round });
             }
             Some(made) if made.state != UploadState::Pending => return Ok(Step::Went),
@@ -193,7 +191,7 @@ impl Session<'_> {
         if let Some(step) = self.poll_round_state(round)? {
             return Ok(Some(step));
         }
-        if self.is_answered_for(round) || self.pace.upload_at(round) == Instant::Over {
+        if self.follower.is_answered(round) || self.pace.upload_at(round) == Instant::Over {
             return Ok(None);
         }
         self.awaits_helper(round);
@@ -263,7 +261,7 @@ impl Session<'_> {
         self.heard(status.round, status.state, status.elapsed_ms);
         self.hear_key(status.round_key);
         let is_held = status.state == StudyState::Running && status.elapsed_ms.is_none();
-        if self.sum.is_some() && is_held {
+        if self.follower.has_helper() && is_held {
             self.awaits_helper(status.round);
         }
         // Studies that relay messages have no ledger.
@@ -326,49 +324,9 @@ impl Session<'_> {
         }
     }
 
-    /// Returns true if all servers of the study have answered for a round. Nothing is made or
-    /// charged for it before that (INV-30).
-    pub(crate) fn is_answered_for(&self, round: u64) -> bool {
-        self.sum.is_none() || self.follower.round_key(round).is_some()
-    }
-
-    /// Returns the bytes of an upload. If two servers sum, these hold one share of the vector for
-    /// each server, which only that server can open.
     pub(crate) fn upload_bytes(&self, update: &AgentUpdate) -> Result<Vec<u8>, RunError> {
-        let slot = self.membership.slot;
-        let Some(study) = &self.sum else {
-            let upload = Upload {
-                config: self.membership.digest,
-                map: self.map,
-                slot,
-                round: update.round,
-                weights: update.weights.to_vec(),
-            };
-            return Ok(upload.to_bytes());
-        };
-        let place = study.place(update.round, slot);
-        let report = study.sharing.share(&place.context(), &update.weights)?;
-        let bound = [report.nonce.as_slice(), &report.public].concat();
         let helper = self.follower.round_key(update.round);
-        let helper = helper.ok_or(RunError::NotAnswered { round: update.round })?;
-        let seal = |server, share: &[u8]| {
-            let key = match server {
-                Server::Leader => &study.leader.seal,
-                Server::Helper => helper,
-            };
-            fedbo_secure_sum::seal(key, &place.info(server), &bound, share)
-        };
-        let upload = SealedUpload {
-            config: self.membership.digest,
-            map: self.map,
-            slot,
-            round: update.round,
-            nonce: report.nonce,
-            for_leader: seal(Server::Leader, &report.leader)?,
-            for_helper: seal(Server::Helper, &report.helper)?,
-            public: report.public,
-        };
-        Ok(upload.to_bytes(study.sealed_sizes().n_features))
+        self.intake.bytes((&self.membership, self.map), update, helper)
     }
 
     /// Stores an upload before its first byte leaves, with its charge if there is one (INV-13).

@@ -13,6 +13,7 @@ use fedbo_wire::{
     Content, Digest, Handout, HelperEntry, LedgerEntry, Limits, PublicKey, RelayedMessage, RoundKey,
 };
 
+use crate::intake::Intake;
 use crate::reader::Reader;
 use crate::{Membership, Misconduct};
 
@@ -79,15 +80,48 @@ pub(crate) struct Follower {
     coordinator: PublicKey,
     config: Digest,
     limits: Limits,
-    ledger: Option<LedgerPlan>,
+    source: Source,
     /// The newest round that was verified.
     round: Option<u64>,
     head: Head,
     /// Digests of the releases by round; if two servers sum, of the leader's shares.
     known: BTreeMap<u64, Digest>,
-    sum: Option<(SumStudy, Pairing)>,
     /// The newest round key that the helper has signed.
     round_key: Option<RoundKey>,
+}
+
+/// The content of a study's handouts.
+#[derive(Debug)]
+enum Source {
+    Messages,
+    Releases(LedgerPlan),
+    /// The shares of two servers.
+    Shares(Box<Shares>),
+}
+
+#[derive(Debug)]
+struct Shares {
+    plan: LedgerPlan,
+    study: SumStudy,
+    pairing: Pairing,
+}
+
+impl Source {
+    fn plan(&self) -> Option<&LedgerPlan> {
+        match self {
+            Self::Messages => None,
+            Self::Releases(plan) => Some(plan),
+            Self::Shares(shares) => Some(&shares.plan),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Messages => "messages",
+            Self::Releases(_) => "releases",
+            Self::Shares(_) => "shares",
+        }
+    }
 }
 
 /// The ledger of a study with releases, as the configuration describes it.
@@ -104,10 +138,10 @@ impl Follower {
     pub(crate) fn new(
         membership: &Membership,
         federation: &Federation,
-        sum: Option<SumStudy>,
+        intake: &Intake,
     ) -> Result<Self, NotFollowed> {
-        let (ledger, head) = match &federation.collaboration {
-            Collaboration::Relayed(_) => (None, Head { seq: 0, hash: [0; 32] }),
+        let (source, head) = match &federation.collaboration {
+            Collaboration::Relayed(_) => (Source::Messages, Head { seq: 0, hash: [0; 32] }),
             Collaboration::Released(releases) => {
                 let (event, head) = match &releases.releases.protection {
                     Protection::Charged(plan) => {
@@ -123,7 +157,17 @@ impl Follower {
                     reader: Reader::of(releases, federation.own_arm())
                         .ok_or(NotFollowed::Simulation)?,
                 };
-                (Some(plan), head)
+                let source = match intake {
+                    Intake::Plain => Source::Releases(plan),
+                    Intake::Sum(study) => {
+                        let helper = HelperChain::new(study);
+                        let (of_leader, of_helper) = (BTreeMap::new(), BTreeMap::new());
+                        let pairing = Pairing { helper, of_leader, of_helper };
+                        let study = study.as_ref().clone();
+                        Source::Shares(Box::new(Shares { plan, study, pairing }))
+                    }
+                };
+                (source, head)
             }
             Collaboration::Neighbours(_) => return Err(NotFollowed::Neighbours),
         };
@@ -134,17 +178,12 @@ impl Follower {
             limits: Limits {
                 n_features: count(federation.message_len()),
                 n_slots: count(federation.agents.len()),
-                release_bytes_max: ledger.as_ref().map_or(0, |plan| plan.reader.bytes_max),
+                release_bytes_max: source.plan().map_or(0, |plan| plan.reader.bytes_max),
             },
-            ledger,
+            source,
             round: None,
             head,
             known: BTreeMap::new(),
-            sum: sum.map(|study| {
-                let helper = HelperChain::new(&study);
-                let (of_leader, of_helper) = (BTreeMap::new(), BTreeMap::new());
-                (study, Pairing { helper, of_leader, of_helper })
-            }),
             round_key: None,
         })
     }
@@ -161,12 +200,15 @@ impl Follower {
 
     /// Number of entries of the helper's ledger, as far as the agent has followed it.
     pub(crate) fn helper_seq(&self) -> u64 {
-        self.sum.as_ref().map_or(0, |(_, pairing)| pairing.helper.seq())
+        match &self.source {
+            Source::Shares(shares) => shares.pairing.helper.seq(),
+            Source::Messages | Source::Releases(_) => 0,
+        }
     }
 
     /// Maximum size of a handout in bytes.
     pub(crate) fn bytes_max(&self) -> u64 {
-        let n_releases = self.ledger.as_ref().map_or(0, |plan| plan.schedule.n_releases());
+        let n_releases = self.source.plan().map_or(0, |plan| plan.schedule.n_releases());
         self.limits.handout_bytes_max(n_releases)
     }
 
@@ -181,60 +223,55 @@ impl Follower {
         {
             return Err(Misconduct::RoundBack { last, found: handout.round });
         }
-        let other_content = |expected, found| Misconduct::OtherContent { expected, found };
-        match (handout.content, &self.ledger) {
-            (Content::Messages { messages, stragglers }, None) => Ok(VerifiedHandout {
-                round: handout.round,
-                collects: handout.collects,
-                content: VerifiedContent::Messages { messages, stragglers },
-                head: self.head,
-                known: Vec::new(),
-                pairing: None,
-                round_key: None,
-            }),
-            (Content::Releases(entries), Some(plan)) if self.sum.is_none() => {
-                let signed = Head { seq: handout.head.seq, hash: handout.head.hash };
-                let (new, known) = self.follow(plan, &entries, signed, handout.round)?;
-                plan.check_round(handout.round, handout.collects, Some(signed.seq))?;
+        let Handout { round, collects, .. } = handout;
+        let signed = Head { seq: handout.head.seq, hash: handout.head.hash };
+        let mut verified = VerifiedHandout {
+            round,
+            collects,
+            content: VerifiedContent::Releases(Vec::new()),
+            head: signed,
+            known: Vec::new(),
+            pairing: None,
+            round_key: None,
+        };
+        match (handout.content, &self.source) {
+            (Content::Messages { messages, stragglers }, Source::Messages) => {
+                verified.content = VerifiedContent::Messages { messages, stragglers };
+                verified.head = self.head; // there is no ledger
+            }
+            (Content::Releases(entries), Source::Releases(plan)) => {
+                let (new, known) = self.follow(plan, &entries, signed, round)?;
+                plan.check_round(round, collects, Some(signed.seq))?;
                 let read = |(round, release): (u64, Vec<u8>)| {
                     let read = plan.reader.read(round, &release);
                     read.map_err(|source| Misconduct::Release { round, source })
                 };
                 let releases = new.into_iter().map(read).collect::<Result<_, _>>()?;
-                Ok(VerifiedHandout {
-                    round: handout.round,
-                    collects: handout.collects,
-                    content: VerifiedContent::Releases(releases),
-                    head: signed,
-                    known,
-                    pairing: None,
-                    round_key: None,
-                })
+                verified.content = VerifiedContent::Releases(releases);
+                verified.known = known;
             }
-            (Content::Shares { leader, helper, key }, Some(plan)) if self.sum.is_some() => {
-                let signed = Head { seq: handout.head.seq, hash: handout.head.hash };
-                let (new, known) = self.follow(plan, &leader, signed, handout.round)?;
-                plan.check_round(handout.round, handout.collects, None)?;
-                let (releases, pairing) = self.pair(plan, new, &helper, handout.round)?;
+            (Content::Shares { leader, helper, key }, Source::Shares(shares)) => {
+                let (new, known) = self.follow(&shares.plan, &leader, signed, round)?;
+                shares.plan.check_round(round, collects, None)?;
+                let (releases, pairing) = shares.pair(new, &helper, round)?;
                 if key.is_some_and(|key| !self.is_of_helper(&key)) {
-                    return Err(HelperMisconduct::Key { round: handout.round }.into());
+                    return Err(HelperMisconduct::Key { round }.into());
                 }
-                Ok(VerifiedHandout {
-                    round: handout.round,
-                    collects: handout.collects,
-                    content: VerifiedContent::Releases(releases),
-                    head: signed,
-                    known,
-                    pairing,
-                    round_key: key,
-                })
+                verified.content = VerifiedContent::Releases(releases);
+                verified.known = known;
+                verified.pairing = Some(pairing);
+                verified.round_key = key;
             }
-            (Content::Messages { .. }, Some(_)) => Err(other_content("releases", "messages")),
-            (Content::Releases(_), Some(_)) => Err(other_content("shares", "releases")),
-            (Content::Shares { .. }, Some(_)) => Err(other_content("releases", "shares")),
-            (Content::Releases(_), None) => Err(other_content("messages", "releases")),
-            (Content::Shares { .. }, None) => Err(other_content("messages", "shares")),
+            (content, expected) => {
+                let found = match content {
+                    Content::Messages { .. } => "messages",
+                    Content::Releases(_) => "releases",
+                    Content::Shares { .. } => "shares",
+                };
+                return Err(Misconduct::OtherContent { expected: expected.name(), found });
+            }
         }
+        Ok(verified)
     }
 
     /// Advances to a verified handout.
@@ -242,8 +279,8 @@ impl Follower {
         self.round = Some(verified.round);
         self.head = verified.head;
         self.known.extend(verified.known.iter().copied());
-        if let (Some((_, known)), Some(pairing)) = (&mut self.sum, &verified.pairing) {
-            known.clone_from(pairing);
+        if let (Source::Shares(shares), Some(pairing)) = (&mut self.source, &verified.pairing) {
+            shares.pairing.clone_from(pairing);
         }
         if let Some(key) = verified.round_key {
             self.hear_key(key);
@@ -251,8 +288,12 @@ impl Follower {
     }
 
     fn is_of_helper(&self, key: &RoundKey) -> bool {
-        let study = self.sum.as_ref().map(|(study, _)| study);
-        study.is_some_and(|study| key.verify(&study.helper.key, &study.config).is_ok())
+        match &self.source {
+            Source::Shares(shares) => {
+                key.verify(&shares.study.helper.key, &shares.study.config).is_ok()
+            }
+            Source::Messages | Source::Releases(_) => false,
+        }
     }
 
     /// Notes a round key from an unsigned answer. The key counts only if the helper has signed it.
@@ -269,42 +310,15 @@ impl Follower {
         self.round_key.as_ref().filter(|key| key.round == round).map(|key| &key.key)
     }
 
-    /// Returns the releases of rounds for which both servers' shares are known now. A round has no
-    /// release if a share is missing, or if the leader had not shown its share before it got the
-    /// helper's.
-    fn pair(
-        &self,
-        plan: &LedgerPlan,
-        leader: Vec<(u64, Vec<u8>)>,
-        helper: &[HelperEntry],
-        begins: u64,
-    ) -> Result<(Vec<Arc<Release>>, Option<Pairing>), Misconduct> {
-        let Some((study, known)) = &self.sum else {
-            return Ok((Vec::new(), None));
-        };
-        let mut pairing = known.clone();
-        let new = pairing.helper.follow(study, helper)?;
-        if let Some(early) = new.iter().find(|entry| entry.entry.round >= begins) {
-            return Err(Misconduct::ReleaseEarly { round: begins, found: early.entry.round });
-        }
-        pairing.of_leader.extend(leader);
-        pairing.of_helper.extend(new.into_iter().map(|entry| (entry.entry.round, entry)));
-        let rounds: Vec<u64> = pairing.of_leader.keys().copied().collect();
-        let mut releases = Vec::new();
-        for round in rounds {
-            let Some(entry) = pairing.of_helper.remove(&round) else {
-                continue;
-            };
-            let share = pairing.of_leader.remove(&round).unwrap_or_default();
-            if entry.leader_share.0 == [0; 32] {
-                continue; // the leader had not committed to a share when it got the helper's
-            }
-            HelperChain::check_leader(&entry, &share)?;
-            let release = [share, entry.entry.release].concat();
-            let read = plan.reader.read(round, &release);
-            releases.push(read.map_err(|source| Misconduct::Release { round, source })?);
-        }
-        Ok((releases, Some(pairing)))
+    /// Returns true if all servers of the study have answered for a round. Nothing is made or
+    /// charged for it before that (INV-30).
+    pub(crate) fn is_answered(&self, round: u64) -> bool {
+        !self.has_helper() || self.round_key(round).is_some()
+    }
+
+    /// Returns true if a helper sums the study's vectors together with the coordinator.
+    pub(crate) fn has_helper(&self) -> bool {
+        matches!(self.source, Source::Shares(_))
     }
 
     /// Returns the new entries when a round begins, after following the whole chain from the
@@ -339,10 +353,10 @@ impl Follower {
             if *seq != due {
                 return Err(Misconduct::EntryMissing { expected: due, found: *seq });
             }
-            let expected = match self.sum {
-                None => (due - 1) * plan.schedule.every(), // at most the last round of the schedule
+            let expected = match self.has_helper() {
+                false => (due - 1) * plan.schedule.every(), // at most the last round of the schedule
                 // A round is missing if it did not reach both servers.
-                Some(_) => {
+                true => {
                     let last = known.last().map(|(round, _)| *round);
                     let last = last.or_else(|| self.known.keys().next_back().copied());
                     let is_due =
@@ -370,6 +384,42 @@ impl Follower {
             return Err(Misconduct::OtherHistory { expected: head, found: signed });
         }
         Ok((new, known))
+    }
+}
+
+impl Shares {
+    /// Returns the releases of rounds for which both servers' shares are known now. A round has no
+    /// release if a share is missing, or if the leader had not shown its share before it got the
+    /// helper's.
+    fn pair(
+        &self,
+        leader: Vec<(u64, Vec<u8>)>,
+        helper: &[HelperEntry],
+        begins: u64,
+    ) -> Result<(Vec<Arc<Release>>, Pairing), Misconduct> {
+        let mut pairing = self.pairing.clone();
+        let new = pairing.helper.follow(&self.study, helper)?;
+        if let Some(early) = new.iter().find(|entry| entry.entry.round >= begins) {
+            return Err(Misconduct::ReleaseEarly { round: begins, found: early.entry.round });
+        }
+        pairing.of_leader.extend(leader);
+        pairing.of_helper.extend(new.into_iter().map(|entry| (entry.entry.round, entry)));
+        let rounds: Vec<u64> = pairing.of_leader.keys().copied().collect();
+        let mut releases = Vec::new();
+        for round in rounds {
+            let Some(entry) = pairing.of_helper.remove(&round) else {
+                continue;
+            };
+            let share = pairing.of_leader.remove(&round).unwrap_or_default();
+            if entry.leader_share.0 == [0; 32] {
+                continue; // the leader had not committed to a share when it got the helper's
+            }
+            HelperChain::check_leader(&entry, &share)?;
+            let release = [share, entry.entry.release].concat();
+            let read = self.plan.reader.read(round, &release);
+            releases.push(read.map_err(|source| Misconduct::Release { round, source })?);
+        }
+        Ok((releases, pairing))
     }
 }
 
@@ -461,7 +511,8 @@ mod tests {
                 contact_at_ms: 0,
                 finished: false,
             };
-            let follower = Follower::new(&membership, &federation, Some(study.clone())).unwrap();
+            let intake = Intake::Sum(Box::new(study.clone()));
+            let follower = Follower::new(&membership, &federation, &intake).unwrap();
             let (head, helper_head) = (follower.head(), study.helper_genesis);
             Self { study, follower, leader: Vec::new(), head, helper: Vec::new(), helper_head }
         }

@@ -465,7 +465,7 @@ impl Session<'_> {
         if !is_left || self.pace.round() != window || window > self.federation.last_round() {
             return Ok(None);
         }
-        if !is_pending && !self.is_answered_for(window) {
+        if !is_pending && !self.follower.is_answered(window) {
             return Ok(None); // the window waits for the helper (INV-30)
         }
         let (attempt, Instant::At(at)) = self.pace.due(window, self.n_attempts, now_ms) else {

@@ -22,6 +22,7 @@ mod follower;
 mod free;
 mod home;
 mod http_link;
+mod intake;
 mod link;
 mod log;
 mod machine;

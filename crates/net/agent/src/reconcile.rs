@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_ledger::Head;
 use fedbo_party::Identity;
-use fedbo_servers::SumStudy;
 use fedbo_transport::{Clock, LinkError, SystemClock};
 use fedbo_wire::{SigningKey, StudyStatus};
 
 use crate::account::{Settled, check, in_order, settle};
 use crate::exchange::is_of_the_key;
 use crate::follower::Follower;
+use crate::intake::Intake;
 use crate::link::{Caller, Poll, Polled};
 use crate::rotate::LinkTo;
 use crate::{Home, HttpLink, Link, Membership, ReconcileError};
@@ -110,8 +110,8 @@ fn one(
     let (n_releases, head, released) = match federation.privacy() {
         None => (0, None, Vec::new()),
         Some(_) => {
-            let sum = SumStudy::of(&federation, &membership.config)?;
-            let follower = Follower::new(membership, &federation, sum)?;
+            let intake = Intake::of(&federation, membership)?;
+            let follower = Follower::new(membership, &federation, &intake)?;
             ledger(link, Caller { key, counter }, membership, follower)?
         }
     };

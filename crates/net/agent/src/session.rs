@@ -17,7 +17,6 @@ use fedbo_objective::{FailureCounter, FailuresMax, Objective};
 use fedbo_party::{Evaluated, HomeError, Identity, Trials, evaluate_trial};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
-use fedbo_servers::SumStudy;
 use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_transport::{Backoff, Clock};
@@ -26,6 +25,7 @@ use fedbo_wire::{Digest, SigningKey, StudyState, config_digest, verify_config};
 use crate::budget::{PrivacyBudget, keep_cap};
 use crate::follower::Follower;
 use crate::free::FreePart;
+use crate::intake::Intake;
 use crate::link::Caller;
 use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
@@ -101,8 +101,7 @@ pub struct Session<'a> {
     pub(crate) trials: Trials,
     pub(crate) map: Digest,
     pub(crate) follower: Follower,
-    /// The study's sum by two servers; `None` if the coordinator sums alone or relays.
-    pub(crate) sum: Option<SumStudy>,
+    pub(crate) intake: Intake,
     /// The budget; `None` if nothing is charged.
     pub(crate) budget: Option<PrivacyBudget>,
     /// The first key is in use; another is tried while a key rotation is incomplete.
@@ -201,8 +200,8 @@ impl<'a> Session<'a> {
         let trials = Trials::open(home.folder(), &federation)?;
         let log = Log { database: &home.database, membership: &membership };
         let (mut machine, map) = machine(&federation, membership.slot, root, log.n_made()?)?;
-        let sum = SumStudy::of(&federation, &membership.config)?;
-        let follower = Follower::new(&membership, &federation, sum.clone())?;
+        let intake = Intake::of(&federation, &membership)?;
+        let follower = Follower::new(&membership, &federation, &intake)?;
         let delivered = log.last_delivered()?;
         let free = FreePart::new(log.last_made()?);
         let queue = machine.start()?.into();
@@ -248,7 +247,7 @@ impl<'a> Session<'a> {
             trials,
             map,
             follower,
-            sum,
+            intake,
             budget,
             keys,
             queue,

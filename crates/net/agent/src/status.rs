@@ -5,10 +5,10 @@ use std::path::Path;
 use fedbo_federation::{Alignment, Collaboration, Federation};
 use fedbo_ledger::Head;
 use fedbo_party::{HomeError, look};
-use fedbo_servers::SumStudy;
 use fedbo_space::Direction;
 
 use crate::follower::{Follower, VerifiedContent};
+use crate::intake::Intake;
 use crate::log::{Log, UploadCounts};
 use crate::{Home, PrivacyStatus, RunError, budget};
 
@@ -114,8 +114,8 @@ fn alignment(log: &Log<'_>, federation: &Federation) -> Result<Option<Alignment>
     if !matches!(federation.collaboration, Collaboration::Released(_)) {
         return Ok(None);
     }
-    let sum = SumStudy::of(federation, &membership.config)?;
-    let mut follower = Follower::new(membership, federation, sum)?;
+    let intake = Intake::of(federation, membership)?;
+    let mut follower = Follower::new(membership, federation, &intake)?;
     let mut releases = Vec::new();
     while let Some(taken) = log.handout_after(follower.round())? {
         let verified = follower.read(&taken.bytes)?;
