@@ -14,6 +14,7 @@
 mod account;
 mod agent_file;
 mod budget;
+mod dialogue;
 mod enrol;
 mod error;
 mod evidence;
@@ -35,7 +36,9 @@ mod protection;
 mod reader;
 mod reconcile;
 mod relocate;
+mod requests;
 mod rotate;
+mod rounds;
 mod run;
 mod schema;
 mod session;

@@ -11,7 +11,7 @@ use fedbo_transport::{Clock, LinkError, SystemClock};
 use fedbo_wire::{SigningKey, StudyStatus};
 
 use crate::account::{Settled, check, in_order, settle};
-use crate::exchange::is_of_the_key;
+use crate::dialogue::is_of_the_key;
 use crate::follower::Follower;
 use crate::intake::Intake;
 use crate::link::{Caller, Poll, Polled};

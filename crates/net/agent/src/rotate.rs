@@ -8,7 +8,7 @@ use fedbo_party::{HomeError, Identity};
 use fedbo_transport::{Clock as _, LinkError, SystemClock};
 use fedbo_wire::{PublicKey, RotateRequest, SigningKey};
 
-use crate::exchange::is_of_the_key;
+use crate::dialogue::is_of_the_key;
 use crate::link::Caller;
 use crate::{Home, HttpLink, Link, Membership, RotateError};
 

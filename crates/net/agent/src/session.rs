@@ -3,7 +3,6 @@
 //! The agent's machine is deterministic, so replay and new work share one code path: each effect
 //! that the machine requests is looked up in the home, and carried out only if it is not there.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -14,24 +13,25 @@ use fedbo_database::Lock;
 use fedbo_failpoints::pass;
 use fedbo_federation::{Collaboration, Federation};
 use fedbo_objective::{FailureCounter, FailuresMax, Objective};
-use fedbo_party::{Evaluated, HomeError, Identity, Trials, evaluate_trial};
+use fedbo_party::{HomeError, Identity, Trials};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_space::Point;
 use fedbo_storage::Told;
-use fedbo_transport::{Backoff, Clock};
-use fedbo_wire::{Digest, SigningKey, StudyState, config_digest, verify_config};
+use fedbo_transport::Clock;
+use fedbo_wire::{Digest, config_digest, verify_config};
 
 use crate::budget::{PrivacyBudget, keep_cap};
-use crate::follower::Follower;
-use crate::free::FreePart;
+use crate::dialogue::{Contact, Free, Rounds};
+use crate::follower::{Follower, VerifiedHandout};
+use crate::free::Beside;
 use crate::intake::Intake;
-use crate::link::Caller;
-use crate::log::{Log, forget_used};
+use crate::log::{Log, TakenHandout, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
 use crate::protection;
-use crate::{Home, Link, Membership, Misconduct, Notice, Observer, RunError};
+use crate::requests::Requests;
+use crate::{Home, Link, Membership, Observer, RunError};
 
 /// Polling interval of a waiting session: `TICK` for the stop flag, `TICK_BESIDE` also for the end
 /// of a trial that runs concurrently.
@@ -93,6 +93,18 @@ pub enum Ended {
 ///
 /// Dropping it, at any moment, loses nothing: the next session of the home continues from there.
 pub struct Session<'a> {
+    core: Core<'a>,
+    mode: Mode,
+}
+
+/// The study's pace, with the state that only sessions at this pace have.
+enum Mode {
+    Rounds(Rounds),
+    Free(Box<Beside>),
+}
+
+/// The parts of a session that all paces have.
+pub(crate) struct Core<'a> {
     pub(crate) home: Home,
     pub(crate) membership: Membership,
     pub(crate) federation: Federation,
@@ -100,12 +112,11 @@ pub struct Session<'a> {
     pub(crate) machine: Box<dyn Machine>,
     pub(crate) trials: Trials,
     pub(crate) map: Digest,
-    pub(crate) follower: Follower,
     pub(crate) intake: Intake,
     /// The budget; `None` if nothing is charged.
     pub(crate) budget: Option<PrivacyBudget>,
-    /// The first key is in use; another is tried while a key rotation is incomplete.
-    pub(crate) keys: Vec<SigningKey>,
+    pub(crate) contact: Contact,
+    pub(crate) requests: Requests,
     pub(crate) link: &'a dyn Link,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) observer: &'a dyn Observer,
@@ -117,52 +128,15 @@ pub struct Session<'a> {
     failures: FailureCounter,
     /// Seconds that the machine took for its last answer.
     pub(crate) ask_seconds: f64,
-    pub(crate) backoff: Backoff,
-    /// Number of other keys tried since the last successful answer.
-    pub(crate) n_keys_tried: usize,
-    /// The last round with an upload that the coordinator has.
-    pub(crate) delivered: Option<u64>,
-    /// A round with an upload that the coordinator asks for again.
-    pub(crate) resend: Option<u64>,
     pub(crate) reported_budget: bool,
-    pub(crate) reported_state: Option<StudyState>,
-    /// The last round for which a wait for the helper was reported.
-    pub(crate) reported_helper_wait: Option<u64>,
-    /// Time at which the coordinator began to report an earlier round than it handed out.
-    pub(crate) behind_since_ms: Option<u64>,
-    /// The schedule of this agent's requests.
-    pub(crate) pace: Pace,
-    /// The coordinator is not polled before this time, by the monotonic clock.
-    pub(crate) quiet_until: Option<u64>,
-    /// Time of the last poll for the next round, by the same clock.
-    pub(crate) asked_ms: Option<u64>,
-    /// Number of attempts made to send the round's upload.
-    pub(crate) n_attempts: u32,
-    /// The round of the upload that is being sent.
-    pub(crate) attempting: Option<u64>,
-    /// True once the coordinator has reported the study's status in this session.
-    pub(crate) is_met: bool,
-    /// True while the coordinator may not continue from the history that was followed: it may have
-    /// been restored since its last answer.
-    pub(crate) is_unsure: bool,
-    /// The counters of the last request, and of the last that was answered.
-    pub(crate) counter: Cell<u64>,
-    pub(crate) counter_answered: u64,
-    /// Counter of the first request that was set aside since the last answer. Whichever request the
-    /// next answer belongs to, at least this one was answered.
-    pub(crate) counter_aside: Option<u64>,
     /// True once it was reported that the coordinator has forgotten requests.
-    pub(crate) said_set_back: bool,
-    /// The coordinator's misconduct, once detected; nothing is sent after that.
-    pub(crate) accused: Option<Misconduct>,
-    /// The state of a session at a free pace; unused in rounds.
-    pub(crate) free: FreePart,
+    pub(crate) reported_set_back: bool,
     _lock: Lock,
 }
 
 impl fmt::Debug for Session<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (study, slot) = (&self.membership.study, self.membership.slot);
+        let (study, slot) = (&self.core.membership.study, self.core.membership.slot);
         write!(f, "Session {{ {study:?}, slot {slot} }}")
     }
 }
@@ -202,43 +176,33 @@ impl<'a> Session<'a> {
         let (mut machine, map) = machine(&federation, membership.slot, root, log.n_made()?)?;
         let intake = Intake::of(&federation, &membership)?;
         let follower = Follower::new(&membership, &federation, &intake)?;
-        let delivered = log.last_delivered()?;
-        let free = FreePart::new(log.last_made()?);
+        let pace = Pace::new(
+            membership.digest,
+            (membership.slot, n_at_one_time(&federation)),
+            federation.network,
+            federation.last_round(),
+        );
+        let contact = Contact::new(follower, pace, keys.len(), log.last_delivered()?);
+        let mode = match federation.free {
+            Some(_) => {
+                let dialogue = Free::new(federation.last_round(), log.last_made()?);
+                Mode::Free(Box::new(Beside::new(dialogue)))
+            }
+            None => Mode::Rounds(Rounds::new()),
+        };
         let queue = machine.start()?.into();
-        Ok(Self {
+        let core = Core {
             objective: parts.objective,
             link: parts.link,
             clock: parts.clock,
             observer: parts.observer,
             stop: parts.stop,
-            backoff: Backoff::default(),
             n_told: 0,
             failures: FailureCounter::new(parts.failures_max, false),
-            n_keys_tried: 0,
             ask_seconds: 0.0,
-            resend: None,
             reported_budget: false,
-            reported_state: None,
-            reported_helper_wait: None,
-            behind_since_ms: None,
-            pace: Pace::new(
-                membership.digest,
-                (membership.slot, n_at_one_time(&federation)),
-                federation.network,
-                federation.last_round(),
-            ),
-            quiet_until: None,
-            asked_ms: None,
-            n_attempts: 0,
-            attempting: None,
-            is_met: false,
-            is_unsure: true,
-            counter: Cell::new(0),
-            counter_answered: 0,
-            counter_aside: None,
-            said_set_back: false,
-            accused: None,
-            free,
+            reported_set_back: false,
+            requests: Requests::new(keys),
             _lock: lock,
             home,
             membership,
@@ -246,13 +210,12 @@ impl<'a> Session<'a> {
             machine,
             trials,
             map,
-            follower,
             intake,
             budget,
-            keys,
+            contact,
             queue,
-            delivered,
-        })
+        };
+        Ok(Self { core, mode })
     }
 
     /// Runs until the plan is done, the study is over, or the stop flag is set. The flag is checked
@@ -266,8 +229,13 @@ impl<'a> Session<'a> {
                 Step::Went => {}
                 Step::Ended(ended) => return Ok(ended),
                 Step::Waits(time) => {
-                    let tick = if self.evaluates_beside() { TICK_BESIDE } else { TICK };
-                    wait(self.clock, time, tick, || self.is_stopped() || self.has_result());
+                    let core = &self.core;
+                    let (tick, beside) = match &self.mode {
+                        Mode::Free(beside) if beside.evaluates() => (TICK_BESIDE, Some(beside)),
+                        _ => (TICK, None),
+                    };
+                    let has_result = || beside.is_some_and(|beside| beside.has_result(core));
+                    wait(core.clock, time, tick, || core.is_stopped() || has_result());
                 }
             }
         }
@@ -279,43 +247,14 @@ impl<'a> Session<'a> {
     /// If the agent cannot continue; earlier results are kept. After [`RunError::Misconduct`] every
     /// step returns the same error.
     pub fn advance(&mut self) -> Result<Step, RunError> {
-        if self.federation.free.is_some() {
-            return self.advance_free();
-        }
-        if self.is_stopped() {
-            return Ok(Step::Ended(Ended::Interrupted));
-        }
-        if let Some(misconduct) = &self.accused {
-            return Err(misconduct.clone().into());
-        }
-        if let Some(round) = self.resend {
-            return self.send_again(round);
-        }
-        match self.queue.pop_front() {
-            Some(AgentEffect::Evaluate(trial)) => self.evaluate(trial),
-            Some(AgentEffect::Upload(update)) => self.deliver(update),
-            Some(AgentEffect::Refused(rejected)) => {
-                self.observer.notice(&Notice::Refused(&rejected));
-                Ok(Step::Went)
-            }
-            Some(AgentEffect::Finished) => {
-                self.queue.push_front(AgentEffect::Finished);
-                self.finish(Ended::Complete)
-            }
-            None => self.next_round(),
+        match &mut self.mode {
+            Mode::Rounds(rounds) => self.core.advance_rounds(rounds),
+            Mode::Free(beside) => beside.advance(&mut self.core),
         }
     }
+}
 
-    /// Returns the key and the counter of the next request. The counter is on disk before the
-    /// request leaves (INV-28).
-    pub(crate) fn caller(&self) -> Result<Caller<'_>, RunError> {
-        let answered = self.counter_answered;
-        let counter = self.home.database.write(|tx| self.membership.count(tx, answered))?;
-        pass("agent: a request is counted");
-        self.counter.set(counter);
-        Ok(Caller { key: &self.keys[0], counter })
-    }
-
+impl Core<'_> {
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -331,38 +270,6 @@ impl<'a> Session<'a> {
         database.write(|tx| self.membership.finish(tx))?;
         forget_used(database)?;
         Ok(Step::Ended(ended))
-    }
-
-    fn evaluate(&mut self, trial: Trial) -> Result<Step, RunError> {
-        // Before anything expensive: check that the clocks agree, and learn when the round began.
-        if !self.is_met && !self.trials.had_ended(trial.index) {
-            let looked = self.look_at_history()?;
-            if let Some(step) = looked {
-                self.queue.push_front(AgentEffect::Evaluate(trial));
-                return Ok(step);
-            }
-        }
-        let point = self.federation.space.decode(&trial.unit);
-        let (objective, slot) = (self.objective.as_ref(), self.membership.slot);
-        let started = || self.observer.trial_started(&trial, &point);
-        let asked = (&trial, &point);
-        let evaluated =
-            evaluate_trial(&self.trials, objective, slot, asked, self.ask_seconds, started);
-        let told = match evaluated? {
-            Evaluated::Before(told) => told,
-            Evaluated::Now(told) => {
-                // INV-12: nobody may learn when the trial ended.
-                let (round, now_ms) = (self.follower.round(), self.clock.elapsed_ms());
-                self.quiet_until = Some(self.pace.asks_from(round.unwrap_or(0), now_ms));
-                self.note_result(&trial, &point, &told);
-                told
-            }
-            Evaluated::Interrupted => {
-                self.queue.push_front(AgentEffect::Evaluate(trial));
-                return Ok(Step::Ended(Ended::Interrupted));
-            }
-        };
-        self.tell(&trial, told)
     }
 
     /// Reports a new result, and counts it if it is a failure.
@@ -396,17 +303,27 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gives the machine a handout that was verified and stored.
-    pub(crate) fn begin_round(
+    /// Reads a handout of the log, and advances the follower.
+    pub(crate) fn read_logged(
         &mut self,
-        verified: crate::follower::VerifiedHandout,
-    ) -> Result<Step, RunError> {
+        taken: &TakenHandout,
+    ) -> Result<VerifiedHandout, RunError> {
+        let follower = &mut self.contact.follower;
+        let round = follower.round().unwrap_or(0);
+        let verified = follower.read(&taken.bytes);
+        let verified = verified.map_err(|source| RunError::Log { round, source })?;
+        follower.advance(&verified);
+        Ok(verified)
+    }
+
+    /// Gives the machine a handout that was verified and stored.
+    pub(crate) fn begin_round(&mut self, verified: VerifiedHandout) -> Result<(), RunError> {
         let began = Instant::now();
         let effects = self.machine.receive(verified)?;
         self.ask_seconds = began.elapsed().as_secs_f64();
         self.queue.extend(effects);
         pass("agent: a handout is taken");
-        Ok(Step::Went)
+        Ok(())
     }
 }
 

@@ -99,11 +99,16 @@ impl Backoff {
     /// It is drawn uniformly between zero and a bound that doubles with each consecutive failure,
     /// by default from 2 to 60 seconds. It is at least 50 ms.
     pub fn next(&mut self, clock: &dyn Clock) -> Duration {
+        self.next_by(clock.chance())
+    }
+
+    /// Like [`next`](Self::next), with a given draw in `[0, 1)`.
+    pub fn next_by(&mut self, chance: f64) -> Duration {
         let doubled =
             self.first.saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));
         self.n_failed = self.n_failed.saturating_add(1).min(31);
         let longest = doubled.min(self.longest);
-        longest.mul_f64(clock.chance().clamp(0.0, 1.0)).max(Self::SHORTEST)
+        longest.mul_f64(chance.clamp(0.0, 1.0)).max(Self::SHORTEST)
     }
 
     /// Restarts the backoff after a successful attempt.
