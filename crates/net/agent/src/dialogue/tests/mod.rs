@@ -1,5 +1,7 @@
 //! Dialogues without a coordinator: events are made up, and effects compared.
 
+mod network;
+
 use std::time::Duration;
 
 use fedbo_federation::{Federation, FrozenFor};
