@@ -112,7 +112,7 @@ pub fn guarded(is_quiet: bool, exits: &[ExitOf], run: impl FnOnce() -> anyhow::R
 
 /// Error of [`answer`], as text.
 #[derive(Debug)]
-pub struct Unanswered {
+pub struct AnswerError {
     /// Description of the error and its remedy.
     pub message: String,
     /// True if the input is invalid.
@@ -126,9 +126,11 @@ pub struct Unanswered {
 ///
 /// # Errors
 /// If the arguments do not name one of these commands, or the command fails.
-pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, Unanswered> {
-    let mistake =
-        |error: clap::Error| Unanswered { message: first_line(&error.to_string()), is_input: true };
+pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, AnswerError> {
+    let mistake = |error: clap::Error| AnswerError {
+        message: first_line(&error.to_string()),
+        is_input: true,
+    };
     let matches = command_line().try_get_matches_from(arguments).map_err(mistake)?;
     let cli = Cli::from_arg_matches(&matches).map_err(mistake)?;
     let answer = cli.command.answer().unwrap_or_else(|| {
@@ -137,7 +139,7 @@ pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, U
         )
         .into())
     });
-    answer.map_err(|error| Unanswered {
+    answer.map_err(|error| AnswerError {
         message: without_passwords(&error_text(&error)),
         is_input: exit::of(&error, GAMES) == Exit::Input,
     })

@@ -188,8 +188,8 @@ impl Recorder for Instruments {
         self.commits.record(took.as_secs_f64(), &[of_study(study)]);
     }
 
-    fn stands_still(&self, study: &str, stands_still: bool) {
-        self.still.record(stands_still.into(), &[of_study(study)]);
+    fn stalled(&self, study: &str, stalled: bool) {
+        self.still.record(stalled.into(), &[of_study(study)]);
     }
 }
 

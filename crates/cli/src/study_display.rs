@@ -180,10 +180,10 @@ impl Observer for StudyDisplay<'_> {
         let line = {
             let mut view = self.view();
             view.waiting = Some(text.clone());
-            let is_due = view.spoke_of_waiting.is_none_or(|at| at.elapsed() > WAITING);
+            let is_due = view.waiting_reported_at.is_none_or(|at| at.elapsed() > WAITING);
             let speaks = self.mode == Mode::Lines && is_due;
             if speaks {
-                view.spoke_of_waiting = Some(Instant::now());
+                view.waiting_reported_at = Some(Instant::now());
             }
             speaks
         };
@@ -233,7 +233,7 @@ struct View {
     ask_seconds: VecDeque<f64>,
     evaluate_seconds: VecDeque<f64>,
     waiting: Option<String>,
-    spoke_of_waiting: Option<Instant>,
+    waiting_reported_at: Option<Instant>,
     next_refresh: Instant,
     n_failure_lines: u64,
     /// Number of lines that may be written before the rate limit applies.
@@ -271,7 +271,7 @@ impl View {
             ask_seconds: VecDeque::new(),
             evaluate_seconds: VecDeque::new(),
             waiting: None,
-            spoke_of_waiting: None,
+            waiting_reported_at: None,
             next_refresh: now + REFRESH,
             n_failure_lines: 0,
             allowance: N_BURST,

@@ -2,7 +2,7 @@
 
 mod access;
 mod actions;
-mod anew;
+mod recreated;
 mod runs;
 
 use crate::common;

@@ -226,7 +226,7 @@ impl StudyRef {
             opened => opened?,
         };
         let study = match Study::load(storage, self.name.as_deref()) {
-            Err(error @ StudyError::WhichStudy { .. }) => {
+            Err(error @ StudyError::AmbiguousStudy { .. }) => {
                 let way = "name one with --study NAME, or create one with fedbo tune FILE";
                 return Err(BadInput(format!("{error}; {way}")).into());
             }

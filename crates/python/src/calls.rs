@@ -20,7 +20,7 @@ use crate::{convert, errors};
 const POLL: Duration = Duration::from_millis(50);
 
 /// Converts an event to Python data.
-pub(crate) type Telling =
+pub(crate) type EventData =
     Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send>;
 
 /// A message to the Python thread.
@@ -29,7 +29,7 @@ pub(crate) enum Event {
     Call(Call),
     /// Something has happened, for instance a trial has finished. The reply decides whether the run
     /// continues.
-    Told(Telling, Sender<ControlFlow<()>>),
+    Told(EventData, Sender<ControlFlow<()>>),
     /// A warning for the user.
     Warning(String),
 }

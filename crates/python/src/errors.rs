@@ -128,7 +128,7 @@ pub(crate) fn study(error: StudyError) -> PyErr {
         | StudyError::Duplicate { .. }
         | StudyError::OtherTrial { .. }
         | StudyError::Outcomes { .. }
-        | StudyError::OutcomesBeside { .. }
+        | StudyError::IncompatibleOutcomes { .. }
         | StudyError::OutcomesStrategy { .. }
         | StudyError::WrongNumbers { .. }
         | StudyError::SeveralObjectives { .. }
@@ -189,8 +189,8 @@ pub(crate) fn agent(error: fedbo_agent::RunError) -> PyErr {
     match error {
         RunError::File(error) => definition(&error),
         RunError::Home(error) => home(error),
-        RunError::Failing { n_in_a_row, last } => python::ObjectiveError::new_err(format!(
-            "{n_in_a_row} trials in a row failed, the last one because {last}; they are kept as failed, and the next run continues \
+        RunError::Failing { n_consecutive, last } => python::ObjectiveError::new_err(format!(
+            "{n_consecutive} trials in a row failed, the last one because {last}; they are kept as failed, and the next run continues \
              with the next trial (failures_max=0 continues despite failures)"
         )),
         error @ (RunError::OtherSeed { .. }
@@ -200,7 +200,7 @@ pub(crate) fn agent(error: fedbo_agent::RunError) -> PyErr {
         | RunError::NoSlot { .. }
         | RunError::Log { .. }
         | RunError::LogOrder { .. }
-        | RunError::SetBack { .. }) => stored(error),
+        | RunError::RolledBack { .. }) => stored(error),
         error @ (RunError::NoBudget { .. }
         | RunError::Unprotected { .. }
         | RunError::Unpriced(_)
@@ -226,7 +226,7 @@ pub(crate) fn peer(error: PeerError) -> PyErr {
         | PeerError::Impostor { .. }
         | PeerError::OtherFile { .. }
         | PeerError::Refused { .. }
-        | PeerError::SetBack { .. }) => refused(error),
+        | PeerError::RolledBack { .. }) => refused(error),
         error => other(error),
     }
 }
@@ -234,7 +234,7 @@ pub(crate) fn peer(error: PeerError) -> PyErr {
 /// Converts an error of an agent's folder. An unknown or ambiguous study is an argument error.
 fn home(error: HomeError) -> PyErr {
     match error {
-        error @ HomeError::WhichStudy { .. } => input(error),
+        error @ HomeError::AmbiguousStudy { .. } => input(error),
         error => stored(error),
     }
 }

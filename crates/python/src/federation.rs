@@ -265,8 +265,9 @@ impl Federation {
         result.set_item("table", closing_table(&report.summary, Some(TABLE_WIDTH)))?;
         result.set_item("complete", report.ended == fedbo_runner::Ended::Complete)?;
         let failing = report.failing.map(|failing| {
-            let fedbo_runner::federation::FailingAgent { agent, arm, n_in_a_row, last } = failing;
-            (agent, arm.name(), n_in_a_row, last)
+            let fedbo_runner::federation::FailingAgent { agent, arm, n_consecutive, last } =
+                failing;
+            (agent, arm.name(), n_consecutive, last)
         });
         result.set_item("failing", failing)?;
         let spent = report.statement.map(|statement| statement.claim.to_string());

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use fedbo_agent::{AgentFile, Ended, EnrolError, RequestId, RunError, RunOptions};
 use fedbo_objective::Objective;
 use fedbo_party::HomeError;
-use fedbo_transport::CarriedAnswer;
+use fedbo_transport::CarriedResponse;
 use fedbo_wire::{Digest, EnrolmentToken, TokenUnreadable};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -33,7 +33,7 @@ impl Mail {
     #[new]
     fn new(answers: Vec<Answer>, challenge: Option<[u8; 32]>, asked_ms: Option<u64>) -> Self {
         let answers = answers.into_iter().map(|(id, status, headers, body)| {
-            (RequestId(Digest(id)), CarriedAnswer { status, headers, body })
+            (RequestId(Digest(id)), CarriedResponse { status, headers, body })
         });
         Self(Arc::new(fedbo_agent::Mail::new(answers, challenge.map(Digest), asked_ms)))
     }

@@ -93,7 +93,7 @@ impl Observer for Events {
         let (kind, round) = match notice {
             Notice::Listens(_) => ("listening", None),
             Notice::WaitsFor(round, _) => ("waiting", Some(*round)),
-            Notice::WentOnWithout(round, _) => ("went-on", Some(*round)),
+            Notice::ContinuedWithout(round, _) => ("went-on", Some(*round)),
             Notice::StaysFor(_) => ("staying", None),
             Notice::Away(..) => ("away", None),
             Notice::IsBack(_) => ("back", None),

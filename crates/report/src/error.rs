@@ -8,7 +8,7 @@ use fedbo_error_class::{Class, Classified};
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The folder does not exist and cannot be created, or is not a folder.
-    #[error("cannot create the folder {}: {cause}{}", path.display(), way_out(cause))]
+    #[error("cannot create the folder {}: {cause}{}", path.display(), advice(cause))]
     CreateFolder {
         /// The folder.
         path: PathBuf,
@@ -16,7 +16,7 @@ pub enum ReportError {
         cause: std::io::Error,
     },
     /// A file cannot be created or written: no permission, disk full.
-    #[error("cannot write {}: {cause}{}", path.display(), way_out(cause))]
+    #[error("cannot write {}: {cause}{}", path.display(), advice(cause))]
     Write {
         /// The file.
         path: PathBuf,
@@ -128,7 +128,7 @@ impl Classified for ReportError {
 }
 
 /// Returns a remedy for a failed write.
-fn way_out(cause: &std::io::Error) -> &'static str {
+fn advice(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {
         ErrorKind::NotFound => "; create its parent folder first, or choose another location",

@@ -127,7 +127,7 @@ impl Feasibility {
 }
 
 /// k, the weight of ln p(x).
-const WARINESS: f64 = 4.0;
+const FEASIBILITY_WEIGHT: f64 = 4.0;
 
 /// A function of the surrogate plus k ln p(x), with k = 4.
 ///
@@ -150,14 +150,16 @@ impl Function for FeasibilityWeighted<'_> {
     fn values(&self, points: &Points) -> Vec<f64> {
         let mut values = self.function.values(points);
         for (value, x) in values.iter_mut().zip(points.rows()) {
-            *value += WARINESS * self.feasibility.log_probability(x);
+            *value += FEASIBILITY_WEIGHT * self.feasibility.log_probability(x);
         }
         values
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let value = self.function.value_gradient(point, gradient);
-        value + WARINESS * self.feasibility.add_gradient(point, WARINESS, gradient)
+        value
+            + FEASIBILITY_WEIGHT
+                * self.feasibility.add_gradient(point, FEASIBILITY_WEIGHT, gradient)
     }
 }
 

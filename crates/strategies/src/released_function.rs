@@ -57,7 +57,7 @@ pub struct FromArchive {
 }
 
 /// Points of the unit cube that differ by less than this in every coordinate count as one maximum.
-const BESIDE: f64 = 0.02;
+const MAX_DISTANCE_BESIDE: f64 = 0.02;
 
 impl FromArchive {
     /// Creates a study over the federation's space.
@@ -137,7 +137,7 @@ impl Strategy for FromArchive {
         let candidates = function.candidates(&self.domain, &self.maximizer, stream)?;
         let is_near = |unit: &[f64], other: &[f64]| {
             let distances = unit.iter().zip(other).map(|(a, b)| (a - b).abs());
-            distances.fold(0.0, f64::max) < BESIDE
+            distances.fold(0.0, f64::max) < MAX_DISTANCE_BESIDE
         };
         let is_new = |unit: &[f64]| {
             let mut others = self.tried.rows().chain(pending.rows());

@@ -41,10 +41,10 @@ impl Whitened {
         let known = self.rows.len();
         let same =
             |row: &[f64]| row.iter().map(|v| v.to_bits()).eq(self.last.iter().map(|v| v.to_bits()));
-        let goes_on = known <= posterior.len()
+        let continues = known <= posterior.len()
             && self.kernel.as_ref() == Some(posterior.kernel())
             && (known == 0 || same(lower.row(known - 1)));
-        if !goes_on {
+        if !continues {
             self.rows.clear();
             self.explained.fill(0.0);
             self.kernel = Some(posterior.kernel().clone());

@@ -54,7 +54,7 @@ impl GameRecord {
         let path = PathBuf::from("memory:");
         let refused = |failure: Failure| in_words(&path, failure);
         let connection = Connection::open_in_memory().map_err(|error| refused(error.into()))?;
-        FORMAT.lay_out(&connection).map_err(refused)?;
+        FORMAT.create_layout(&connection).map_err(refused)?;
         Ok(Self { file: None, connection: Mutex::new(connection), definition, path })
     }
 

@@ -13,7 +13,7 @@ use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
-use fedbo_runner::{Evaluation, Member, NullReleaseStore, Observer, TrialRecord, run_session};
+use fedbo_runner::{Evaluation, Member, Observer, TrialRecord, UnchargedReleases, run_session};
 use fedbo_space::{Direction, ParameterSpec, Point, Space, Value};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, Partition,
@@ -87,7 +87,7 @@ pub(crate) fn rows(
     let mut coordinator = Aggregator::new(rounds, schedule, map.hash(), None);
     let mut waves = Waves { begin: Instant::now(), ends_s: Vec::new() };
     pool.install(|| {
-        let (store, stop) = (&mut NullReleaseStore, AtomicBool::new(false));
+        let (store, stop) = (&mut UnchargedReleases, AtomicBool::new(false));
         run_session(&mut members, Vec::new(), &mut coordinator, store, &mut waves, &stop)
     })?;
     // Starts after the initial points, so that a round consists of proposal, evaluation, message

@@ -160,7 +160,7 @@ impl Strategy for Mtbo {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         let before = self.clone();
-        self.take_in(observed).inspect_err(|_| *self = before)
+        self.absorb(observed).inspect_err(|_| *self = before)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {
@@ -190,7 +190,7 @@ impl Strategy for Mtbo {
 }
 
 impl Mtbo {
-    fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+    fn absorb(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         for observation in observed {
             let value = observation.value.map(|value| self.scale.standardize(value));
             let told = Observation { value, ..observation.clone() };

@@ -91,8 +91,8 @@ fn check_time(signature: &RequestSignature, rest: &[u8]) {
     }
 }
 
-/// Checks that a request is written as it was read. A fuzzer can sign only with the tokens of the
-/// seeds, so all other requests must be refused.
+/// Checks that a valid request survives a round trip. A fuzzer can sign only with the token of the
+/// seeds, so requests with all other tokens must be refused.
 fn enrolment(bytes: &[u8]) {
     match serde_json::from_slice::<EnrolRequest>(bytes) {
         Ok(request) => {

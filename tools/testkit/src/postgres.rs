@@ -98,13 +98,13 @@ impl Server {
         if let Some(user) = server.user {
             chown(&server.folder, Some(user.uid), Some(user.gid)).unwrap();
         }
-        server.lay_out();
+        server.create_layout();
         server.restart_with(settings);
         server
     }
 
     /// Creates the data folder of a new server.
-    fn lay_out(&self) {
+    fn create_layout(&self) {
         let output = self
             .command("initdb")
             .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"])

@@ -58,13 +58,13 @@ pub(crate) struct Test {
 
 impl Test {
     pub(crate) fn run(&self) -> Result<()> {
-        let goes_on = self.all || self.rest || self.long;
-        if self.require_data && !goes_on {
+        let continues = self.all || self.rest || self.long;
+        if self.require_data && !continues {
             bail!(
                 "--require-data is for --all, --rest or --long: `cargo xtask test` needs no data"
             );
         }
-        if self.discard && !goes_on {
+        if self.discard && !continues {
             bail!(
                 "--discard is for --all or --rest, because they reuse the builds of `cargo xtask test`"
             );
@@ -75,7 +75,7 @@ impl Test {
                 root().join("../shared/data").display()
             );
         }
-        system::warn_if_disk_is_small(goes_on);
+        system::warn_if_disk_is_small(continues);
         let mut stages = match self.rest {
             true => Stages::recorded()?,
             false => Stages::default(),
@@ -85,7 +85,7 @@ impl Test {
             first(&mut stages)?;
         }
         let mut run = Vec::new();
-        if goes_on {
+        if continues {
             run = self.more(&mut stages)?;
         } else {
             stages.keep()?;

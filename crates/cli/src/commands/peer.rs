@@ -244,7 +244,7 @@ impl Observer for ConsoleObserver {
     fn notice(&self, notice: &Notice<'_>) {
         match notice {
             Notice::WaitsFor(..) | Notice::IsBack(_) => console::remark(&notice.to_string()),
-            Notice::Listens(_) | Notice::WentOnWithout(..) | Notice::Away(..) => {
+            Notice::Listens(_) | Notice::ContinuedWithout(..) | Notice::Away(..) => {
                 console::note(&notice.to_string());
             }
             Notice::Rejected(_) | Notice::Misconduct(_) => {

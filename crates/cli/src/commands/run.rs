@@ -286,10 +286,10 @@ fn advice_on(federation: &Federation, arms: &[Arm]) -> anyhow::Result<Vec<String
 
 /// Returns a message about the agent that ended the run, and the reason.
 fn ended_by(failing: &FailingAgent) -> String {
-    let FailingAgent { agent, arm, n_in_a_row, last } = failing;
+    let FailingAgent { agent, arm, n_consecutive, last } = failing;
     let last = one_line(last);
     format!(
-        "the run was ended because {n_in_a_row} trials in a row of agent {agent:?} failed (arm {arm}), the last one because {last}"
+        "the run was ended because {n_consecutive} trials in a row of agent {agent:?} failed (arm {arm}), the last one because {last}"
     )
 }
 

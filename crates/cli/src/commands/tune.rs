@@ -406,7 +406,7 @@ impl Tune {
             counted(n, "trial")
         );
         if let (Some(trial), Some(command)) =
-            (last_told(trials), opened.file.as_ref().and_then(|file| file.command.as_ref()))
+            (last_failed(trials), opened.file.as_ref().and_then(|file| file.command.as_ref()))
         {
             text += &format!("\nits command was: {}", command_line(&command.argv, trial));
         }
@@ -567,7 +567,7 @@ impl Tune {
 
 /// Prints the trials read from the study's old studies. If an existing study continues, also prints
 /// later changes of the old studies.
-fn print_old_studies(opened: &OpenStudy, goes_on: bool) {
+fn print_old_studies(opened: &OpenStudy, continues: bool) {
     let definition = opened.study.definition();
     if let Some(archive) = &definition.archive {
         console::note(&old_studies::archived(&archive.archive));
@@ -575,7 +575,7 @@ fn print_old_studies(opened: &OpenStudy, goes_on: bool) {
     if let Some(meta) = &definition.meta {
         console::note(&old_studies::beginning(meta, definition.direction));
     }
-    let file = opened.file.as_ref().filter(|_| goes_on);
+    let file = opened.file.as_ref().filter(|_| continues);
     for news in file.into_iter().flat_map(|file| file.old_study_changes(definition)) {
         console::note(&format!(
             "{news}; this study continues with the data read at its start (a study with another name would read them again)"
@@ -636,7 +636,7 @@ fn numbers_line(
 }
 
 /// Returns the trial that failed last.
-fn last_told(trials: &[Trial]) -> Option<&Trial> {
+fn last_failed(trials: &[Trial]) -> Option<&Trial> {
     let failed = |trial: &&Trial| matches!(trial.told(), Some(Told::Failed { .. }));
     let failed = trials.iter().filter(failed);
     failed.max_by_key(|trial| trial.told_seq)
@@ -655,7 +655,7 @@ fn command_line(argv: &[String], trial: &Trial) -> String {
 }
 
 fn last_failure(trials: &[Trial]) -> String {
-    match last_told(trials).and_then(Trial::told) {
+    match last_failed(trials).and_then(Trial::told) {
         Some(Told::Failed { message, .. }) => one_line(message),
         _ => "nothing was told".to_owned(),
     }

@@ -136,7 +136,7 @@ fn a_ledger_is_shown_as_the_other_commands_say_it_and_shows_nothing_else() {
 }
 
 #[test]
-fn a_ledger_that_was_changed_set_back_or_replaced_says_so() {
+fn a_ledger_that_was_changed_rolled_back_or_replaced_says_so() {
     let sandbox = private(4, 3);
     sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
     let path = sandbox.path("results/f/ledger.db");

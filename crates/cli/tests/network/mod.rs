@@ -4,7 +4,7 @@
 mod federation;
 mod kill_everywhere;
 mod operator;
+mod rolled_back;
 mod secure_sum;
-mod set_back;
 mod snapshots;
 mod wire;

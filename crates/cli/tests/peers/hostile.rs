@@ -160,7 +160,7 @@ fn impostors_and_other_files_end_the_run() {
 /// A home rolled back to an older copy is detected with the neighbours' data, and the neighbours
 /// continue.
 #[test]
-fn a_home_that_was_set_back_ends_the_run() {
+fn a_home_that_was_rolled_back_ends_the_run() {
     let circle = PeerRing::new(Graph::Ring(2), 3, "");
     let mut peers = circle.start_all();
     peers[0].wait_for("round 1");

@@ -56,7 +56,7 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
 
 /// The results and the head beside a ledger reveal that the ledger is older than they are.
 #[test]
-fn a_ledger_that_was_set_back_or_lost_is_noticed() {
+fn a_ledger_that_was_rolled_back_or_lost_is_noticed() {
     let sandbox = Sandbox::new();
     let tables = "[privacy]\nepsilon = 2.0\nreleases = 20\n";
     sandbox.write("f.toml", &federation(8, 20, tables));

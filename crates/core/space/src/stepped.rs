@@ -11,7 +11,7 @@ pub(crate) const MAX_INT: f64 = 9_007_199_254_740_991.0;
 const MAX_DIGITS: u32 = 15;
 
 /// Tolerance around a grid value, as a fraction of a step, for rounding errors in sums of decimals.
-const DUST: f64 = 1e-9;
+const TOLERANCE: f64 = 1e-9;
 
 /// The values low + k·step for k = 0, 1, …, n − 1. The last one is high.
 ///
@@ -127,7 +127,7 @@ impl Stepped {
         let known = u64::try_from(index).ok().filter(|k| *k < self.n_values)?;
         let tolerance = match self.is_whole {
             true => 0.0,
-            false => DUST * self.step(),
+            false => TOLERANCE * self.step(),
         };
         ((value - self.number(index)).abs() <= tolerance).then_some(known)
     }

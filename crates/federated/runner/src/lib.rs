@@ -11,7 +11,7 @@ mod row_builder;
 mod session;
 
 pub use peer_session::{PeerMember, SimulatedNetwork, run_peers};
-pub use release_store::{NullReleaseStore, ReleaseStore};
+pub use release_store::{ReleaseStore, UnchargedReleases};
 pub use row_builder::{RowBuilder, RowLabels};
 pub use session::{
     Decoder, Ended, Evaluation, FreeTimes, Member, NullObserver, Observer, SessionError,

@@ -276,8 +276,9 @@ impl Queue {
                     refused.push(UpdateRejected::Message(reason));
                 }
                 PeerEffect::Rejected(rejected) => return Err(rejected),
-                PeerEffect::Shared(_) | PeerEffect::WentOnWithout { .. } | PeerEffect::Finished => {
-                }
+                PeerEffect::Shared(_)
+                | PeerEffect::ContinuedWithout { .. }
+                | PeerEffect::Finished => {}
             }
         }
         let log = state.member.peer.log();

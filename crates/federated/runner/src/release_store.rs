@@ -27,9 +27,9 @@ pub trait ReleaseStore {
 
 /// A store that stores nothing, for simulations, which protect no data, and for strategies without
 /// releases.
-pub struct NullReleaseStore;
+pub struct UnchargedReleases;
 
-impl ReleaseStore for NullReleaseStore {
+impl ReleaseStore for UnchargedReleases {
     fn stored(&mut self, _round: u64) -> anyhow::Result<Option<Vec<u8>>> {
         Ok(None)
     }

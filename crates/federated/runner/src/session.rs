@@ -18,7 +18,7 @@ use fedbo_protocol::{
 use fedbo_space::{Direction, Point, Space};
 use rayon::prelude::*;
 
-use crate::release_store::{NullReleaseStore, ReleaseStore};
+use crate::release_store::{ReleaseStore, UnchargedReleases};
 
 /// The time in sessions with rounds, where events have no scheduled times.
 const NOW: Tick = 0;
@@ -298,7 +298,7 @@ pub fn run_relayed<S: UsesHandouts<Handout = Broadcast>>(
     // There is no deadline, because trials have their own time limits and waiting for all members
     // keeps a run reproducible.
     let mut relay = Relay::new(participants, contributors, message_len, map, None, NOW);
-    let store = &mut NullReleaseStore;
+    let store = &mut UnchargedReleases;
     run_session(members, contributions, &mut relay, store, observer, stop)
 }
 
@@ -444,14 +444,14 @@ fn end_trials<S: UsesHandouts>(
             Err(error) => failure = failure.or(Some(error)),
         }
     }
-    let goes_on = is_whole && failure.is_none();
-    if !goes_on {
+    let continues = is_whole && failure.is_none();
+    if !continues {
         records.extend(early_records(states));
     }
     observer.wave_ended(&records)?;
     match failure {
         Some(error) => Err(error.into()),
-        None => Ok(goes_on && !observer.halts()),
+        None => Ok(continues && !observer.halts()),
     }
 }
 

@@ -24,7 +24,7 @@ pub use graph::{Edge, Graph, N_AGENTS_MAX, N_EDGES_MAX};
 pub use layout::{circle, layout};
 pub use spec::GraphSpec;
 pub use spectrum::{N_SPECTRUM_MAX, Spectrum};
-pub use useful_edges::{Extension, RaisingEdges};
+pub use useful_edges::{EnlargingEdges, Extension};
 
 /// Streams of the edges of a random graph, and of the positions of agents in a figure.
 pub const TOPOLOGY: Purpose = Purpose::new("topology");

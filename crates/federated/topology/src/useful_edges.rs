@@ -11,7 +11,7 @@ const N_MATRIX_MAX: u32 = 4_096;
 
 /// Edges that would each enlarge the largest clique by one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RaisingEdges {
+pub struct EnlargingEdges {
     /// The edges found, in ascending order.
     pub edges: Vec<Edge>,
     /// True if there are no other such edges. False if there are more than the requested number, or
@@ -37,11 +37,11 @@ impl Graph {
     /// the common neighbours contain a clique of ω − 1 agents. No edge adds more than one agent. If
     /// `clique` may not be a largest one ([`Clique::is_exact`]), each edge still gives a clique
     /// larger than `clique`.
-    pub fn edges_that_raise(&self, clique: &Clique, limit: usize) -> RaisingEdges {
+    pub fn edges_that_enlarge(&self, clique: &Clique, limit: usize) -> EnlargingEdges {
         self.edges_that_raise_within(clique, limit, WORK_MAX)
     }
 
-    fn edges_that_raise_within(&self, clique: &Clique, limit: usize, words: u64) -> RaisingEdges {
+    fn edges_that_raise_within(&self, clique: &Clique, limit: usize, words: u64) -> EnlargingEdges {
         let needed = clique.size() - 1;
         let mut work = Work::new(words);
         let mut edges = Vec::new();
@@ -51,14 +51,14 @@ impl Graph {
             for b in self.partners(a, needed, &mut n_common, &mut work) {
                 let raises = inside.common_clique(a, b, &mut work);
                 if work.is_spent() || (raises && edges.len() == limit) {
-                    return RaisingEdges { edges, is_complete: false };
+                    return EnlargingEdges { edges, is_complete: false };
                 }
                 if raises {
                     edges.push((a, b));
                 }
             }
         }
-        RaisingEdges { edges, is_complete: !work.is_spent() }
+        EnlargingEdges { edges, is_complete: !work.is_spent() }
     }
 
     /// Agents after `a`, in ascending order, that are not adjacent to it but have at least `needed`
@@ -197,11 +197,11 @@ mod tests {
         for graph in (1..=5).flat_map(all_graphs).chain(random) {
             let clique = graph.max_clique();
             let expected = brute_force(&graph);
-            let found = graph.edges_that_raise(&clique, ALL);
+            let found = graph.edges_that_enlarge(&clique, ALL);
             assert!(found.is_complete);
             assert_eq!(found.edges, expected, "{graph:?}");
             if let Some(first) = expected.first() {
-                let one = graph.edges_that_raise(&clique, 1);
+                let one = graph.edges_that_enlarge(&clique, 1);
                 assert_eq!(one.edges, [*first]);
                 assert_eq!(one.is_complete, expected.len() == 1);
             }
@@ -229,10 +229,10 @@ mod tests {
         let dense = GraphSpec::ErdosRenyi { edge_prob: 0.5 };
         let dense = dense.build(200, &mut stream).unwrap();
         let start = Instant::now();
-        let found = dense.edges_that_raise(&dense.max_clique(), ALL);
+        let found = dense.edges_that_enlarge(&dense.max_clique(), ALL);
         assert!(found.is_complete);
         let star = GraphSpec::Star.build(100_000, &mut stream).unwrap();
-        let found = star.edges_that_raise(&star.max_clique(), 1_000);
+        let found = star.edges_that_enlarge(&star.max_clique(), 1_000);
         assert_eq!((found.edges.len(), found.is_complete), (1_000, false));
         assert_eq!(found.edges[0], (1, 2));
         assert!(start.elapsed().as_secs_f64() < 20.0);

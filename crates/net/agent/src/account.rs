@@ -1,9 +1,10 @@
 //! Compares the home's account with the coordinators' accounts of the agent (INV-28).
 //!
-//! A home that was restored from an older copy, or is used on two machines, does not know
-//! everything that was sent in its name. Coordinators do: each answer about a study's state
-//! includes the counter of the slot's last request and the rounds that its slots delivered, signed.
-//! Rounds that the home does not know are charged before anything else is sent.
+//! A home that was restored from an older copy, or is used on two machines, does not contain
+//! everything that was sent in its name. The coordinators' accounts do: each response with a
+//! study's state contains a signed account, with the counter of a slot's last request and the
+//! rounds that the agent's slots delivered. Rounds that are missing from the home are charged
+//! before anything else is sent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,16 +22,16 @@ use crate::budget::{insert_charge, is_charged};
 use crate::rotate::LinkTo;
 use crate::{Home, Membership, Notice, Observer};
 
-/// Maximum number of rounds of a study that a file may set.
+/// Maximum number of rounds that a study's file may set.
 const ROUNDS_MAX: u64 = 1_000_000;
 
-/// Rounds that a coordinator has of an agent and that the agent's home did not know. They are
-/// charged now.
+/// Rounds in a coordinator's account of an agent that were missing from the agent's home. They are
+/// now charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenOver {
     /// The study.
     pub study: String,
-    /// Its rounds, ascending.
+    /// The rounds, ascending.
     pub rounds: Vec<u64>,
 }
 
@@ -38,9 +39,10 @@ pub struct TakenOver {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Behind {
     pub(crate) study: String,
-    /// The last request of the home; in [`Settled::forgotten`], the last one that was answered.
+    /// Counter of the home's last request; in [`Settled::forgotten`], of the last one with a
+    /// response.
     pub(crate) home: u64,
-    /// The last request that the coordinator has seen.
+    /// Counter of the last request that the coordinator has seen.
     pub(crate) coordinator: u64,
 }
 
@@ -48,9 +50,9 @@ pub(crate) struct Behind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
     pub(crate) taken_over: Vec<TakenOver>,
-    /// Studies with a last request that the home does not know.
+    /// Studies in which the coordinator has seen a later request than the home's last one.
     pub(crate) behind: Vec<Behind>,
-    /// Studies with an answered request that the coordinator does not know.
+    /// Studies in which the coordinator has forgotten a request that got a response.
     pub(crate) forgotten: Vec<Behind>,
 }
 
@@ -78,8 +80,8 @@ impl fmt::Display for TakenOver {
     }
 }
 
-/// Charges the rounds of all studies at a coordinator that the home does not know. Charges nothing
-/// if the account cannot be trusted.
+/// Charges the rounds in a coordinator's account, over all its studies, that are missing from the
+/// home. Charges nothing if the account cannot be trusted.
 pub(crate) fn settle(
     home: &Home,
     coordinator: &PublicKey,
@@ -125,7 +127,7 @@ pub(crate) fn settle(
     })
 }
 
-/// Checks that an account is signed by the coordinator, for this agent and recently, with counters
+/// Checks that an account is signed by the coordinator for this agent, is recent, and has counters
 /// that an agent can reach.
 pub(crate) fn check(
     coordinator: &PublicKey,
@@ -136,7 +138,7 @@ pub(crate) fn check(
     if account.verify(coordinator, key).is_err() {
         return Err(NotSettled("it is not signed by the coordinator for this agent".to_owned()));
     }
-    // A replayed account may know less than the current one.
+    // A replayed account may lack rounds that the current one has.
     let age_ms = now_ms.abs_diff(account.time_ms);
     if age_ms > CLOCK_TOLERANCE_MS {
         let why =
@@ -155,7 +157,7 @@ pub(crate) fn check(
     }
 }
 
-/// Compares the counters of a study with those of the home, and notes the coordinator's counter.
+/// Compares the counters of a study with those of the home, and records the coordinator's counter.
 /// Returns true if the home is behind, or does not have the study.
 fn compare(
     tx: &Transaction<'_>,
@@ -179,15 +181,16 @@ fn compare(
     Ok(false)
 }
 
-/// The rounds of a study that must be charged, and the encoded event that each of them costs.
+/// The rounds of a study that must be charged, and the encoded event that each of them is charged
+/// with.
 #[derive(Default)]
 struct Owed {
     rounds: Vec<u64>,
     price: Vec<u8>,
 }
 
-/// Returns the rounds that an agent owes in a study. `n_left` limits the rounds that an account may
-/// still have: more could fill the disk.
+/// Returns the rounds that an agent owes in a study. `n_left` is the number of rounds that the
+/// account may still contain: more could fill the disk.
 fn owed(
     study: &StudyAccount,
     membership: Option<&Membership>,
@@ -199,7 +202,7 @@ fn owed(
     }
     let price = price(study, membership)?;
     let mut rounds = in_order(&study.delivered)?;
-    // A home that knows the last request has charged all its uploads, so only a home that is behind
+    // A home that has the last request has charged all its uploads, so only a home that is behind
     // may owe unrecorded rounds.
     if is_behind {
         rounds.extend(in_order(&study.unrecorded)?);
@@ -213,8 +216,8 @@ fn owed(
     Ok(Owed { rounds, price })
 }
 
-/// Returns the encoded event that a round of the study costs. If the home has the study, it must be
-/// the event of the configuration.
+/// Returns the encoded event that a round of the study is charged with. If the home has the study,
+/// this must be the event of the configuration.
 fn price(study: &StudyAccount, membership: Option<&Membership>) -> Result<Vec<u8>, NotSettled> {
     let refused = |why: &str| NotSettled(format!("study {:?}: {why}", study.study));
     let event = bytes_of(&study.event).ok_or_else(|| refused("its event is not hexadecimal"))?;
@@ -249,7 +252,8 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
     is_even.then(|| digits.chunks(2).map(pair).collect())?
 }
 
-/// Expands ranges to single rounds, if they ascend and are no more than a study can have.
+/// Expands ranges to single rounds, if they ascend and do not exceed the rounds that a study can
+/// have.
 pub(crate) fn in_order(rows: &[Rounds]) -> Result<Vec<u64>, NotSettled> {
     let mut rounds = Vec::new();
     for &(first, last) in rows {
@@ -262,18 +266,17 @@ pub(crate) fn in_order(rows: &[Rounds]) -> Result<Vec<u64>, NotSettled> {
     Ok(rounds)
 }
 
-/// Asks the coordinators of the agent's other studies for their accounts, before a study is run: a
-/// home that was restored between two studies pays for the first before it sends anything to the
-/// second.
+/// Requests the accounts of the other studies' coordinators before a study is run. A home that was
+/// restored between two studies is charged for the first before it sends anything to the second.
 ///
-/// A coordinator that does not answer is reported, and nothing waits for it.
+/// A coordinator that does not respond is reported, and the run continues without its account.
 pub(crate) fn ask_others(
     home: &Home,
     run: &Membership,
     link_to: &LinkTo<'_>,
     observer: &dyn Observer,
 ) -> Result<(), HomeError> {
-    let mut asked = vec![run.coordinator]; // its account comes when the study is run
+    let mut asked = vec![run.coordinator]; // its account is requested when the study is run
     for membership in home.memberships()? {
         let charges =
             membership.federation().is_ok_and(|federation| federation.privacy().is_some());

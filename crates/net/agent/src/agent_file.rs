@@ -1,4 +1,4 @@
-//! `agent.toml`: an agent as described by its owner, and the validation of the file.
+//! `agent.toml`: an owner's description of an agent, and its validation.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use fedbo_space::Space;
 use fedbo_transport::ProxySetting;
 use serde::Deserialize;
 
-/// The folder of an agent, unless its file says otherwise.
+/// Default folder of an agent.
 pub const HOME: &str = "fedbo-agent";
-/// δ of an agent's own budget, unless its file says otherwise.
+/// Default δ of an agent's own budget.
 const DELTA: f64 = 1e-5;
 
-/// A whole file: plain data, not yet checked.
+/// A parsed file, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct AgentToml {
@@ -61,7 +61,7 @@ pub struct AgentFile {
     pub proxy: ProxySetting,
     /// The budget over all studies, `[privacy]`.
     pub cap: Option<Budget>,
-    /// The number of failed trials in a row that ends a run, `agent.failures_max`.
+    /// The number of consecutive failed trials that ends a run, `agent.failures_max`.
     pub failures_max: FailuresMax,
     /// Studies that need not charge the budget, `privacy.allow_unprotected`.
     pub allow_unprotected: Vec<String>,
@@ -83,7 +83,8 @@ impl AgentFile {
     /// Checks a text in the layout of a file. Its objective may be missing, because
     /// [`crate::run_with`] takes a function.
     ///
-    /// Errors call the text `path`. Relative paths in it are relative to the folder of `path`.
+    /// Errors refer to the text as `path`. Relative paths in it are relative to the folder of
+    /// `path`.
     ///
     /// # Errors
     /// As for [`AgentFile::load`].

@@ -1,7 +1,7 @@
 //! An agent's privacy spending over all its studies, and its budget for them (INV-13).
 //!
 //! An upload is charged before its first byte leaves, in the transaction that stores it, so two
-//! processes that run two studies of one home cannot both spend the last of the budget. A charge is
+//! processes that run two studies of one home cannot both spend the rest of the budget. A charge is
 //! permanent, even if the upload arrives too late.
 
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 use crate::Membership;
 use crate::log::{NewUpload, UploadState, insert_upload};
 
-/// An error that leaves a charge without a price.
+/// An error that leaves the cost of a charge unknown.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unpriced {
     /// The accountant does not support the event.
@@ -63,7 +63,7 @@ impl fmt::Display for BudgetReached {
 pub struct PrivacyStatus {
     /// The budget most recently given by the agent's file.
     pub cap: Budget,
-    /// Upper bound on the cost of all its uploads together.
+    /// Upper bound on the total cost of all uploads.
     pub spent: Result<Claim, Unpriced>,
 }
 
@@ -72,7 +72,7 @@ pub struct PrivacyStatus {
 pub(crate) enum Charged {
     /// The charge is made; the upload may leave.
     Made,
-    /// The budget does not allow the charge; the upload is kept and never leaves.
+    /// The budget does not allow the charge; the upload is recorded and never sent.
     Withheld(BudgetReached),
 }
 
@@ -83,14 +83,14 @@ pub(crate) struct PrivacyBudget {
     event: PrivacyEvent,
     event_bytes: Vec<u8>,
     mode: Mode,
-    /// Numbers of charges by event that are known to fit the cap. Smaller numbers fit as well:
-    /// leaving releases out does not raise ε.
+    /// Charge counts by event that are known to fit the cap. Smaller counts fit as well: leaving
+    /// out releases does not increase ε.
     within: RefCell<BTreeMap<Vec<u8>, u64>>,
 }
 
 impl PrivacyBudget {
-    /// Returns a budget for uploads that each cost this event, after checking that they have a
-    /// price.
+    /// Returns a budget for uploads that are each charged with this event, after checking that
+    /// their cost can be computed.
     pub(crate) fn open(cap: Budget, event: PrivacyEvent, mode: Mode) -> Result<Self, Unpriced> {
         let mut accountant = AccountantKind::Pld.accountant();
         accountant.compose(&event, 1)?;
@@ -111,8 +111,8 @@ impl PrivacyBudget {
         database.write(|tx| {
             let NewUpload { round, now_ms, .. } = *made;
             let digest = &membership.digest;
-            // Taken over from the coordinator: in any case, the round has one vector of the slot
-            // (INV-6).
+            // The round may already be charged, if it was taken over from the coordinator. Only one
+            // vector of the slot counts in a round (INV-6).
             let is_charged = is_charged(tx, digest, round)?;
             let charged = match is_charged {
                 true => Charged::Made,
@@ -229,7 +229,7 @@ fn charges(tx: &Transaction<'_>) -> Result<BTreeMap<Vec<u8>, Charges>, Failure> 
     Ok(all)
 }
 
-/// Returns an upper bound on the cost of charges together (INV-14).
+/// Returns an upper bound on the total cost of charges (INV-14).
 fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unpriced> {
     let mut accountant = AccountantKind::Pld.accountant();
     let mut mode = Mode::Default;
@@ -240,7 +240,7 @@ fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unp
         }
     }
     let claim = Claim::of(accountant.as_ref(), cap.delta(), mode)?;
-    // INV-14: NaN or a negative value is no bound.
+    // INV-14: NaN or a negative value is not a bound.
     if claim.epsilon.is_nan() || claim.epsilon < 0.0 {
         return Err(Unproved::Epsilon(claim.epsilon).into());
     }
@@ -256,7 +256,7 @@ pub(crate) fn keep_cap(database: &Database, cap: Budget) -> Result<(), HomeError
     })
 }
 
-/// Returns the cap that was given last; `None` before the first.
+/// Returns the most recent cap; `None` before the first.
 pub(crate) fn cap(tx: &Transaction<'_>) -> Result<Option<Budget>, Failure> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
     let cap = tx.query_row("SELECT epsilon, delta FROM cap", [], read).optional()?;

@@ -35,21 +35,22 @@ pub struct EnrolOptions {
     pub proxy: ProxySetting,
     /// The card of the other party's server, as given by that party; required if two servers sum.
     pub helper: Option<ServerCard>,
-    /// True if `http://` is allowed beyond this machine. Then everybody on the path can read the
+    /// True if `http://` is allowed beyond this machine. Everybody on the path can then read the
     /// traffic.
     pub allow_plain_http: bool,
 }
 
-/// Enrols an agent: makes its key if it has none, fetches and checks the frozen configuration,
+/// Enrols an agent: creates its key if it has none, fetches and checks the frozen configuration,
 /// takes the slot, and stores the membership.
 ///
-/// If a check of the offer fails, the token is not used. Repeating an enrolment, also after a
-/// crash, is harmless.
+/// If a check of the offer fails, the token is not used. An enrolment can be repeated safely, even
+/// after a crash.
 ///
-/// The study is shown to `show` before it is stored: the agent will do what its text says.
+/// `show` is called with the study before it is stored: the agent will follow the study's
+/// configuration.
 ///
 /// # Errors
-/// If the address cannot be used, the token is refused, or the answer is not signed by the
+/// If the address cannot be used, the token is refused, or the response is not signed by the
 /// coordinator that the token names.
 pub fn enrol(
     options: &EnrolOptions,
@@ -129,7 +130,7 @@ pub fn enrol_showing(
     Ok(membership)
 }
 
-/// Checks that this program can run the study: an agent that takes a slot and cannot use it leaves
+/// Checks that this program can run the study: an agent that takes a slot but cannot use it leaves
 /// the slot empty.
 fn check_run(federation: &Federation, fresh: &Membership) -> Result<(), RunError> {
     let intake = Intake::of(federation, fresh)?;
@@ -142,7 +143,7 @@ fn check_run(federation: &Federation, fresh: &Membership) -> Result<(), RunError
     Ok(())
 }
 
-/// Checks that the home takes part in no other study of this name.
+/// Checks that the home has no different study of this name.
 fn check_known(home: &Home, fresh: &Membership) -> Result<(), EnrolError> {
     let known = home.database.read(|tx| Membership::named(tx, &fresh.study))?;
     match known.and_then(|known| difference(&known, fresh)) {
@@ -201,8 +202,8 @@ fn check_helper(
     }
 }
 
-/// Returns true if two addresses name the same host, unless it is this machine, where anything may
-/// be tried out.
+/// Returns true if two addresses name the same host. This machine does not count, so that studies
+/// can be tried out locally.
 pub(crate) fn is_one_host(one: &str, other: &str) -> bool {
     let host = |url: &str| {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -217,7 +218,7 @@ pub(crate) fn is_one_host(one: &str, other: &str) -> bool {
     host(one) == host(other) && !is_here(&host(one))
 }
 
-/// Checks that the coordinator that answers holds the key that the token names.
+/// Checks that the server that responds holds the key that the token names.
 fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolError> {
     let challenge = match link.pending_challenge() {
         Some(pending) => pending,

@@ -30,7 +30,7 @@ pub enum EnrolError {
     /// The home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The coordinator does not answer, or refuses.
+    /// The coordinator does not respond, or refuses.
     #[error("{url}: {source}")]
     Link {
         /// The address.
@@ -38,7 +38,7 @@ pub enum EnrolError {
         /// The cause.
         source: LinkError,
     },
-    /// The party that answers is not the coordinator that the token names.
+    /// The server that responds is not the coordinator that the token names.
     #[error(
         "{url}: {message}; nothing was stored, and the token was not used; ask the study's operator"
     )]
@@ -87,7 +87,7 @@ pub enum EnrolError {
         "the study cannot be run with this version of fedbo: {0}; nothing was stored, and the token can still be used"
     )]
     Unusable(#[source] Box<RunError>),
-    /// The coordinator gave another place than it had offered.
+    /// The coordinator assigned a slot other than the one that it had offered.
     #[error(
         "{url}: the coordinator offered {offered} but gave {given}; nothing was stored, and the token is used up: ask the \
          study's operator for the reason and for a new token"
@@ -97,10 +97,10 @@ pub enum EnrolError {
         url: String,
         /// The study and slot that were offered.
         offered: String,
-        /// The study and slot that were given.
+        /// The study and slot that were assigned.
         given: String,
     },
-    /// The home takes part in another study of this name.
+    /// The home already has a different study of this name.
     #[error(
         "{}: the agent has already joined a study {study:?}, {differs}; use another home for this one", path.display()
     )]
@@ -142,7 +142,7 @@ pub enum MoveError {
     /// The home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The coordinator does not answer, or refuses.
+    /// The coordinator does not respond, or refuses.
     #[error("{url}: {source}")]
     Link {
         /// The address.
@@ -150,7 +150,7 @@ pub enum MoveError {
         /// The cause.
         source: LinkError,
     },
-    /// The party that answers is not the agent's coordinator.
+    /// The server that responds is not the agent's coordinator.
     #[error("{url}: {message}; the old address is kept; ask the study's operator")]
     Impostor {
         /// The address.
@@ -200,7 +200,7 @@ pub enum RunError {
     /// The agent's home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Its trials cannot be read or written.
+    /// The agent's trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
     /// The agent cannot take part in the study's secure sum.
@@ -212,7 +212,7 @@ pub enum RunError {
     /// A share cannot be sealed.
     #[error(transparent)]
     Sealed(#[from] NotSealed),
-    /// A share for the helper was to be sealed without the helper's key of the round.
+    /// A share cannot be sealed for the helper, because the helper's key of the round is missing.
     #[error(
         "the study's helper has not answered for round {round}: nothing can be sealed for it yet"
     )]
@@ -273,7 +273,7 @@ pub enum RunError {
     /// The strategy refuses its settings.
     #[error("the study's configuration cannot be used: {0}")]
     Strategy(#[from] StrategyError),
-    /// No point of the agent's region was found.
+    /// No initial point was found in the agent's region.
     #[error("no initial point was found in the agent's region; ask the study's operator")]
     NoStart,
     /// The study's agents have no coordinator.
@@ -292,7 +292,7 @@ pub enum RunError {
     /// The agent's machine failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// The objective cannot be evaluated at all, whatever the point.
+    /// The objective cannot be evaluated at any point.
     #[error("{message}; the trial was released; fix the command and start again")]
     Objective {
         /// The defect of the objective.
@@ -311,15 +311,15 @@ pub enum RunError {
         "{}, the last one because {last}\nthey are kept as failed, and no more trials are evaluated; fix the command of \
          [objective], then run the agent again: it continues with the next trial (failures_max in [agent] is the number of \
          failures in a row that ends a run; 0: no limit)",
-        in_a_row(*n_in_a_row)
+        in_a_row(*n_consecutive)
     )]
     Failing {
         /// The number of failures in a row.
-        n_in_a_row: u64,
+        n_consecutive: u64,
         /// The cause of the last failure.
         last: String,
     },
-    /// The agent's upload for a round differs from the one that it made before.
+    /// The agent's upload for a round differs from the stored one.
     #[error(
         "round {round}: the agent's stored upload differs from the one that it would make now, so nothing is sent; its \
          trials, its file or this program have changed: restore the previous version"
@@ -336,24 +336,24 @@ pub enum RunError {
         /// The reason for the refusal.
         source: Misconduct,
     },
-    /// A handout was logged after another number of trials.
+    /// A handout was logged after a different number of trials.
     #[error(
         "the agent's database does not match its trials: a round began after {logged} trials, but there are {found} now; \
          restore both from the same copy"
     )]
     LogOrder {
-        /// Number of trials before it in the log.
+        /// Number of finished trials before the handout, according to the log.
         logged: u64,
-        /// Number of trials now.
+        /// Number of finished trials now.
         found: u64,
     },
-    /// The coordinator is guilty of misconduct. Nothing is uploaded any more.
+    /// The coordinator is guilty of misconduct. Nothing more is uploaded.
     #[error(
         "the coordinator is not to be trusted, so the agent stops and uploads nothing more: {0}; ask the study's operator, \
          and keep the agent's folder: it contains the refused handout with the coordinator's signature"
     )]
     Misconduct(#[from] Misconduct),
-    /// The coordinator refuses permanently.
+    /// The coordinator refuses a request permanently.
     #[error("the coordinator refuses {what}: {message} ({code})")]
     Refused {
         /// The request that was refused.
@@ -363,24 +363,24 @@ pub enum RunError {
         /// The reason in words, with the remedy.
         message: String,
     },
-    /// The home does not know the last request that was sent in its name (INV-28).
+    /// The home does not contain the last request that was sent in its name (INV-28).
     #[error(
         "study {study:?}: its coordinator has seen request {coordinator} of this agent, but the last request of this home is \
          {home}: the home was restored from an older copy, or is used on two machines. Nothing was sent; rounds that the home \
          did not know are charged to its account. Stop the other machine, if there is one, then run `fedbo agent reconcile`"
     )]
-    SetBack {
+    RolledBack {
         /// The study.
         study: String,
-        /// The last request that the home knows.
+        /// Counter of the home's last request.
         home: u64,
-        /// The last request that the coordinator has seen.
+        /// Counter of the last request that the coordinator has seen.
         coordinator: u64,
     },
-    /// The clocks differ too much: requests would be refused, so nothing is evaluated for them.
+    /// The clocks differ too much. Requests would be refused, so no trial is evaluated.
     #[error(transparent)]
     Clock(#[from] ClockDiffers),
-    /// There is no usable answer, and none is expected.
+    /// There is no usable response, and none is expected.
     #[error("{0}")]
     Link(LinkError),
 }
@@ -415,7 +415,7 @@ impl From<EvaluationError> for RunError {
     }
 }
 
-/// An error in taking over the spending of an agent from its studies' ledgers.
+/// An error that prevents an agent from taking over its spending from its studies' ledgers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReconcileError {
@@ -431,7 +431,7 @@ pub enum ReconcileError {
     /// The agent cannot take part in the study's secure sum.
     #[error(transparent)]
     Sum(#[from] NoSum),
-    /// A coordinator does not answer, or refuses.
+    /// A coordinator does not respond, or refuses.
     #[error(
         "study {study:?}: {source}; the charges taken over so far are kept: run the command again to complete them"
     )]
@@ -464,14 +464,14 @@ impl Classified for ReconcileError {
     }
 }
 
-/// An error in replacing a key.
+/// An error that interrupts a key rotation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RotateError {
     /// The home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// A coordinator does not answer, or refuses.
+    /// A coordinator does not respond, or refuses.
     #[error(
         "study {study:?}: {source}; the new key is kept next to the old one, and both work: run the command again to complete the change"
     )]

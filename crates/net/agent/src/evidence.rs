@@ -7,13 +7,13 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Number of handouts kept besides the first: the newest ones.
+/// Number of the newest handouts that are kept in addition to the first.
 const NEWEST: usize = 4;
-/// Maximum number of bytes kept of a handout.
+/// Maximum number of bytes that are kept of each handout.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Stores a refused handout, for the agent's owner alone. Keeps the first one, the newest few, and
-/// at most 16 MiB of each, so that nobody can fill a disk with them.
+/// Stores a refused handout, readable only by the agent's owner. Keeps the first one and the newest
+/// few, and at most 16 MiB of each, so that nobody can fill the disk with them.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(found[4].1, 16 << 20);
     }
 
-    /// Names from the first version have as many digits as the time had then.
+    /// File names of the first version have no leading zeros.
     #[test]
     fn what_an_earlier_version_kept_is_older_than_what_is_kept_now() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Carries out the decisions of a dialogue: makes requests, and stores what they bring.
+//! Executes the decisions of a dialogue: makes its requests, and stores the results.
 
 use fedbo_failpoints::pass;
 use fedbo_protocol::AgentUpdate;
@@ -15,16 +15,16 @@ use crate::log::{NewUpload, TakenHandout, UploadState, forget_used};
 use crate::session::{Core, Ended, Step};
 use crate::{Misconduct, Notice, RunError};
 
-/// Interval, in milliseconds, at which an answer without news is stored as the last contact.
+/// Interval, in milliseconds, at which a response without news is stored as the last contact.
 const CONTACT_MS: u64 = 60_000;
 
-/// What a turn of a dialogue may need.
+/// Data that a turn of a dialogue may need.
 pub(crate) struct Supply<'u> {
-    /// Number of trials that the machine will have been told when it acts on a new handout.
+    /// Number of finished trials after which the machine acts on a new handout.
     pub(crate) n_told: u64,
-    /// The vector to send. Without one, the machine is asked for it.
+    /// The vector to send; if `None`, the machine makes it.
     pub(crate) update: Option<&'u AgentUpdate>,
-    /// The bytes to send. Without them, those in the log are sent.
+    /// The bytes to send; if empty, those in the log are sent.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl Supply<'_> {
 }
 
 impl Core<'_> {
-    /// Takes a turn of a dialogue. Returns `None` if its task is done.
+    /// Runs a turn of a dialogue. Returns `None` if its task is done.
     pub(crate) fn turn<D: Dialogue>(
         &mut self,
         dialogue: &mut D,
@@ -94,8 +94,8 @@ impl Core<'_> {
         Ok(())
     }
 
-    /// Requests the study's state. Compares the clocks at the first contact, and the account each
-    /// time.
+    /// Requests the study's state. Compares the clocks at the first contact, and settles the
+    /// account each time.
     fn ask_state(&mut self) -> Result<Result<StudyStatus, LinkError>, RunError> {
         let answer = self.link.status(self.requests.key(), &self.membership.study);
         if let Ok(status) = &answer {
@@ -123,7 +123,8 @@ impl Core<'_> {
         self.checked(answer)
     }
 
-    /// Notes a failed request, and checks that the home is not the cause.
+    /// Records a request that was set aside. After a refused counter, checks that the home is not
+    /// the cause.
     fn checked<T>(
         &mut self,
         answer: Result<T, LinkError>,
@@ -141,8 +142,8 @@ impl Core<'_> {
         Ok(answer)
     }
 
-    /// Charges the uploads that the coordinator has of this agent and the home does not know. Fails
-    /// if the home was set back (INV-28).
+    /// Charges the uploads in the coordinator's account that are missing from the home. Fails if
+    /// the home was rolled back (INV-28).
     fn settle(&mut self, account: &Account) -> Result<(), RunError> {
         let (by, now_ms) = (&self.membership.coordinator, self.clock.now_ms());
         let key = self.requests.key().public();
@@ -153,15 +154,15 @@ impl Core<'_> {
         }
         let study = &self.membership.study;
         if let Some(found) = settled.forgotten.iter().find(|found| found.study == *study)
-            && !self.reported_set_back
+            && !self.reported_rolled_back
         {
-            self.reported_set_back = true;
+            self.reported_rolled_back = true;
             let notice = Notice::CoordinatorSetBack(study, found.coordinator, found.home);
             self.observer.notice(&notice);
         }
         match settled.behind.into_iter().find(|behind| behind.study == *study) {
             Some(Behind { study, home, coordinator }) => {
-                Err(RunError::SetBack { study, home, coordinator })
+                Err(RunError::RolledBack { study, home, coordinator })
             }
             None => Ok(()),
         }
@@ -187,7 +188,8 @@ impl Core<'_> {
         Ok(())
     }
 
-    /// Logs a verified handout; the machine gets it once `n_told` trials have been told.
+    /// Logs a verified handout and passes it to the machine, which acts on it after `n_told`
+    /// finished trials.
     fn take(
         &mut self,
         bytes: Vec<u8>,
@@ -204,7 +206,7 @@ impl Core<'_> {
     }
 
     /// Stores a refused handout as evidence: the coordinator's signature shows its author. Nothing
-    /// is sent any more, so no upload is kept for sending (INV-26).
+    /// more is sent, so all stored vectors of the study are erased (INV-26).
     fn accuse(
         &mut self,
         misconduct: &Misconduct,
@@ -213,13 +215,13 @@ impl Core<'_> {
         if let Some(bytes) = evidence {
             evidence::keep(self.home.folder(), &bytes, self.clock.now_ms())?;
         }
-        // If that fails, the misconduct is still the error to report.
+        // If the erasure fails, the misconduct is still the error to report.
         let _ = self.log().forget_all();
         self.observer.notice(&Notice::CoordinatorRefused(misconduct));
         Ok(())
     }
 
-    /// Makes the upload of a round, unless it is stored, and stores it with its charge.
+    /// Makes a round's upload and stores it with its charge, unless it is already stored.
     fn make(&mut self, round: u64, supply: &mut Supply<'_>) -> Result<Made, RunError> {
         let bytes = match supply.update {
             Some(update) => self.upload_bytes(update)?,
@@ -287,7 +289,7 @@ impl Core<'_> {
         Ok(())
     }
 
-    /// Gives up a stored upload: nothing more is sent for its round, and nothing more is charged.
+    /// Gives up a stored upload: nothing more is sent or charged for its round.
     pub(crate) fn miss(&self, round: u64, why: &str) -> Result<(), RunError> {
         self.log().end(round, UploadState::Missed, self.clock.now_ms())?;
         self.report_miss(round, why);
@@ -299,7 +301,7 @@ impl Core<'_> {
         self.observer.notice(&Notice::UploadMissed(round, &why));
     }
 
-    /// Returns true if the log has an acknowledged upload with its bytes.
+    /// Returns true if the log still contains the bytes of a round's acknowledged upload.
     pub(crate) fn keeps(&self, round: u64) -> Result<bool, RunError> {
         let made = self.log().upload(round)?;
         Ok(made

@@ -1,6 +1,7 @@
 //! An agent's view of its coordinator's ledger, and the checks of every handout against it (INV-13).
 //!
-//! Pure: the bytes of a handout go in; its usable content, or the coordinator's misconduct, comes out.
+//! This module does no I/O. It takes the bytes of a handout, and returns the verified content or
+//! the coordinator's misconduct.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,13 +46,14 @@ pub(crate) struct VerifiedHandout {
     pub(crate) head: Head,
     /// Hash of each new release with its event, by round.
     known: Vec<(u64, Digest)>,
-    /// The helper's ledger after this handout, and the shares that wait for the other server's.
+    /// The helper's ledger after this handout, and the shares of rounds that lack the other
+    /// server's share.
     pairing: Option<Pairing>,
     /// The helper's key of the round.
     round_key: Option<RoundKey>,
 }
 
-/// Shares of the two servers of a secure sum. Both shares of a round form a release.
+/// Shares of the two servers of a secure sum. The two shares of a round form a release.
 #[derive(Clone, Debug)]
 struct Pairing {
     helper: HelperChain,
@@ -81,7 +83,7 @@ pub(crate) struct Follower {
     config: Digest,
     limits: Limits,
     source: Source,
-    /// The newest round that was verified.
+    /// The newest verified round.
     round: Option<u64>,
     head: Head,
     /// Digests of the releases by round; if two servers sum, of the leader's shares.
@@ -124,7 +126,7 @@ impl Source {
     }
 }
 
-/// The ledger of a study with releases, as the configuration describes it.
+/// The planned ledger of a study with releases, from the configuration.
 #[derive(Debug)]
 struct LedgerPlan {
     schedule: ReleaseSchedule,
@@ -134,7 +136,7 @@ struct LedgerPlan {
 }
 
 impl Follower {
-    /// Creates a follower at the state before the first round of a study.
+    /// Creates a follower in the state before a study's first round.
     pub(crate) fn new(
         membership: &Membership,
         federation: &Federation,
@@ -212,7 +214,7 @@ impl Follower {
         self.limits.handout_bytes_max(n_releases)
     }
 
-    /// Verifies a handout; changes nothing.
+    /// Verifies a handout without advancing to it.
     pub(crate) fn read(&self, bytes: &[u8]) -> Result<VerifiedHandout, Misconduct> {
         let handout = Handout::from_bytes(bytes, &self.coordinator, self.limits)?;
         if handout.config != self.config {
@@ -296,7 +298,8 @@ impl Follower {
         }
     }
 
-    /// Notes a round key from an unsigned answer. The key counts only if the helper has signed it.
+    /// Records a round key from an unsigned response. The key is used only if the helper has signed
+    /// it.
     pub(crate) fn hear_key(&mut self, key: RoundKey) {
         let is_new = self.round_key.is_none_or(|known| key.round >= known.round);
         if is_new && self.is_of_helper(&key) {
@@ -304,14 +307,14 @@ impl Follower {
         }
     }
 
-    /// Returns the helper's key of a round. A key shows that both servers have answered for the
-    /// round (INV-30).
+    /// Returns the helper's key of a round. The key shows that the helper has confirmed the round
+    /// (INV-30).
     pub(crate) fn round_key(&self, round: u64) -> Option<&[u8; 32]> {
         self.round_key.as_ref().filter(|key| key.round == round).map(|key| &key.key)
     }
 
-    /// Returns true if all servers of the study have answered for a round. Nothing is made or
-    /// charged for it before that (INV-30).
+    /// Returns true if all servers of the study have confirmed a round. No upload is made or
+    /// charged for the round before that (INV-30).
     pub(crate) fn is_answered(&self, round: u64) -> bool {
         !self.has_helper() || self.round_key(round).is_some()
     }
@@ -321,8 +324,8 @@ impl Follower {
         matches!(self.source, Source::Shares(_))
     }
 
-    /// Returns the new entries when a round begins, after following the whole chain from the
-    /// agent's own head to the signed one.
+    /// Follows the chain from the agent's own head to the signed one, and returns the new entries.
+    /// `begins` is the round that begins.
     #[expect(clippy::type_complexity, reason = "the new releases, and their digests by round")]
     fn follow(
         &self,
@@ -339,7 +342,8 @@ impl Follower {
             let LedgerEntry { seq, round, event, release } = entry;
             let digest = fedbo_wire::digest("release of a round", &[event, release]);
             if let Some(before) = self.known.get(round) {
-                // Shown again: unless every bit is the same, the round was released twice.
+                // The entry was handed out before. Unless every bit is the same, the round was
+                // released twice.
                 match *before == digest && *seq <= own.seq {
                     true => continue,
                     false => return Err(Misconduct::OtherRelease { round: *round }),
@@ -355,7 +359,7 @@ impl Follower {
             }
             let expected = match self.has_helper() {
                 false => (due - 1) * plan.schedule.every(), // at most the last round of the schedule
-                // A round is missing if it did not reach both servers.
+                // A round may be absent from the ledger if it did not reach both servers.
                 true => {
                     let last = known.last().map(|(round, _)| *round);
                     let last = last.or_else(|| self.known.keys().next_back().copied());
@@ -388,9 +392,9 @@ impl Follower {
 }
 
 impl Shares {
-    /// Returns the releases of rounds for which both servers' shares are known now. A round has no
-    /// release if a share is missing, or if the leader had not shown its share before it got the
-    /// helper's.
+    /// Returns the releases of the rounds for which both servers' shares are now present. A round
+    /// has no release if a share is missing, or if the leader had not committed to its share before
+    /// it got the helper's.
     fn pair(
         &self,
         leader: Vec<(u64, Vec<u8>)>,
@@ -424,11 +428,11 @@ impl Shares {
 }
 
 impl LedgerPlan {
-    /// Checks that every earlier round that is to release has done so, unless two servers may miss
-    /// one, and that this round collects as planned (INV-3).
+    /// Checks that this round collects as planned, and that no earlier release is missing (INV-3).
+    /// `n_released` is `None` if two servers sum, because they may miss a round.
     ///
-    /// The round itself may have been released already, by a coordinator that stopped between the
-    /// release and the next handout and was restarted.
+    /// The round itself may already be released, if the coordinator was restarted between the
+    /// release and the next handout.
     fn check_round(
         &self,
         round: u64,
@@ -538,7 +542,7 @@ mod tests {
             self.helper.push(HelperEntry::new(&helper(), &self.study.config, entry, hash, shown));
         }
 
-        /// Plays a round as both servers should.
+        /// Plays a round with two honest servers.
         fn plays(&mut self, round: u64) {
             let sharing = self.study.sharing.clone();
             let (own, other) = (
@@ -613,7 +617,7 @@ mod tests {
         assert_eq!(servers.take(&servers.handout(4, (1, 2))), Ok(1));
     }
 
-    /// A bad leader hands out a share that it chose when it knew the helper's.
+    /// A malicious leader hands out a share that it chose after it had seen the helper's.
     #[test]
     fn a_leader_that_chooses_the_sum_is_named() {
         let mut servers = Servers::new();
@@ -627,7 +631,7 @@ mod tests {
         assert_eq!(found, Err(HelperMisconduct::OtherShare { round: 0 }.into()));
     }
 
-    /// There is no release if the leader got the helper's share before it had shown its own.
+    /// There is no release if the leader got the helper's share before it had committed to its own.
     #[test]
     fn a_share_that_was_shown_to_nobody_is_none() {
         let mut servers = Servers::new();
@@ -640,7 +644,7 @@ mod tests {
     }
 
     /// A server that adds too little noise is identified by its own share, which shows its noise in
-    /// coordinates where agents send nothing.
+    /// the coordinates that are zero in all vectors.
     #[test]
     fn a_lazy_server_is_found_by_name() {
         for lazy in [Server::Leader, Server::Helper] {
@@ -674,7 +678,8 @@ mod tests {
         }
     }
 
-    /// A round key counts if the helper of this study has signed it, whatever its path.
+    /// A round key is used only if this study's helper has signed it, regardless of the response
+    /// that contains it.
     #[test]
     fn a_key_of_a_round_is_the_helpers_or_none() {
         let mut servers = Servers::new();
@@ -700,14 +705,14 @@ mod tests {
         assert_eq!(found, Err(HelperMisconduct::Key { round: 1 }.into()));
         assert_eq!(servers.take(&with(&servers, made(&helper(), 1))), Ok(1));
         assert_eq!(servers.follower.round_key(1), Some(&[7; 32]));
-        // The key of a round that is over does not come back.
+        // The key of an earlier round is ignored.
         servers.follower.hear_key(made(&helper(), 0));
         assert_eq!(servers.follower.round_key(0), None);
     }
 
     #[test]
     fn other_misconduct_is_seen() {
-        // A helper that was set back signs another history.
+        // A helper that was restored from an older backup signs another history.
         let mut servers = Servers::new();
         servers.plays(0);
         assert_eq!(servers.take(&servers.handout(1, (0, 0))), Ok(1));
@@ -715,13 +720,13 @@ mod tests {
         servers.plays(1);
         let found = servers.take(&servers.handout(2, (1, 0)));
         assert_eq!(found, Err(HelperMisconduct::Signature { seq: 1 }.into()));
-        // The sums of a single coordinator, in a study that two servers sum.
+        // A single coordinator hands out its own sums, in a study that two servers sum.
         let mut servers = Servers::new();
         servers.plays(0);
         let alone = Content::Releases(servers.leader.clone());
         let found = servers.take(&servers.signed(1, alone));
         assert_eq!(found, Err(Misconduct::OtherContent { expected: "shares", found: "releases" }));
-        // A share of a round that has not begun.
+        // A share of a round that only begins with the handout.
         let sharing = servers.study.sharing.clone();
         let early = servers.share(&sharing, Server::Helper, 1);
         servers.helper_commits(1, early, Digest([0; 32]));

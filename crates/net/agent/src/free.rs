@@ -3,13 +3,14 @@
 //!
 //! The objective runs on its own thread. The session's thread polls for handouts soon after a
 //! window has begun, and sends an upload made from the trials so far at the window's instant. Both
-//! times depend on windows and slot alone, and nothing is sent when a trial ends (INV-12): a result
-//! is not processed while an instant is so near that computing the next query might delay it.
+//! times depend only on the windows and the slot, and nothing is sent when a trial ends (INV-12): a
+//! result is not processed while an instant is so near that computing the next query might delay
+//! it.
 //!
-//! A handout is logged when it arrives, with the number of trials that the machine will have been
-//! told when it acts on it, including the running one. So a reopened session gives the machine the
-//! same handouts at the same points. Uploads only read the machine, so they are not made again:
-//! those that were made are in the log.
+//! A handout is logged when it arrives, with the number of finished trials after which the machine
+//! acts on it, including the running one. A reopened session therefore passes the same handouts to
+//! the machine at the same points. Uploads only read the machine, so they are not made again: they
+//! are in the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,7 @@ use crate::{Notice, RunError};
 const GUARDS: u64 = 8;
 const HOLDS: u64 = 4;
 
-/// A session that evaluates beside its dialogue.
+/// A session that evaluates trials concurrently with its dialogue.
 pub(crate) struct Beside {
     dialogue: Free,
     running: Option<Running>,
@@ -52,7 +53,7 @@ pub(crate) struct Beside {
     /// reported.
     is_done: bool,
     reported_done: bool,
-    /// The error that ends the session once the running trial has been told.
+    /// The error that ends the session once the result of the running trial has been processed.
     deferred_error: Option<RunError>,
 }
 
@@ -80,7 +81,7 @@ impl Beside {
         }
     }
 
-    /// Returns true if the running trial has ended and is to be told now.
+    /// Returns true if the running trial has ended and its result is to be processed now.
     pub(crate) fn has_result(&self, core: &Core<'_>) -> bool {
         self.has_ended() && !self.is_near_an_instant(core)
     }
@@ -89,8 +90,8 @@ impl Beside {
         self.running.as_ref().is_some_and(|running| running.thread.is_finished())
     }
 
-    /// Returns true if processing a result could take until the next instant. A result is held for
-    /// that instant, but not for long.
+    /// Returns true if processing a result could take until the next instant. The result is then
+    /// held until that instant has passed, but not for long.
     fn is_near_an_instant(&self, core: &Core<'_>) -> bool {
         let window = core.federation.network.round_ms;
         let now_ms = core.clock.elapsed_ms();
@@ -100,16 +101,16 @@ impl Beside {
         self.deferred_error.is_none() && is_patient && self.dialogue.speaks_within(guard, now_ms)
     }
 
-    /// Returns true while a trial runs beside the session.
+    /// Returns true while a trial is running.
     pub(crate) fn evaluates(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Does one thing: tells or begins a trial, gives the machine a handout, or polls or sends if
-    /// it is time.
+    /// Performs one step: begins a trial or processes its result, passes a handout to the machine,
+    /// or polls or sends if it is time.
     pub(crate) fn advance(&mut self, core: &mut Core<'_>) -> Result<Step, RunError> {
         if core.is_stopped() {
-            // The running trial ends, too: nothing outlives the session.
+            // Wait for the running trial: nothing outlives the session.
             self.end_running(core, true)?;
             return Ok(Step::Ended(Ended::Interrupted));
         }
@@ -161,7 +162,7 @@ impl Beside {
         }
         match self.speak(core) {
             Err(error) if self.running.is_some() => {
-                // A failed request is not worth the loss of the trial.
+                // Do not lose the running trial to a failed request.
                 self.deferred_error = Some(error);
                 Ok(Step::Went)
             }
@@ -181,12 +182,12 @@ impl Beside {
         Ok(core.turn(&mut self.dialogue, task, supply)?.unwrap_or(Step::Went))
     }
 
-    /// Begins a trial on its own thread, unless it has already ended.
+    /// Begins a trial on its own thread, unless its result is already stored.
     fn begin(&mut self, core: &mut Core<'_>, trial: Trial) -> Result<Step, RunError> {
-        if !self.has_looked && !core.trials.had_ended(trial.index) {
+        if !self.has_looked && !core.trials.was_finished(trial.index) {
             self.has_looked = true;
             // Before anything expensive: check that the clocks agree. Do not wait for a coordinator
-            // that does not answer.
+            // that does not respond.
             let supply = Supply::none(core.n_told);
             if let Err(error) = core.turn(&mut self.dialogue, Task::Meet, supply) {
                 core.queue.push_front(AgentEffect::Evaluate(trial));
@@ -211,7 +212,7 @@ impl Beside {
         let hurry = core.link.hurry();
         let evaluate = move || {
             let outcome = evaluate_guarded(objective.as_ref(), &at, id);
-            // A result ends the session's wait for an answer.
+            // A result ends the session's wait for a response.
             set(hurry.as_ref(), true);
             // The session may be gone.
             let _ = ended.send(outcome);
@@ -222,8 +223,8 @@ impl Beside {
         Ok(Step::Went)
     }
 
-    /// Stores and tells the trial that has ended. Returns `None` while it is running, unless
-    /// `waits` is set.
+    /// Stores the result of the ended trial and passes it to the machine. Returns `None` if no
+    /// trial has ended; if `waits` is set, waits for the running one first.
     fn end_running(&mut self, core: &mut Core<'_>, waits: bool) -> Result<Option<Step>, RunError> {
         let Some(running) = &self.running else {
             return Ok(None);
@@ -254,8 +255,8 @@ impl Beside {
         }
     }
 
-    /// Gives the machine the logged handouts that it had when `n_told` trials had been told.
-    /// Returns true if there were any.
+    /// Passes to the machine the logged handouts that it acts on after at most `n_told` finished
+    /// trials. Returns true if there were any.
     fn hear_logged(&mut self, core: &mut Core<'_>, n_told: u64) -> Result<bool, RunError> {
         let mut n_heard = 0;
         while !self.is_caught_up {
@@ -272,14 +273,14 @@ impl Beside {
         Ok(n_heard > 0)
     }
 
-    /// Number of trials that the machine will have been told when it acts on a handout that arrives
-    /// now. Initial points are evaluated one after another regardless of handouts.
+    /// Number of finished trials after which the machine acts on a handout that arrives now.
+    /// Initial points are evaluated one after another regardless of handouts.
     fn n_told_next(&self, core: &Core<'_>) -> u64 {
         let n_told = core.n_told + u64::from(self.running.is_some());
         n_told.max(core.federation.n_initial as u64)
     }
 
-    /// Gives the machine the rest of the log before the coordinator is asked for more.
+    /// Passes the rest of the log to the machine before the coordinator is polled.
     fn catch_up(&mut self, core: &mut Core<'_>) -> Result<(), RunError> {
         if self.is_caught_up {
             return Ok(());
@@ -295,10 +296,10 @@ impl Beside {
     }
 }
 
-/// Returns true if the next query does not depend on an answer: it was made before, or the study
-/// has begun.
+/// Returns true if the next query need not wait for the coordinator: it was made before, or the
+/// study has begun.
 fn has_started(core: &Core<'_>) -> bool {
-    core.trials.had_begun(core.n_told)
+    core.trials.was_started(core.n_told)
         || core.contact.follower.round().is_some()
         || core.contact.pace.state() != StudyState::Waiting
 }

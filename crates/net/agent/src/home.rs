@@ -31,13 +31,13 @@ impl Home {
         Self::with(folder, Mode::Existing)
     }
 
-    /// Returns true if the folder is that of an agent.
+    /// Returns true if the folder contains an agent.
     #[must_use]
     pub fn exists(folder: &Path) -> bool {
         folder.join(DATABASE_FILE).exists()
     }
 
-    /// Opens the folder. If there is none, creates it for its owner alone.
+    /// Opens the folder. If there is none, creates it with access only for its owner.
     pub(crate) fn open_or_make(folder: &Path) -> Result<Self, HomeError> {
         make_folder(folder)?;
         Self::with(folder, Mode::Create)
@@ -61,7 +61,7 @@ impl Home {
             }
         }
         let database = Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?;
-        // Including those of studies that no longer run (INV-26).
+        // This includes the vectors of studies that no longer run (INV-26).
         forget_used(&database)?;
         Ok(Self { database, folder: folder.to_owned() })
     }
@@ -116,7 +116,7 @@ impl Home {
                 known()
             ),
         };
-        Err(HomeError::WhichStudy { path: self.folder.clone(), which })
+        Err(HomeError::AmbiguousStudy { path: self.folder.clone(), which })
     }
 
     /// Locks the study, so that no other process runs it.
@@ -125,7 +125,7 @@ impl Home {
         hold(&path, "runs this study of the agent")
     }
 
-    /// Locks the key, so that no other process changes it or takes a new membership.
+    /// Locks the key, so that no other process changes it or enrols the agent.
     pub(crate) fn hold_key(&self) -> Result<Lock, HomeError> {
         let path = self.folder.join("identity.lock");
         hold(&path, "is changing the agent's key or enrolling it")

@@ -16,8 +16,8 @@ use crate::link::{Caller, Link, Offer, Place, Poll, Polled, Progress};
 
 /// Maximum size of a frozen configuration in bytes.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
-/// Maximum size of an answer about a study's state in bytes; it lists the rounds that the agent's
-/// slots delivered.
+/// Maximum size in bytes of a response with a study's state, which lists the rounds that the
+/// agent's slots delivered.
 const STATUS_BYTES_MAX: u64 = 4 << 20;
 
 /// A link to a coordinator over HTTP.
@@ -35,7 +35,7 @@ impl HttpLink {
     /// file `authority`. The proxy is taken from the environment.
     ///
     /// # Errors
-    /// If the file holds no certificates, or the proxy cannot be used.
+    /// If the file contains no certificates, or the proxy cannot be used.
     pub fn new(
         url: &str,
         authority: Option<&Path>,

@@ -1,4 +1,4 @@
-//! The form in which a study takes in vectors.
+//! The encoding of uploads, by the recipients of a study's vectors.
 
 use fedbo_federation::Federation;
 use fedbo_privacy::mechanism::Server;
@@ -24,11 +24,11 @@ impl Intake {
         Ok(sum.map_or(Self::Plain, |study| Self::Sum(Box::new(study))))
     }
 
-    /// Returns the bytes of an upload. If two servers sum, these hold one share of the vector for
-    /// each server, which only that server can open. `helper`: the helper's key of the round.
+    /// Returns the bytes of an upload. If two servers sum, they contain one share of the vector for
+    /// each server, which only that server can open. `helper` is the helper's key of the round.
     ///
     /// # Errors
-    /// If the vector cannot be shared, or the helper has not answered for the round.
+    /// If the vector cannot be shared, or the helper has not confirmed the round.
     pub(crate) fn bytes(
         &self,
         (membership, map): (&Membership, Digest),

@@ -1,14 +1,14 @@
-//! An agent of a federation as a separate process: keeps its objective and data, and talks to a
+//! An agent of a federation as a separate process: it keeps its objective and data, and talks to a
 //! coordinator.
 //!
-//! Decides which state of an agent is durable and when, which handouts of a coordinator it accepts,
-//! when it sends, and how much privacy budget it may spend over all its studies. The machines of
+//! This crate decides which state is durable and when, which handouts an agent accepts, when it
+//! sends, and how much privacy budget it may spend over all its studies. The state machines of
 //! `fedbo-protocol` decide which points to try and which messages to send; `fedbo-wire` defines the
-//! byte formats. Runs without threads, except to wait for answers and to evaluate a trial at a free
-//! pace.
+//! byte formats. The crate starts threads only to wait for responses and to evaluate a trial at a
+//! free pace.
 //!
-//! An agent is a log in its folder: a run replays the log and continues from there.
-//! Start at [`enrol`], then read [`run`] and its [`Session`]; `follower.rs` verifies handouts,
+//! An agent's state is the log in its folder. A run replays the log and continues from there. Start
+//! at [`enrol`], then read [`run`] and its [`Session`]; `follower.rs` verifies handouts,
 //! `budget.rs` holds the budget.
 
 mod account;

@@ -1,4 +1,4 @@
-//! Requests of an agent to its coordinator, independent of the transport.
+//! An agent's requests to its coordinator, independent of the transport.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,87 +9,87 @@ use fedbo_wire::{
     SigningKey, StudyState, StudyStatus,
 };
 
-/// A link to a coordinator. Requests are idempotent: the coordinator answers a repeated one as it
-/// did the first.
+/// A link to a coordinator. Requests are idempotent: a repeated request gets the same response as
+/// the first.
 ///
 /// Requests are signed with the given key for the coordinator's key, and carry a counter if they
-/// change something. A call blocks until there is an answer, or until the link itself gives up.
+/// have a [`Caller`]. A call blocks until there is a response, or until the link gives up.
 pub trait Link {
-    /// Asks the coordinator for its identity without revealing the caller's. The answer is not yet
-    /// verified.
+    /// Requests a proof of the coordinator's identity without revealing the caller's. The proof is
+    /// not yet verified.
     ///
     /// # Errors
-    /// If there is no usable answer.
+    /// If there is no usable response.
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError>;
 
-    /// Returns the challenge of a proof that an earlier process asked for, if its answer arrives in
-    /// this one.
+    /// Returns the challenge of a proof that an earlier process requested, if the response arrives
+    /// in this one.
     fn pending_challenge(&self) -> Option<Digest> {
         None
     }
 
-    /// Returns true if an answer may belong to an earlier transmission of the same request, with a
+    /// Returns true if a response may belong to an earlier transmission of the same request, with a
     /// counter that is no longer known.
     fn is_carried(&self) -> bool {
         false
     }
 
-    /// Asks which study the token is for, without taking the slot.
+    /// Requests the study and slot that the token is for, without taking the slot.
     ///
     /// # Errors
-    /// If the token is refused, or there is no usable answer.
+    /// If the token is refused, or there is no usable response.
     fn offer(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Offer, LinkError>;
 
     /// Takes a slot for the key.
     ///
     /// # Errors
-    /// If the token is refused, or there is no usable answer.
+    /// If the token is refused, or there is no usable response.
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError>;
 
     /// Delivers an upload. `Ok` means that it is durable at the coordinator, or counts as if it
     /// were.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable answer.
+    /// If it is refused, or there is no usable response.
     fn upload(&self, by: Caller<'_>, to: Place<'_>, body: &[u8]) -> Result<(), LinkError>;
 
-    /// Returns true if the answer to this upload has already arrived. Sending the upload again
-    /// returns that answer.
+    /// Returns true if the response to this upload has already arrived. Sending the upload again
+    /// returns that response.
     fn has_answer(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> bool {
         let _ = (key, to, body);
         false
     }
 
-    /// Returns the flag that ends the wait for an answer early while it is set, with
+    /// Returns the flag that ends the wait for a response early while it is set, with
     /// [`LinkError::SetAside`].
     ///
-    /// The owner of the flag has other work to do first, and repeats the same request to continue
-    /// the wait. `None` if the link does not wait.
+    /// The caller sets the flag if it has other work to do first, and repeats the same request to
+    /// continue the wait. `None` if the link does not wait.
     fn hurry(&self) -> Option<Arc<AtomicBool>> {
         None
     }
 
-    /// Asks for the newest round.
+    /// Polls for the newest round.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable answer.
+    /// If it is refused, or there is no usable response.
     fn handouts(&self, by: Caller<'_>, study: &str, poll: Poll) -> Result<Polled, LinkError>;
 
-    /// Asks for the state of a study.
+    /// Requests the state of a study.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable answer.
+    /// If it is refused, or there is no usable response.
     fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError>;
 
     /// Replaces this key by another.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable answer.
+    /// If it is refused, or there is no usable response.
     fn rotate(&self, by: Caller<'_>, study: &str, request: &RotateRequest)
     -> Result<(), LinkError>;
 }
 
-/// The sender of a request, and the number of the request.
+/// The sender of a request, and the request's counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     /// The sender's key.
@@ -113,30 +113,29 @@ pub struct Place<'a> {
 /// An agent's request for the newest round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
-    /// The newest round that the agent knows; `None` before the first.
+    /// The agent's newest round; `None` before the first.
     pub after: Option<u64>,
-    /// Number of the last ledger entry that the agent knows.
+    /// Number of the agent's last ledger entry.
     pub entries: u64,
-    /// Number of the last entry of the helper's ledger that the agent knows, if two servers sum;
-    /// otherwise 0.
+    /// Number of the agent's last entry of the helper's ledger, if two servers sum; otherwise 0.
     pub helper: u64,
-    /// Seconds that the coordinator may take to answer when there is nothing new.
+    /// Seconds for which the coordinator may hold the poll while there is nothing new.
     pub wait_s: u64,
     /// The last round with an acknowledged upload.
     pub delivered: Option<u64>,
-    /// The state of the study, as the agent knows it. If the state is another one, the answer comes
-    /// immediately.
+    /// The study's state, as the agent knows it. The coordinator responds immediately if the state
+    /// differs.
     pub state: Option<StudyState>,
-    /// Maximum size of the answer in bytes.
+    /// Maximum size of the response in bytes.
     pub bytes_max: u64,
 }
 
-/// The answer to a [`Poll`].
+/// The response to a [`Poll`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum Polled {
     /// A signed handout, not yet verified.
     Handout {
-        /// The bytes that were signed.
+        /// The signed bytes.
         bytes: Vec<u8>,
         /// Milliseconds since its round began, as reported by the coordinator.
         elapsed_ms: Option<u64>,
@@ -152,8 +151,8 @@ pub struct Progress {
     pub round: u64,
     /// The state of the study; rounds advance only while it is running.
     pub state: StudyState,
-    /// The coordinator has lost the agent's upload of this round and still collects it: the same
-    /// bytes must be sent again.
+    /// The round of an upload that the coordinator has lost and still collects. The same bytes must
+    /// be sent again.
     pub resend: Option<u64>,
     /// Milliseconds since the round began; `None` while the study waits.
     pub elapsed_ms: Option<u64>,

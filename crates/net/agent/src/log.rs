@@ -11,9 +11,9 @@ use crate::Membership;
 /// A logged handout.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TakenHandout {
-    /// Number of trials that had been told before.
+    /// Number of finished trials after which the machine acts on the handout.
     pub(crate) n_told: u64,
-    /// The bytes that were signed.
+    /// The signed bytes.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct MadeUpload {
 }
 
 impl MadeUpload {
-    /// Returns true if these bytes are those of the upload.
+    /// Returns true if the upload has these bytes.
     pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
         match self.hash {
             Some(hash) => hash == hash_of(bytes),
@@ -45,11 +45,11 @@ fn hash_of(bytes: &[u8]) -> Digest {
 /// The state of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UploadState {
-    /// To be sent, or sent without an answer.
+    /// To be sent, or sent without a response.
     Pending,
     /// The coordinator has it.
     Acknowledged,
-    /// It came too late, or was not collected.
+    /// It arrived too late, or was not collected.
     Missed,
     /// The agent's budget did not allow it: it never left.
     Withheld,
@@ -58,7 +58,7 @@ pub(crate) enum UploadState {
 impl UploadState {
     const ALL: [Self; 4] = [Self::Pending, Self::Acknowledged, Self::Missed, Self::Withheld];
 
-    /// Its name in the database; never changes.
+    /// The name in the database; must never change.
     fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -81,7 +81,7 @@ impl UploadState {
 pub struct UploadCounts {
     /// Uploads that the coordinator has.
     pub acknowledged: u64,
-    /// Uploads that came too late or were not collected.
+    /// Uploads that arrived too late or were not collected.
     pub missed: u64,
     /// Uploads that the agent's budget did not allow.
     pub withheld: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Returns the first handout of a round after this one; the first of all if `None`.
+    /// Returns the first handout after this round; the very first if `None`.
     pub(crate) fn handout_after(
         &self,
         round: Option<u64>,
@@ -132,7 +132,7 @@ impl Log<'_> {
     }
 
     /// Erases all vectors of the study, including that of the current round: nothing more is sent
-    /// to it.
+    /// in it.
     pub(crate) fn forget_all(&self) -> Result<(), HomeError> {
         let all = format!("membership = {}", self.membership.id);
         forgotten(self.database, &all)
@@ -148,16 +148,15 @@ impl Log<'_> {
         self.database.write(|tx| insert_upload(tx, self.membership.id, made, state))
     }
 
-    /// Returns the number of uploads that were made, and the number of trials that had been told at
-    /// the last one.
+    /// Returns the number of uploads that were made, and the number of finished trials at the last
+    /// one.
     pub(crate) fn n_made(&self) -> Result<(u64, Option<u64>), HomeError> {
         let sql = "SELECT count(*), max(n_told) FROM uploads WHERE membership = ?";
         let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], read)?))
     }
 
-    /// Returns the last round with an upload, and the last round with an upload that is still to be
-    /// sent or has no answer.
+    /// Returns the last round with an upload, and the last round with a pending upload.
     pub(crate) fn last_made(&self) -> Result<(Option<u64>, Option<u64>), HomeError> {
         let sql = "SELECT max(round), max(round) FILTER (WHERE state = 'pending') FROM uploads WHERE membership = ?";
         let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
@@ -173,13 +172,13 @@ impl Log<'_> {
         })
     }
 
-    /// Returns the last round with an upload that the coordinator has.
+    /// Returns the last round with an acknowledged upload.
     pub(crate) fn last_delivered(&self) -> Result<Option<u64>, HomeError> {
         let sql = "SELECT max(round) FROM uploads WHERE membership = ? AND state = 'acknowledged'";
         self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], |row| row.get(0))?))
     }
 
-    /// Returns the end of the ledger in the newest handout.
+    /// Returns the head of the ledger in the newest handout.
     pub(crate) fn head(&self) -> Result<Option<Head>, HomeError> {
         let sql = "SELECT head FROM handouts WHERE membership = ? ORDER BY round DESC LIMIT 1";
         self.database.read(|tx| {
@@ -231,8 +230,8 @@ fn upload(tx: &Transaction<'_>, id: i64, round: u64) -> Result<Option<MadeUpload
         .transpose()
 }
 
-/// Uploads with vectors that are no longer needed: they never leave, a later round has begun, or
-/// their study is over.
+/// Selects the uploads with vectors that are no longer needed: they will not be sent, a later round
+/// has begun, or their study is over.
 const USED: &str = "state IN ('missed', 'withheld')
      OR round < (SELECT max(round) FROM handouts WHERE handouts.membership = uploads.membership)
      OR (SELECT finished FROM memberships WHERE id = uploads.membership)";
@@ -265,12 +264,11 @@ fn forget(tx: &Transaction<'_>, which: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A new upload.
 #[derive(Clone, Copy)]
 pub(crate) struct NewUpload<'a> {
     pub(crate) round: u64,
     pub(crate) bytes: &'a [u8],
-    /// Number of trials that had been told.
+    /// Number of finished trials.
     pub(crate) n_told: u64,
     pub(crate) now_ms: u64,
 }
@@ -282,7 +280,7 @@ pub(crate) fn insert_upload(
     state: UploadState,
 ) -> Result<(), Failure> {
     let NewUpload { round, bytes, n_told, now_ms } = *made;
-    // The bytes of an upload that never leaves are not stored.
+    // The bytes of an upload that is never sent are not stored.
     let (bytes, hash) = match state {
         UploadState::Missed | UploadState::Withheld => (&[][..], Some(hash_of(bytes).0)),
         UploadState::Pending | UploadState::Acknowledged => (bytes, None),

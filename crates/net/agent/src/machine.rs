@@ -28,8 +28,8 @@ pub(crate) trait Machine {
 /// shared features.
 ///
 /// With the federation's own seed, the machine requests the same effects as the same agent in a
-/// federation that runs in one process. `made`: the number of earlier uploads, and the number of
-/// trials that had been told at the last one.
+/// federation that runs in one process. `made` is the number of earlier uploads, and the number of
+/// finished trials at the last one.
 pub(crate) fn machine(
     federation: &Federation,
     slot: u32,
@@ -110,7 +110,8 @@ impl<S: UsesHandouts> Machine for Playing<S> {
     }
 }
 
-/// Converts a handout into a relay's broadcast. The coordinator refuses messages of other features.
+/// Converts a handout into a relay's broadcast. The coordinator refuses messages with other
+/// features.
 fn broadcast(handout: VerifiedHandout, map: MapHash) -> Broadcast {
     let (messages, stragglers) = match handout.content {
         VerifiedContent::Messages { messages, stragglers } => (messages, stragglers),

@@ -1,9 +1,9 @@
 //! A link to a coordinator through the messages of another system, in a process that never waits
-//! for an answer.
+//! for a response.
 //!
-//! A process starts with the answers to earlier requests. A request without an answer is put into
-//! the outbox, and the run ends as if it were stopped. The next process replays the agent's log,
-//! makes the same request, and finds the answer.
+//! A process starts with the responses to earlier requests. A request without a response is put
+//! into the outbox, and the run ends as if it were stopped. The next process replays the agent's
+//! log, makes the same request, and finds the response.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use fedbo_federation::Federation;
 use fedbo_objective::Objective;
 use fedbo_party::Identity;
 use fedbo_transport::{
-    CarriedAnswer, CarriedRequest, Clock as _, Courier, LinkError, ProxySetting, SystemClock,
+    CarriedRequest, CarriedResponse, Clock as _, Courier, LinkError, ProxySetting, SystemClock,
 };
 use fedbo_wire::{
     CLOCK_TOLERANCE_MS, CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken,
@@ -26,18 +26,19 @@ use crate::link::{Caller, Link, Offer, Place, Poll, Polled};
 use crate::run::{Reach, run_linked};
 use crate::{Ended, EnrolError, EnrolOptions, Home, HttpLink, RunError, RunOptions, enrol_showing};
 
-/// Address of a coordinator that is reached by mail alone; no name server resolves this host.
+/// Address of a coordinator that is reached only by mail; no name server resolves this host.
 const NO_ADDRESS: &str = "https://by-mail.invalid";
 
-/// Time for which an answer about a study's state is reused within a process.
+/// Time for which a response with a study's state is reused within a process.
 const FRESH_MS: u64 = 5_000;
-/// An answer to an older request does not show that clocks differ: it may have been in transit.
+/// A response to an older request does not show that clocks differ: it may have been in transit for
+/// a long time.
 const OLD_MS: u64 = 60_000;
 
 /// Continues an enrolment by mail. Returns true once the agent has joined; until then, the mail's
-/// outbox has the next requests.
+/// outbox contains the next requests.
 ///
-/// The study is shown to `show` before it is stored.
+/// `show` is called with the study before it is stored.
 ///
 /// # Errors
 /// As for [`crate::enrol`].
@@ -48,7 +49,7 @@ pub fn enrol_by_mail(
     show: &mut dyn FnMut(&Federation),
 ) -> Result<bool, EnrolError> {
     let has_joined = |joined: &crate::Membership| joined.digest == token.config;
-    // A process that was killed as it made the database may have left it empty.
+    // A process that was killed while it created the database may have left it empty.
     if Home::exists(home) && Home::open_or_make(home)?.memberships()?.iter().any(has_joined) {
         return Ok(true);
     }
@@ -69,10 +70,10 @@ pub fn enrol_by_mail(
     }
 }
 
-/// Runs an agent until it would wait for an answer that the mail does not have.
+/// Runs an agent until it needs a response that the mail does not contain.
 ///
-/// The run then ends as if it were stopped, and the mail's outbox has its requests. Without an
-/// objective it runs the file's command.
+/// The run then ends as if it were stopped, and the mail's outbox contains its requests. If
+/// `objective` is `None`, the file's command is run.
 ///
 /// # Errors
 /// As for [`crate::run`], and if a rotation of the agent's key is incomplete.
@@ -82,7 +83,7 @@ pub fn run_by_mail(
     mail: &Arc<Mail>,
 ) -> Result<Ended, RunError> {
     // With two keys, one process would ask which key is known, and only the next would get the
-    // answer.
+    // response.
     if Identity::load(&options.file.home)?.next.is_some() {
         let reason = "a change of the agent's key is incomplete; complete it with `fedbo agent rotate` on a machine that can \
                       reach the coordinator";
@@ -115,7 +116,7 @@ impl RequestId {
     }
 }
 
-/// The answers given to a process of an agent, and the requests that it leaves.
+/// The responses for an agent's process, and the requests that it leaves.
 #[derive(Debug)]
 pub struct Mail {
     opened_ms: u64,
@@ -125,8 +126,8 @@ pub struct Mail {
 
 #[derive(Debug)]
 struct State {
-    answers: HashMap<RequestId, CarriedAnswer>,
-    /// Requests that were answered in this process.
+    answers: HashMap<RequestId, CarriedResponse>,
+    /// Requests that got a response in this process.
     answered: Vec<CarriedRequest>,
     outbox: Vec<(RequestId, CarriedRequest)>,
     /// The challenge of an enrolment in progress.
@@ -138,10 +139,10 @@ impl Mail {
     ///
     /// `challenge` and `asked_ms` come from the previous process: its [`Mail::challenge`], and the
     /// time at which its requests left, in milliseconds since 1970 by the agent's clock. Without
-    /// that time the answers count as old.
+    /// that time, the responses count as old.
     #[must_use]
     pub fn new(
-        answers: impl IntoIterator<Item = (RequestId, CarriedAnswer)>,
+        answers: impl IntoIterator<Item = (RequestId, CarriedResponse)>,
         challenge: Option<Digest>,
         asked_ms: Option<u64>,
     ) -> Self {
@@ -158,13 +159,13 @@ impl Mail {
         }
     }
 
-    /// Returns the requests without answers. They must be answered in this order.
+    /// Returns the requests without responses. They must be delivered in this order.
     pub fn outbox(&self) -> Vec<(RequestId, CarriedRequest)> {
         self.state().outbox.clone()
     }
 
-    /// Returns the challenge of an enrolment in progress. It shows that a coordinator answers now,
-    /// so it must be stored where others cannot write.
+    /// Returns the challenge of an enrolment in progress. It shows that the coordinator's response
+    /// is fresh, so it must be stored where others cannot write.
     pub fn challenge(&self) -> Option<Digest> {
         self.state().challenge
     }
@@ -173,12 +174,12 @@ impl Mail {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since this process was given its answers.
+    /// Milliseconds since this process got its responses.
     fn age_ms(&self) -> u64 {
         SystemClock.elapsed_ms().saturating_sub(self.opened_ms)
     }
 
-    /// Puts the requests that were answered in this process into the outbox: the next process
+    /// Puts the requests that got a response in this process into the outbox: the next process
     /// repeats them.
     fn ask_again(&self) {
         let mut state = self.state();
@@ -191,7 +192,7 @@ impl Mail {
 
 impl State {
     fn ask(&mut self, request: CarriedRequest) {
-        // The process is about to end, so another answer would be too late.
+        // The process is about to end, so the remaining responses are dropped.
         self.answers.clear();
         let id = RequestId::of(&request);
         if self.outbox.iter().all(|(known, _)| *known != id) {
@@ -201,7 +202,7 @@ impl State {
 }
 
 impl Courier for Mail {
-    fn carry(&self, request: CarriedRequest) -> Result<CarriedAnswer, LinkError> {
+    fn carry(&self, request: CarriedRequest) -> Result<CarriedResponse, LinkError> {
         let mut state = self.state();
         if let Some(answer) = state.answers.remove(&RequestId::of(&request)) {
             state.answered.push(request);
@@ -217,7 +218,7 @@ impl Courier for Mail {
 pub struct MailLink {
     http: HttpLink,
     mail: Arc<Mail>,
-    /// The newest answer about the study's state.
+    /// The newest response with the study's state.
     status: RefCell<Option<StudyStatus>>,
 }
 
@@ -229,8 +230,8 @@ impl MailLink {
         Self { http: HttpLink::carried(courier, coordinator), mail, status: RefCell::new(None) }
     }
 
-    /// Makes a request. An answer that was in transit for long and reports a clock difference
-    /// counts as missing.
+    /// Makes a request. A response that reports a clock difference counts as missing if it was in
+    /// transit for a long time.
     fn ask<T>(&self, request: impl Fn() -> Result<T, LinkError>) -> Result<T, LinkError> {
         match request() {
             Err(error) if error.code() == Some(ProblemCode::ClockDiffers) && self.mail.is_old => {
@@ -240,7 +241,7 @@ impl MailLink {
         }
     }
 
-    /// Makes a request in a study. If it has no answer yet, the state of the study is requested
+    /// Makes a request in a study. If it has no response yet, the state of the study is requested
     /// too, because the next process begins with it.
     fn ask_in<T>(
         &self,
@@ -255,7 +256,7 @@ impl MailLink {
         answer
     }
 
-    /// Makes a request of an enrolment. The next process repeats the enrolment from its start.
+    /// Makes a request for an enrolment. The next process repeats the enrolment from its start.
     fn ask_enrolling<T>(&self, request: impl Fn() -> Result<T, LinkError>) -> Result<T, LinkError> {
         let answer = self.ask(request);
         if matches!(answer, Err(LinkError::Stopped)) {
@@ -276,7 +277,7 @@ impl MailLink {
         StudyStatus { elapsed_ms, ..status }
     }
 
-    /// Returns how long a round has lasted now, given its value when the answers arrived.
+    /// Returns the current elapsed time of a round, given its value when the responses arrived.
     fn later(&self, elapsed_ms: Option<u64>) -> Option<u64> {
         elapsed_ms.map(|elapsed_ms| elapsed_ms.saturating_add(self.mail.age_ms()))
     }
@@ -302,7 +303,7 @@ impl Link for MailLink {
 
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
         let enrolled = self.ask_enrolling(|| self.http.enrol(key, request))?;
-        self.mail.state().challenge = None; // every enrolment has its own
+        self.mail.state().challenge = None; // every enrolment has its own challenge
         Ok(enrolled)
     }
 

@@ -19,7 +19,7 @@ pub struct Membership {
     pub url: String,
     /// Certificates of an additional authority.
     pub authority: Option<PathBuf>,
-    /// The coordinator's key, which the enrolment token named.
+    /// The coordinator's key, from the enrolment token.
     pub coordinator: PublicKey,
     /// The agent's slot.
     pub slot: u32,
@@ -27,17 +27,17 @@ pub struct Membership {
     pub agent: String,
     /// The text of the frozen configuration.
     pub config: String,
-    /// Its digest.
+    /// The digest of the configuration.
     pub digest: Digest,
-    /// The coordinator's signature of it.
+    /// The coordinator's signature of the configuration.
     pub signature: Signature,
     /// The agent's key at the coordinator, as far as this agent knows.
     pub key: PublicKey,
     /// Root seed of the agent's own draws, once it is drawn or given.
     pub(crate) seed: Option<u64>,
-    /// The time of the coordinator's last answer, in milliseconds since 1970.
+    /// The time of the coordinator's last response, in milliseconds since 1970.
     pub contact_at_ms: u64,
-    /// True if the agent's plan is done, or the study over.
+    /// True if the agent's plan is done or the study is over.
     pub finished: bool,
 }
 
@@ -130,7 +130,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Notes that the coordinator knows the agent by this key.
+    /// Records that the coordinator knows the agent by this key.
     pub(crate) fn known_by(
         &self,
         tx: &Transaction<'_>,
@@ -150,27 +150,28 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the counter of the next request, which is stored before the request leaves. Notes
-    /// the largest counter that was answered.
+    /// Returns the counter of the next request, which is stored before the request leaves. Also
+    /// stores the largest counter with a response.
     pub(crate) fn count(&self, tx: &Transaction<'_>, answered: u64) -> Result<u64, Failure> {
         let sql = "UPDATE memberships SET counter = counter + 1, answered = max(answered, ?) WHERE id = ? RETURNING counter";
         Ok(tx.query_row(sql, params![answered, self.id], |row| row.get(0))?)
     }
 
-    /// Returns the counter of the last request, and the largest one that was answered.
+    /// Returns the counter of the last request, and the largest counter with a response.
     pub(crate) fn counters(&self, tx: &Transaction<'_>) -> Result<(u64, u64), Failure> {
         let sql = "SELECT counter, answered FROM memberships WHERE id = ?";
         Ok(tx.query_row(sql, [self.id], |row| Ok((row.get(0)?, row.get(1)?)))?)
     }
 
-    /// Notes a request that the coordinator has seen.
+    /// Records a request that the coordinator has seen.
     pub(crate) fn note_answered(&self, tx: &Transaction<'_>, known: u64) -> Result<(), Failure> {
         let sql = "UPDATE memberships SET answered = ?1 WHERE id = ?2 AND answered < ?1";
         tx.execute(sql, params![known, self.id])?;
         Ok(())
     }
 
-    /// Advances the counters to a request that the coordinator knows and this home may not.
+    /// Advances the counters to a request that the coordinator has seen and that this home may
+    /// lack.
     pub(crate) fn set_forward(&self, tx: &Transaction<'_>, known: u64) -> Result<(), Failure> {
         let sql = "UPDATE memberships SET counter = max(counter, ?1), answered = max(answered, ?1) WHERE id = ?2";
         tx.execute(sql, params![known, self.id])?;

@@ -13,7 +13,7 @@ pub enum Misconduct {
     /// The bytes are not a handout of the study's coordinator.
     #[error("its handout is invalid: {0}")]
     Unreadable(#[from] HandoutUnreadable),
-    /// The handout is of another configuration.
+    /// The handout belongs to another configuration.
     #[error(
         "it handed out a round of another configuration ({found}) than the frozen one ({expected})"
     )]
@@ -31,28 +31,28 @@ pub enum Misconduct {
         /// The kind of content in the handout.
         found: &'static str,
     },
-    /// The round is not after those that the agent knows.
+    /// The round is not later than the agent's newest round.
     #[error("its rounds go back: it began round {found} after round {last}")]
     RoundBack {
-        /// The newest round that the agent knew.
+        /// The agent's newest round.
         last: u64,
         /// The round of the handout.
         found: u64,
     },
-    /// The handout says that a round collects, or that it does not, contrary to the configuration.
+    /// The handout contradicts the configuration about whether a round collects vectors.
     #[error(
         "it says that round {round} {}, which contradicts the configuration", if *found { "collects vectors" } else { "collects none" }
     )]
     OtherCollection {
         /// The round.
         round: u64,
-        /// True if the handout says that the round collects.
+        /// True if the round collects according to the handout.
         found: bool,
     },
     /// The ledger ends earlier than before.
     #[error("its ledger goes back: it ends at entry {found}, but ended at entry {known} before")]
     LedgerBack {
-        /// The number of the last entry that the agent knew.
+        /// The number of the agent's last entry.
         known: u64,
         /// The number of the entry at which it ends now.
         found: u64,
@@ -74,7 +74,7 @@ pub enum Misconduct {
     EntryMissing {
         /// The number of the entry that is due.
         expected: u64,
-        /// The number of the entry that came.
+        /// The number of the entry that arrived.
         found: u64,
     },
     /// The helper's ledger, or the part of it that was handed out, is wrong.
@@ -86,17 +86,17 @@ pub enum Misconduct {
         /// The round.
         round: u64,
     },
-    /// There are more releases than the configuration says.
+    /// There are more releases than the configuration plans.
     #[error(
         "it released more than planned: entry {found} of a ledger with {planned} planned entries"
     )]
     TooManyReleases {
         /// The number of releases in the configuration.
         planned: u64,
-        /// The number of the entry that came.
+        /// The number of the entry that arrived.
         found: u64,
     },
-    /// A round was released that has no release by the configuration, or the reverse.
+    /// The release belongs to a round other than the one that is due by the configuration.
     #[error(
         "its entry {seq} is the release of round {found}, but the configuration says round {expected}"
     )]
@@ -105,7 +105,7 @@ pub enum Misconduct {
         seq: u64,
         /// The round that is due by the configuration.
         expected: u64,
-        /// The round of the release that came.
+        /// The round of the release that arrived.
         found: u64,
     },
     /// Releases that are due are missing.
@@ -120,7 +120,7 @@ pub enum Misconduct {
         /// The number of releases found.
         found: u64,
     },
-    /// A round that has not begun was released.
+    /// A round was released too early.
     #[error("round {round} begins, but round {found} is already released")]
     ReleaseEarly {
         /// The round that begins.
@@ -128,7 +128,7 @@ pub enum Misconduct {
         /// The round of the release.
         found: u64,
     },
-    /// A release is charged with another event than the configured one.
+    /// A release is charged with an event other than the configured one.
     #[error(
         "it charged the release of round {round} with another event than the configuration says, so the cost of the release \
          is unknown"

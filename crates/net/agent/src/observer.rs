@@ -10,26 +10,26 @@ use fedbo_wire::{Problem, StudyState};
 
 use crate::{BudgetReached, Misconduct, TakenOver};
 
-/// An event of a run besides its trials; displayed as one sentence.
+/// An event of a run other than its trials; displayed as one sentence.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a> {
     /// The run begins. The text describes the protection of the agent's uploads in one sentence.
     StudyOpened(&'a str),
-    /// The study's rounds are so short that the times of the agent's requests show how long its
-    /// trials take. The text says so in one sentence.
+    /// The study's rounds are so short that the times of the agent's requests reveal the durations
+    /// of its trials. The text is a warning in one sentence.
     RoundsAreShort(&'a str),
-    /// The ε of the study's promise is so large that it protects hardly anybody. The text says so
-    /// in one sentence.
+    /// The ε of the study's promise is so large that it protects hardly anybody. The text is a
+    /// warning in one sentence.
     WeakProtection(&'a str),
     /// A round began. If the flag is false, nothing is sent in it.
     RoundBegan(u64, bool),
     /// The coordinator has the upload of a round.
     UploadSent(u64),
-    /// The upload of a round came too late, or is not collected; the agent continues.
+    /// The upload of a round is too late, or is not collected; the agent continues.
     UploadMissed(u64, &'a Problem),
     /// The coordinator lost the upload of a round, and the same bytes were sent again.
     UploadResent(u64),
-    /// There was no answer; the request is repeated after this time.
+    /// A request failed temporarily; it is repeated after this time.
     Retrying(&'a str, Duration),
     /// The study waits to begin, or is paused. Reported once each time.
     StudyWaits(StudyState),
@@ -42,10 +42,12 @@ pub enum Notice<'a> {
     /// The agent's own budget allows no further upload; the agent continues with the releases of
     /// others. Reported once per run.
     BudgetReached(&'a BudgetReached),
-    /// A coordinator has uploads of this agent that its home did not know; they are charged now.
+    /// A coordinator has uploads of this agent that were missing from its home; they are now
+    /// charged.
     TakenOver(&'a TakenOver),
-    /// The coordinator of a study has forgotten requests that it answered: it was restored from a
-    /// backup. The numbers are the last request that it knows, and the last one that it answered.
+    /// The coordinator of a study has forgotten requests that got a response: it was restored from
+    /// a backup. The numbers are the counter of the last request that it knows, and of the last one
+    /// with a response.
     CoordinatorSetBack(&'a str, u64, u64),
     /// The coordinator of another study could not be asked for its account of this agent, for this
     /// reason.
@@ -109,7 +111,7 @@ pub trait Observer {
         let (_, _) = (trial, point);
     }
 
-    /// A trial was told.
+    /// A trial has ended.
     fn trial_ended(&self, trial: &Trial, point: &Point, told: &Told) {
         let (_, _, _) = (trial, point, told);
     }

@@ -1,53 +1,55 @@
-//! The instants of an agent's requests in a round: they depend on the slot and the round alone
+//! The instants of an agent's requests in a round: they depend only on the slot and the round
 //! (INV-12).
 //!
-//! The duration of a trial often reveals its result. So an agent sends nothing when a trial ends:
-//! the round's upload is sent at the round's set instant, and the agent does not poll before it. If
+//! The duration of a trial often reveals its result, so an agent sends nothing when a trial ends.
+//! It sends the round's upload at the round's scheduled instant, and does not poll before that. If
 //! the trial is not done by then, the agent becomes a straggler of the round: it sends nothing for
-//! it, and resumes at the next round boundary. An observer learns whether the trial was done in
-//! time, which a missing upload shows in any case, and nothing finer.
+//! it, and resumes at the next round boundary. An observer learns only whether the trial was done
+//! in time, which a missing upload shows in any case.
 //!
-//! The start of a round is known from unsigned answers. Anybody able to change them moves the
-//! instants of a round, and so chooses one question per round that the upload answers: whether the
-//! trial was done by a given time.
+//! The start of a round is known from unsigned responses. An attacker that can change them can move
+//! the instants of a round. The upload then reveals one bit per round: whether the trial was done
+//! by a time of the attacker's choice.
 //!
-//! Pure: times are arguments, in milliseconds of a monotonic clock.
+//! This module does no I/O. Times are arguments, in milliseconds of a monotonic clock.
 
 use std::time::Duration;
 
 use fedbo_federation::{Federation, Network};
 use fedbo_wire::{Digest, StudyState, digest};
 
-/// Maximum time left at the end of the collecting time for an upload to arrive.
+/// Maximum time reserved at the end of the collection period for uploads to arrive.
 const MARGIN_MS: u64 = 10_000;
 /// Maximum time before that margin over which the agents' instants are spread.
 const WINDOW_MS: u64 = 10_000;
-/// Maximum time until a second attempt, and between later ones.
+/// Maximum wait before the second attempt, and between later attempts.
 const RETRY_MS: (u64, u64) = (2_000, 60_000);
-/// Minimum delay of a round's start that counts as a restarted round. Smaller delays are network
-/// latency.
+/// A round counts as restarted if its reported start moves later by more than this. Smaller shifts
+/// are network latency.
 const BEGUN_ANEW_MS: u64 = 500;
 /// An attempt is made at its instant or up to this much later. A process that was away longer waits
 /// for the next instant.
 const PUNCTUAL_MS: u64 = 1_000;
-/// Number of polls per round while a study waits to begin.
+/// Number of polls per round while a study waits to begin, and per window while a handout is late.
 const WAITING_PARTS: u64 = 4;
-/// A round began at most its own duration plus this long ago. This is the duration of a poll.
+/// A round counts as begun at most its own duration plus this long ago. This is the duration of a
+/// poll.
 const POLL_MS: u64 = 25_000;
 /// Maximum time after the end of a window over which agents at a free pace spread their polls for
 /// the next. `ASK` distinguishes these draws from those of attempts.
 const ASK_WINDOW_MS: u64 = 10_000;
 const ASK: u32 = u32::MAX;
-/// Bounds of the pause between two polls at a free pace while a window is over and its handout is
-/// late: a quarter of a window within `ASK_PAUSE_MS`. While no windows pass, the upper bound is
-/// `ASK_WAITING_MS`.
+/// Bounds of the pause between two polls at a free pace, while a window is over and the next
+/// handout is late. The pause is a quarter of a window, clamped to `ASK_PAUSE_MS`. While the study
+/// waits to begin or is paused, the upper bound is `ASK_WAITING_MS`.
 const ASK_PAUSE_MS: (u64, u64) = (50, 1_000);
 const ASK_WAITING_MS: u64 = 15_000;
 /// If there are more agents than this, they do not hold polls open until the end of a round.
 const CROWD: u32 = 1_000;
-/// Agents per millisecond of the time over which the instants of a crowd are spread.
+/// Number of agents per millisecond when the instants of a crowd are spread.
 const AGENTS_A_MS: u64 = 2;
-/// Distinguishes the draws for an agent's poll before the end of the collecting time from others.
+/// Distinguishes the draws for an agent's poll before the end of the collection period from other
+/// draws.
 const CHECK: u32 = u32::MAX - 1;
 /// Rounds shorter than this reveal more about trials than their owners may expect.
 const SHORT_MS: u64 = 10_000;
@@ -75,18 +77,18 @@ struct Known {
 /// The time at which an upload is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instant {
-    /// Immediately when it is made: the study has no set instants.
+    /// As soon as it is made: the study has no scheduled instants.
     Free,
     /// At this time.
     At(u64),
-    /// Unknown until the study plays rounds.
+    /// Unknown: the study has not started or is paused.
     Unknown,
-    /// Too late: a later round is being played.
+    /// Too late: a later round has begun.
     Over,
 }
 
 impl Pace {
-    /// State of the agent in slot `slot` of `n_agents`.
+    /// Creates the state of the agent in slot `slot` of `n_agents`.
     pub(crate) fn new(
         config: Digest,
         (slot, n_agents): (u32, u32),
@@ -108,9 +110,9 @@ impl Pace {
         Duration::from_millis(self.longest_pause_ms(self.known.round))
     }
 
-    /// Longest pause before a retry: half of the round's collecting time, at least 500 ms. A round
-    /// that waits for a server lasts its full time once the server is back, so the agent returns
-    /// within it.
+    /// Longest pause before a retry: half of the round's collection period, at least 500 ms. A
+    /// round that waits for a server lasts its full time once the server is back, so the agent
+    /// returns within it.
     fn longest_pause_ms(&self, round: u64) -> u64 {
         self.network.collect_ms_of(round).map_or(u64::MAX, |ms| (ms / 2).max(500))
     }
@@ -120,8 +122,8 @@ impl Pace {
         (self.network.collect_ms_of(round).unwrap_or(0) / 4).min(MARGIN_MS)
     }
 
-    /// Time over which the instants of all agents are spread: `few` for few agents; as much as a
-    /// crowd needs, up to `most`, for many.
+    /// Time over which the instants of all agents are spread: `few` for few agents, and for a crowd
+    /// as much as it needs, up to `most`.
     fn spread_ms(&self, few: u64, most: u64) -> u64 {
         match self.is_crowd() {
             true => few.max((u64::from(self.n_agents) / AGENTS_A_MS).min(most)),
@@ -129,9 +131,9 @@ impl Pace {
         }
     }
 
-    /// Notes the state of the study from an unsigned answer. Rounds only advance, a round that the
-    /// study does not have is not believed, and the start of a round moves only if the round
-    /// restarts. Returns true if instants have changed.
+    /// Records the study's state from an unsigned response. Rounds only advance, a round that the
+    /// study does not have is ignored, and the start of a round moves only if the round restarts.
+    /// Returns true if instants have changed.
     pub(crate) fn heard(
         &mut self,
         round: u64,
@@ -140,7 +142,7 @@ impl Pace {
         now_ms: u64,
     ) -> bool {
         // The round after the last means that the study is over. A coordinator that is about to
-        // play does not report the elapsed time yet.
+        // start the round does not report the elapsed time yet.
         let is_of_use = elapsed_ms.is_some() || !plays(state);
         if round < self.known.round || round > self.last_round + 1 || !is_of_use {
             return false;
@@ -157,7 +159,7 @@ impl Pace {
         false
     }
 
-    /// Notes that a round is being played according to a verified handout, regardless of earlier
+    /// Records that a round has begun according to a verified handout, regardless of earlier
     /// reports.
     pub(crate) fn began(&mut self, round: u64, elapsed_ms: u64, now_ms: u64) {
         self.begin(round, StudyState::Running, elapsed_ms, now_ms);
@@ -180,8 +182,8 @@ impl Pace {
         self.known.state
     }
 
-    /// Returns true if an upload of a round may be sent. If `is_made`, it was made in time before;
-    /// otherwise it is made now.
+    /// Returns true if a round's upload may be sent. If `is_made`, it was made in time earlier;
+    /// otherwise it would be made now.
     pub(crate) fn takes(&self, round: u64, is_made: bool, now_ms: u64) -> bool {
         match self.upload_at(round) {
             Instant::Free => true,
@@ -195,8 +197,8 @@ impl Pace {
         self.attempt_at(round, 0)
     }
 
-    /// Returns the instant of an attempt to send a round's upload. Later attempts follow from the
-    /// first, the slot, the round and their number.
+    /// Returns the instant of an attempt to send a round's upload. Later instants are determined by
+    /// the first one, the slot, the round and the number of the attempt.
     pub(crate) fn attempt_at(&self, round: u64, attempt: u32) -> Instant {
         let Some(collect_ms) = self.network.collect_ms_of(round) else {
             return Instant::Free;
@@ -242,7 +244,7 @@ impl Pace {
         longest / 2 + self.draw(round, attempt, longest / 2)
     }
 
-    /// Returns the first attempt from `attempt` on that is still to be made, and its instant.
+    /// Returns the first attempt, starting with `attempt`, that can still be made, and its instant.
     /// Missed instants are skipped.
     pub(crate) fn due(&self, round: u64, attempt: u32, now_ms: u64) -> (u32, Instant) {
         let (n_doubled, most) = self.doublings(round);
@@ -263,8 +265,8 @@ impl Pace {
     }
 
     /// Returns the earliest time of a poll after a trial of a round ended now: the round's instant
-    /// or, if that has passed, the next round boundary. The end of a trial is not observable more
-    /// precisely than that.
+    /// or, if that has passed, the next round boundary (the next quarter of a round while the study
+    /// waits to begin). The end of a trial is not observable more precisely than that.
     pub(crate) fn asks_from(&self, round: u64, now_ms: u64) -> u64 {
         if self.network.collect_ms.is_none() {
             return now_ms;
@@ -284,8 +286,8 @@ impl Pace {
         began_ms.saturating_add(passed.saturating_mul(step))
     }
 
-    /// Returns the time of the next poll at a free pace: soon after the end of the current window
-    /// or, if that has passed or no windows pass, after a pause.
+    /// Returns the time of the next poll at a free pace: soon after the end of the current window,
+    /// or after a pause if that time has passed, or if the study waits to begin or is paused.
     pub(crate) fn asks_next(&self, now_ms: u64) -> u64 {
         let Network { round_ms, .. } = self.network;
         let known = self.known;
@@ -309,12 +311,12 @@ impl Pace {
     }
 
     /// Returns the time of the next poll of an idle agent that polled last at `asked_ms`; `None` if
-    /// there are few agents, or rounds have no set instants.
+    /// there are few agents, or if rounds have no scheduled instants.
     ///
     /// In a crowd, agents do not hold polls open until the end of a round. Each polls at two
     /// instants instead: while a lost upload can still be sent again, and after the round. If the
-    /// round is late, it polls again after pauses. An agent that has only the handout of an earlier
-    /// round (`has`) polls immediately.
+    /// round is late, it polls again after pauses. An agent whose newest handout (`has`) is of an
+    /// earlier round polls immediately.
     pub(crate) fn asks_again(
         &self,
         has: Option<u64>,
@@ -348,25 +350,24 @@ impl Pace {
         self.n_agents > CROWD
     }
 
-    /// Returns the pause of an agent in a crowd between two polls, while the awaited answer is
-    /// late.
+    /// Returns the pause between two polls of an agent in a crowd, while there is no news.
     pub(crate) fn crowds_pause(&self) -> u64 {
         let (_, shortest) = ASK_PAUSE_MS;
         self.spread_ms(shortest, self.network.round_ms / 4).clamp(shortest, ASK_WAITING_MS)
     }
 
-    /// Returns the current round, as far as is known.
+    /// Returns the current round, as far as the agent knows.
     pub(crate) fn round(&self) -> u64 {
         self.known.round
     }
 
-    /// Returns the end of the time for collecting the round's vectors.
+    /// Returns the end of the round's collection period.
     pub(crate) fn closes_at(&self) -> u64 {
         let collect_ms = self.network.collect_ms_of(self.known.round);
         self.known.began_ms.saturating_add(collect_ms.unwrap_or(u64::MAX))
     }
 
-    /// Draws a number in `0..below` from public values alone.
+    /// Derives a number in `0..below` from public values only.
     fn draw(&self, round: u64, attempt: u32, below: u64) -> u64 {
         let parts: [&[u8]; 4] = [
             &self.config.0,
@@ -386,13 +387,13 @@ fn step_ms(most: u64) -> u64 {
     most - most / 3
 }
 
-/// Returns true if rounds pass in this state.
+/// Returns true unless the study waits to begin or is paused.
 fn plays(state: StudyState) -> bool {
     matches!(state, StudyState::Running | StudyState::Finished)
 }
 
 /// Returns a warning if the rounds of a study are so short that the times of its agents' requests
-/// show how long their trials take.
+/// reveal the durations of their trials.
 #[must_use]
 pub fn short_rounds(federation: &Federation) -> Option<String> {
     let Network { round_ms, collect_ms, .. } = federation.network;
@@ -448,8 +449,8 @@ mod tests {
         }
     }
 
-    /// A crowd sends over half of the collecting time and leaves time to arrive. It polls before
-    /// that time ends and after the round.
+    /// A crowd spreads its uploads over half of the collection period and leaves time for them to
+    /// arrive. It polls before the period ends and after the round.
     #[test]
     fn many_agents_are_spread_further_and_hold_no_polls_open() {
         let (mut sent, mut asked) = (Vec::new(), Vec::new());
@@ -481,8 +482,8 @@ mod tests {
         assert_eq!(relayed.asks_again(None, None, 700), None, "no instants");
     }
 
-    /// Round 0 holds all initial trials, so its instants are later by the extra time. Those of
-    /// other rounds are not. No round is believed to be longer than it is.
+    /// Round 0 contains all initial trials, so its instants are later by the extra time. Those of
+    /// other rounds are not. The reported elapsed time of a round is capped.
     #[test]
     fn round_0_has_time_for_the_initial_trials() {
         let mut pace = pace(Some(54_000));
@@ -518,7 +519,7 @@ mod tests {
         let away = attempts[4] + 1;
         let (n, due) = pace.due(3, 0, away);
         assert!(at(due) + 1_000 >= away && n >= 4);
-        // After a month, the next attempt is as near as after a minute.
+        // After a month, the next attempt is as soon as after a minute.
         for away in [60_000, 2_678_400_000] {
             let (n, due) = pace.due(3, 0, away);
             assert!((away - 1_000..away + 27_000).contains(&at(due)), "{due:?}");
@@ -527,7 +528,8 @@ mod tests {
         }
     }
 
-    /// With rounds of a second, an agent that was refused for long is back within half a second.
+    /// With rounds of one second, an agent that was refused for a long time retries within half a
+    /// second.
     #[test]
     fn attempts_in_short_rounds_stay_within_half_of_one() {
         let mut pace = pace(Some(1_000));
@@ -540,7 +542,8 @@ mod tests {
         }
     }
 
-    /// However long a trial takes, the poll after it comes at the round's instant or at a boundary.
+    /// The poll after a trial is at the round's instant or at a boundary, however long the trial
+    /// takes.
     #[test]
     fn the_end_of_a_trial_is_rounded_up() {
         let mut pace = pace(Some(54_000));
@@ -600,8 +603,8 @@ mod tests {
         assert_eq!(pace.known.began_ms, 1_000_000 - 85_000);
         assert!(heard(&mut pace, 3, 0, 1_000_000));
         let first = at(pace.upload_at(3));
-        // The same answer again, a little slower; a false one; one of a coordinator that stalls for
-        // hours.
+        // The same response with more latency, a false response, and the response of a coordinator
+        // that stalls for hours.
         for (elapsed_ms, now_ms) in [(10, 1_000_040), (90_000, 1_000_500), (9_000_000, 9_999_999)] {
             assert!(!heard(&mut pace, 3, elapsed_ms, now_ms));
             assert_eq!(at(pace.upload_at(3)), first);

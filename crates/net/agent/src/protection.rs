@@ -1,5 +1,5 @@
-//! The promise of a study for its agents' uploads, in one sentence, and the studies that an agent
-//! with a budget stays out of (INV-25).
+//! A study's privacy promise for its agents' uploads, in one sentence, and the kinds of studies
+//! that an agent with a budget sends nothing to (INV-25).
 
 use fedbo_federation::{Collaboration, Federation, PrivacyPlan, Protection};
 use fedbo_privacy::accounting::Mode;
@@ -21,7 +21,7 @@ pub enum Unprotected {
 }
 
 impl Unprotected {
-    /// Returns the property of this study that rules out a budget, if there is one.
+    /// Returns the kind of this study if its uploads are not charged as in the default mode.
     #[must_use]
     pub fn of(federation: &Federation) -> Option<Self> {
         match &federation.collaboration {

@@ -1,4 +1,4 @@
-//! The reader of releases, with its checks of each release.
+//! Reads and checks the releases of a study.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ type Restore = dyn Fn(u64, &[u8]) -> Result<Aggregate, MechanismFailed> + Send +
 type ServerWitnesses =
     dyn Fn(u64, &[u8]) -> Result<Vec<(&'static str, Vec<f64>, f64)>, MechanismFailed> + Send + Sync;
 
-/// Reads the releases of a study, as its configuration describes them.
+/// Reads the releases of a study, according to its configuration.
 pub(crate) struct Reader {
     restore: Box<Restore>,
     /// The witnesses of each server of a secure sum, by name, with the standard deviation of one
@@ -34,7 +34,7 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// A defect of a release that no mechanism produces.
+/// A defect that excludes the study's mechanism as the origin of a release.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseDefect {
@@ -85,8 +85,8 @@ impl Reader {
     /// Creates the reader of a study's own arm; `None` for a simulated study if this build has no
     /// simulation.
     ///
-    /// No noise is ever drawn from the sources here: they only select the kind of release that is
-    /// read (INV-10).
+    /// No noise is ever drawn from the sources here: they only select the kind of release to read
+    /// (INV-10).
     pub(crate) fn of(releases: &ReleasePlan, arm: Arm) -> Option<Self> {
         match releases.releases.protection {
             // Without noise, nothing is drawn from the named source.
@@ -174,8 +174,8 @@ impl Reader {
     }
 
     /// Checks a release on its own: its shape, that its numbers are finite, and that its witnesses,
-    /// if it has any, hold noise of about the promised strength. Called on every release before it
-    /// is used.
+    /// if it has any, contain noise of about the promised strength. Every release is checked before
+    /// it is used.
     fn check_release(&self, aggregate: &Aggregate) -> Result<(), ReleaseDefect> {
         let (rows, expected_rows) = match &aggregate.content {
             AggregateContent::RegionSums(rows) | AggregateContent::Weighted(rows) => {
@@ -201,13 +201,13 @@ impl Reader {
     }
 }
 
-/// Checks that coordinates with only zeros in all vectors hold noise of about the promised
+/// Checks that the coordinates that are zero in all vectors contain noise of about the promised
 /// strength.
 ///
 /// The sum of their squares over the variance has a chi-square distribution with one degree of
 /// freedom per coordinate. A sum below its quantile at 1e-9 is refused. With 64 coordinates this
 /// refuses noise below half of the promised strength. The check detects a coordinator's mistake,
-/// but not a coordinator that adds noise to these coordinates alone.
+/// but not a coordinator that adds noise only to these coordinates.
 fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {
     /// Quantile of the standard normal distribution at 1e-9.
     const QUANTILE: f64 = -5.997_807;

@@ -23,14 +23,15 @@ use crate::{Home, HttpLink, Link, Membership, ReconcileError};
 pub struct Reconciled {
     /// The study.
     pub study: String,
-    /// Counter of the last request that the home knew.
+    /// Counter of the home's last request before the reconciliation.
     pub counter_before: u64,
-    /// Counter of the request after which the home continues.
+    /// Counter of the request from which the home continues.
     pub counter: u64,
-    /// The rounds that were charged, ascending: of this study, and of others at the same coordinator.
+    /// The rounds that were charged, ascending, of this study and of others at the same
+    /// coordinator.
     pub charged: Vec<(String, Vec<u64>)>,
-    /// Number of releases in the study's ledger, with a chain that was followed from its charter; 0
-    /// if nothing is released.
+    /// Number of releases in the study's ledger, which was verified from its charter on; 0 if
+    /// nothing is released.
     pub n_releases: u64,
     /// The end of the ledger; `None` before the first round.
     pub head: Option<Head>,
@@ -38,12 +39,12 @@ pub struct Reconciled {
 
 /// Compares the home of an agent with its studies' coordinators, or with that of a named study.
 ///
-/// Charges the rounds that its slots have delivered by the studies' signed ledgers and that the
-/// home does not know, and advances the counters of its requests. Studies that are over for the
-/// home are asked only by name. Repeating this is harmless.
+/// Charges the rounds that the agent's slots have delivered, according to the coordinators' signed
+/// accounts and ledgers, and that are missing from the home. Advances the request counters. Studies
+/// that are over for the home are included only if named. The operation can be repeated safely.
 ///
 /// # Errors
-/// If a coordinator does not answer or cannot be trusted, or a study of the agent is running.
+/// If a coordinator does not respond or cannot be trusted, or a study of the agent is running.
 /// Spending that was taken over before the error is kept.
 pub fn reconcile(home: &Path, study: Option<&str>) -> Result<Vec<Reconciled>, ReconcileError> {
     let link_to = |membership: &Membership| -> Result<Box<dyn Link>, LinkError> {
@@ -54,7 +55,7 @@ pub fn reconcile(home: &Path, study: Option<&str>) -> Result<Vec<Reconciled>, Re
     reconcile_with(home, study, &link_to, &SystemClock)
 }
 
-/// Like [`reconcile`], over other links to the coordinators, and by this clock.
+/// Like [`reconcile`], over other links to the coordinators, and with this clock.
 ///
 /// # Errors
 /// As for [`reconcile`].
@@ -101,7 +102,7 @@ fn one(
         .ok_or_else(|| unusable("the coordinator's account has no entry for this agent's slot"))?;
     let (before, _) = home.database.read(|tx| membership.counters(tx))?;
     // A home that is behind is advanced only after everything is taken over. If this process ends
-    // earlier, the home is found to be behind again.
+    // earlier, the home is still behind.
     let counter = match own.counter > before {
         true => own.counter.saturating_add(1),
         false => home.database.write(|tx| membership.count(tx, 0))?,
@@ -138,7 +139,7 @@ fn one(
     })
 }
 
-/// Asks for the state of the study, with the key that its coordinator knows.
+/// Requests the study's state, with the key that its coordinator knows.
 fn status<'a>(
     link: &dyn Link,
     keys: &'a [SigningKey],
@@ -156,9 +157,9 @@ fn status<'a>(
     Err(failed(membership, refused.unwrap_or_else(none)))
 }
 
-/// Returns the number of releases in the study's ledger, its end, and the released rounds.
+/// Returns the number of releases in the study's ledger, its head, and the released rounds.
 ///
-/// They come from the newest handout, with a chain from the charter to the head that the
+/// They come from the newest handout. Its chain is verified from the charter to the head that the
 /// coordinator has signed.
 fn ledger(
     link: &dyn Link,

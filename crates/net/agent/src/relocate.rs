@@ -33,12 +33,13 @@ pub struct MoveOptions {
 /// Stores the new address of a coordinator for each of its studies that is not over. Returns these
 /// with the new address.
 ///
-/// The server there must prove that it holds the coordinator's key, which the agent has from its
-/// enrolment token, and must sign an account of the agent that has each study with the agreed
-/// configuration. Nothing is signed or sent before that proof. No study that moves may be running.
+/// The server at this address must prove that it holds the coordinator's key, which the agent has
+/// from its enrolment token. It must also sign an account of the agent that contains each study
+/// with the agreed configuration. Nothing is signed or sent before that proof. No study that moves
+/// may be running.
 ///
 /// # Errors
-/// If there is no answer at the address, another coordinator answers, or a study is running.
+/// If there is no response from the address, another coordinator responds, or a study is running.
 /// Nothing is stored then.
 pub fn move_to(options: &MoveOptions) -> Result<Vec<Membership>, MoveError> {
     move_with(options, &|url, authority, coordinator| {
@@ -89,7 +90,7 @@ pub fn move_with(
     Ok(memberships)
 }
 
-/// Returns the memberships of one coordinator that are not over.
+/// Returns the unfinished memberships of one coordinator.
 fn moved(home: &Home, study: Option<&str>) -> Result<Vec<Membership>, MoveError> {
     let named = study.map(|study| home.membership(Some(study))).transpose()?;
     let mut memberships = home.memberships()?;
@@ -112,7 +113,8 @@ fn moved(home: &Home, study: Option<&str>) -> Result<Vec<Membership>, MoveError>
     }
 }
 
-/// Checks that the coordinator of a membership answers, and has the study as the agent knows it.
+/// Checks that the membership's coordinator responds, and has the study with the agreed
+/// configuration.
 fn check(home: &Home, membership: &Membership, link: &dyn Link) -> Result<(), MoveError> {
     let Membership { study, url, coordinator, .. } = membership;
     let asked = |source: LinkError| MoveError::Link { url: url.clone(), source };

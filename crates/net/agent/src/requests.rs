@@ -10,11 +10,11 @@ use crate::{Home, Membership, RunError};
 pub(crate) struct Requests {
     /// The first key is in use; another is tried while a key rotation is incomplete.
     keys: Vec<SigningKey>,
-    /// The counters of the last request, and of the last that was answered.
+    /// The counters of the last request, and of the last one with a response.
     last: u64,
     answered: u64,
-    /// Counter of the first request that was set aside since the last answer. Whichever request the
-    /// next answer belongs to, at least this one was answered.
+    /// Counter of the first request that was set aside since the last response. Whichever
+    /// transmission the next response belongs to, the coordinator has seen at least this counter.
     aside: Option<u64>,
 }
 
@@ -44,13 +44,13 @@ impl Requests {
         Ok(Caller { key: self.key(), counter: self.last })
     }
 
-    /// Notes that the last request was set aside.
+    /// Records that the last request was set aside.
     pub(crate) fn set_aside(&mut self) {
         self.aside.get_or_insert(self.last);
     }
 
-    /// Notes an answer. It may belong to the first transmission of a request that was set aside; if
-    /// `is_carried`, to one of an earlier process.
+    /// Records a response. It may belong to the first transmission of a request that was set aside;
+    /// if `is_carried`, to a transmission of an earlier process.
     pub(crate) fn answered(&mut self, is_carried: bool) {
         let answered = self.aside.take().unwrap_or(self.last);
         if !is_carried {

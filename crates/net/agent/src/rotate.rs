@@ -14,12 +14,12 @@ use crate::{Home, HttpLink, Link, Membership, RotateError};
 
 /// Replaces the agent's key at every coordinator of a study that is not over, then in its folder.
 ///
-/// The new key is stored beside the old one before any coordinator learns it. After a crash, or if
-/// a coordinator does not answer, call this again: it continues where it was. Until then, a run
-/// uses the key that its coordinator knows. No study of the agent may be running.
+/// The new key is stored next to the old one before it is sent to any coordinator. After a crash,
+/// or if a coordinator does not respond, call this again: it continues from there. Until then, a
+/// run uses the key that its coordinator knows. No study of the agent may be running.
 ///
 /// # Errors
-/// If a coordinator does not answer or refuses, a study is running, or the key cannot be written.
+/// If a coordinator does not respond or refuses, a study is running, or the key cannot be written.
 pub fn rotate(home: &Path) -> Result<PublicKey, RotateError> {
     rotate_with(home, &|membership| {
         let never = Arc::new(AtomicBool::new(false));
@@ -68,7 +68,8 @@ pub fn rotate_with(home: &Path, link_to: &LinkTo<'_>) -> Result<PublicKey, Rotat
     Ok(next.public())
 }
 
-/// Tells one coordinator. An earlier call may have done so without receiving the answer.
+/// Sends the new key to one coordinator. An earlier call may have done so without receiving the
+/// response.
 fn tell(
     home: &Home,
     link: &dyn Link,

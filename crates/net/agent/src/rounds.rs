@@ -14,7 +14,7 @@ use crate::session::{Core, Ended, Step};
 use crate::{Notice, RunError};
 
 impl Core<'_> {
-    /// Does one thing: evaluates a trial, sends an upload, or asks for the next round.
+    /// Performs one step: evaluates a trial, sends an upload, or polls for the next round.
     pub(crate) fn advance_rounds(&mut self, rounds: &mut Rounds) -> Result<Step, RunError> {
         if self.is_stopped() {
             return Ok(Step::Ended(Ended::Interrupted));
@@ -45,9 +45,10 @@ impl Core<'_> {
     }
 
     fn evaluate(&mut self, rounds: &mut Rounds, trial: Trial) -> Result<Step, RunError> {
-        // Before anything expensive: check that the clocks agree, and learn when the round began.
+        // Before anything expensive: check that the clocks agree, and request the start time of the
+        // round.
         if !self.contact.is_met
-            && !self.trials.had_ended(trial.index)
+            && !self.trials.was_finished(trial.index)
             && let Some(step) = self.turn(rounds, Task::Meet, Supply::none(self.n_told))?
         {
             self.queue.push_front(AgentEffect::Evaluate(trial));
@@ -101,7 +102,7 @@ impl Core<'_> {
         }
         let to = Place { study: &self.membership.study, round, slot: self.membership.slot };
         let is_made = made.is_some();
-        // Another process sent it at its instant.
+        // An earlier process sent it at its instant.
         let is_answered = is_made && self.link.has_answer(self.requests.key(), to, &bytes);
         let task = Task::Deliver(Outgoing { round, is_made, is_answered });
         let supply = Supply { n_told: self.n_told, update: Some(&update), bytes };
@@ -114,8 +115,8 @@ impl Core<'_> {
         }
     }
 
-    /// Begins the next round: the logged one after the last, otherwise the one that the coordinator
-    /// hands out.
+    /// Begins the next round from the log or, if the log has no further handout, polls the
+    /// coordinator for it.
     fn next_round(&mut self, rounds: &mut Rounds) -> Result<Step, RunError> {
         let Some(taken) = self.log().handout_after(self.contact.follower.round())? else {
             return self.take_turn(rounds, Task::Await);

@@ -18,7 +18,7 @@ use crate::{
 pub struct RunOptions<'a> {
     /// The agent's file.
     pub file: &'a AgentFile,
-    /// Ends the run once it is set; a command that is running is ended too.
+    /// Ends the run once it is set; a running command is ended too.
     pub stop: Arc<AtomicBool>,
     /// The observer of the run.
     pub observer: &'a dyn Observer,
@@ -27,7 +27,7 @@ pub struct RunOptions<'a> {
 /// Runs an agent in one of its studies until its plan is done, the study is over, or the stop flag
 /// is set.
 ///
-/// After any interruption, the next run continues from the same place.
+/// After any interruption, the next run continues from the same point.
 ///
 /// # Errors
 /// If the file, the folder or the command cannot be used, the coordinator refuses permanently, or
@@ -36,7 +36,7 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
     run_linked(options, None, Reach::All, &|membership| http_link(options, membership))
 }
 
-/// Like [`run`], with an objective of the program instead of the file's command.
+/// Like [`run`], with the given objective instead of the file's command.
 ///
 /// # Errors
 /// As for [`run`].

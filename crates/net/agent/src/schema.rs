@@ -12,7 +12,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 /// Times are milliseconds since 1970. `charges` and `handouts` only grow, and the content of an
-/// upload never changes. Triggers refuse statements that this program must never execute by
+/// upload never changes. Triggers reject statements that this program must never execute, even by
 /// mistake.
 const STEP_1: &str = "
 CREATE TABLE memberships (
@@ -109,8 +109,8 @@ WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made
 BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
 ";
 
-/// The number of trials that had been told when an upload was made: an agent at a free pace
-/// continues from there.
+/// The number of finished trials when an upload was made: an agent at a free pace continues from
+/// there.
 const STEP_3: &str = "
 ALTER TABLE uploads ADD COLUMN n_told INTEGER CHECK (n_told >= 0);
 DROP TRIGGER uploads_are_fixed;
@@ -120,7 +120,7 @@ WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made
 BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
 ";
 
-/// The counter of requests, and the largest one that was answered (INV-28).
+/// The request counter, and the largest counter with a response (INV-28).
 const STEP_4: &str = "
 ALTER TABLE memberships ADD COLUMN counter INTEGER NOT NULL DEFAULT 0 CHECK (counter >= 0);
 ALTER TABLE memberships ADD COLUMN answered INTEGER NOT NULL DEFAULT 0 CHECK (answered >= 0);
@@ -135,11 +135,11 @@ mod tests {
 
     use super::*;
 
-    /// A trigger refuses each statement that would rewrite data that the agent relies on.
+    /// A trigger rejects each statement that would rewrite data that the agent relies on.
     #[test]
     fn what_was_charged_taken_and_sent_is_not_rewritten() {
         let connection = Connection::open_in_memory().unwrap();
-        FORMAT.lay_out(&connection).unwrap();
+        FORMAT.create_layout(&connection).unwrap();
         connection
             .execute_batch(
                 "INSERT INTO memberships VALUES (1, 's', 'u', NULL, zeroblob(32), 0, 'a', 'c', zeroblob(32), zeroblob(64),

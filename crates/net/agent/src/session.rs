@@ -82,7 +82,7 @@ pub enum Step {
 pub enum Ended {
     /// The agent's plan is done.
     Complete,
-    /// The coordinator has ended the study before the agent's plan was done.
+    /// The coordinator ended the study before the agent's plan was done.
     StudyOver,
     /// The stop flag was set. An interrupted trial is evaluated again in the next run.
     Interrupted,
@@ -91,19 +91,19 @@ pub enum Ended {
 /// A running agent in one study. At most one session of a study is open at a time, across
 /// processes.
 ///
-/// Dropping it, at any moment, loses nothing: the next session of the home continues from there.
+/// Dropping it at any moment loses nothing: the home's next session continues from there.
 pub struct Session<'a> {
     core: Core<'a>,
     mode: Mode,
 }
 
-/// The study's pace, with the state that only sessions at this pace have.
+/// The study's pace, with the session state that is specific to it.
 enum Mode {
     Rounds(Rounds),
     Free(Box<Beside>),
 }
 
-/// The parts of a session that all paces have.
+/// The parts of a session that all paces share.
 pub(crate) struct Core<'a> {
     pub(crate) home: Home,
     pub(crate) membership: Membership,
@@ -123,14 +123,14 @@ pub(crate) struct Core<'a> {
     stop: Arc<AtomicBool>,
     /// Effects that the machine has requested and that are not yet carried out.
     pub(crate) queue: VecDeque<AgentEffect>,
-    /// Number of trials that the machine was told.
+    /// Number of finished trials that were passed to the machine.
     pub(crate) n_told: u64,
     failures: FailureCounter,
-    /// Seconds that the machine took for its last answer.
+    /// Seconds that the machine took to compute the next query.
     pub(crate) ask_seconds: f64,
     pub(crate) reported_budget: bool,
-    /// True once it was reported that the coordinator has forgotten requests.
-    pub(crate) reported_set_back: bool,
+    /// True once the session has reported that the coordinator has forgotten requests.
+    pub(crate) reported_rolled_back: bool,
     _lock: Lock,
 }
 
@@ -145,9 +145,9 @@ impl<'a> Session<'a> {
     /// Opens everything that a run needs, without contacting the coordinator.
     ///
     /// # Errors
-    /// If the home or the configuration cannot be used, another process runs the study, the study charges and the agent has
-    /// no budget, or the agent has one, given now or in an earlier run, and the study does not charge it
-    /// ([`RunError::Unprotected`]).
+    /// If the home or the configuration cannot be used, or another process runs the study. Also if
+    /// the study charges privacy and the agent has no budget, or if the agent has a budget, from
+    /// this run or an earlier one, that the study does not charge ([`RunError::Unprotected`]).
     pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
         let Parts { home, membership, federation, .. } = parts;
         let lock = home.hold(&membership)?;
@@ -201,7 +201,7 @@ impl<'a> Session<'a> {
             failures: FailureCounter::new(parts.failures_max, false),
             ask_seconds: 0.0,
             reported_budget: false,
-            reported_set_back: false,
+            reported_rolled_back: false,
             requests: Requests::new(keys),
             _lock: lock,
             home,
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Does one thing: evaluates a trial, sends an upload, or asks for the next round.
+    /// Performs one step: evaluates a trial, sends an upload, or polls for the next round.
     ///
     /// # Errors
     /// If the agent cannot continue; earlier results are kept. After [`RunError::Misconduct`] every
@@ -280,15 +280,15 @@ impl Core<'_> {
         }
     }
 
-    /// Tells the machine the stored result of a trial.
+    /// Passes the stored result of a trial to the machine.
     pub(crate) fn tell(&mut self, trial: &Trial, told: Told) -> Result<Step, RunError> {
         let value = match &told {
             Told::Value(value) => {
                 self.failures.succeeded();
                 Some(self.federation.direction.to_maximize(*value))
             }
-            // An agent's trials report no intermediate values, so none is stopped, and have one
-            // number.
+            // An agent's trials report no intermediate values, so none is stopped early, and each
+            // has a single value.
             Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
         };
         self.n_told += 1;
@@ -296,14 +296,15 @@ impl Core<'_> {
         self.queue.extend(effects);
         self.ask_seconds = 0.0;
         match told {
-            Told::Failed { message, .. } if self.failures.holds() => {
-                Err(RunError::Failing { n_in_a_row: self.failures.n_in_a_row(), last: message })
-            }
+            Told::Failed { message, .. } if self.failures.holds() => Err(RunError::Failing {
+                n_consecutive: self.failures.n_consecutive(),
+                last: message,
+            }),
             _ => Ok(Step::Went),
         }
     }
 
-    /// Reads a handout of the log, and advances the follower.
+    /// Verifies a logged handout, and advances the follower.
     pub(crate) fn read_logged(
         &mut self,
         taken: &TakenHandout,
@@ -316,7 +317,7 @@ impl Core<'_> {
         Ok(verified)
     }
 
-    /// Gives the machine a handout that was verified and stored.
+    /// Passes a verified and stored handout to the machine.
     pub(crate) fn begin_round(&mut self, verified: VerifiedHandout) -> Result<(), RunError> {
         let began = Instant::now();
         let effects = self.machine.receive(verified)?;
@@ -352,7 +353,7 @@ fn n_at_one_time(federation: &Federation) -> u32 {
     }
 }
 
-/// The budget that a study charges.
+/// Opens the budget that a study charges; `None` if it charges nothing.
 fn budget(
     membership: &Membership,
     federation: &Federation,
@@ -372,7 +373,7 @@ fn budget(
     Ok(Some(PrivacyBudget::open(cap, plan.event, plan.charter.mode)?))
 }
 
-/// Returns the root seed of the agent's draws: given once or drawn once, then kept.
+/// Returns the root seed of the agent's draws. It is given or drawn once, and then stored.
 fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64, RunError> {
     let fresh = match (given, membership.seed) {
         (Some(seed), _) | (None, Some(seed)) => seed,
@@ -409,7 +410,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock whose sleeps last a tenth longer than asked.
+    /// A clock with sleeps that last a tenth longer than requested.
     #[derive(Default)]
     struct Oversleeping(Cell<Duration>);
 

@@ -33,13 +33,13 @@ pub struct MembershipStatus {
     pub slot: u32,
     /// The coordinator's address.
     pub url: String,
-    /// The newest round that began; `None` before the first.
+    /// The newest round that has begun; `None` before the first.
     pub round: Option<u64>,
     /// The end of the study's ledger, as far as the agent has followed it; `None` before the first
     /// round, and if nothing is released.
     ///
-    /// Agents of one study with the same number must have the same hash; otherwise the coordinator
-    /// tells them different histories.
+    /// Agents of one study with the same entry number must have the same hash; otherwise the
+    /// coordinator shows them different histories.
     pub head: Option<Head>,
     /// Number of rounds in the agent's plan.
     pub rounds: u64,
@@ -58,11 +58,11 @@ pub struct MembershipStatus {
     pub direction: Direction,
     /// The numbers of its uploads, by outcome.
     pub uploads: UploadCounts,
-    /// True if its plan is done, or the study over.
+    /// True if its plan is done or the study is over.
     pub finished: bool,
     /// The protection of the agent's messages, in one sentence without jargon.
     pub in_plain_words: String,
-    /// The time of the coordinator's last answer, in milliseconds since 1970.
+    /// The time of the coordinator's last response, in milliseconds since 1970.
     pub contact_at_ms: u64,
 }
 

@@ -25,13 +25,13 @@ impl Clock {
     /// Reads the store's clock again.
     pub(crate) fn set(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         let read_ms = store.now_ms()?;
-        self.go_on_from(read_ms);
+        self.continue_from(read_ms);
         Ok(())
     }
 
     /// Continues from `read_ms`, or from the current value if that is later. Otherwise, after a
     /// backward jump of the store's clock, no round would end until the clock caught up.
-    fn go_on_from(&mut self, read_ms: u64) {
+    fn continue_from(&mut self, read_ms: u64) {
         self.read_ms = read_ms.max(self.now_ms());
         self.read_at = Instant::now();
     }
@@ -54,10 +54,10 @@ mod tests {
         let read_at = Instant::now();
         let mut clock = Clock { read_ms: 10_000_000, read_at, latest_ms: 0 };
         let before = clock.now_ms();
-        clock.go_on_from(1_000_000);
+        clock.continue_from(1_000_000);
         clock.read_at -= Duration::from_secs(5);
         assert!(clock.now_ms() >= before + 5_000, "the clock must advance");
-        clock.go_on_from(90_000_000);
+        clock.continue_from(90_000_000);
         assert!(clock.now_ms() >= 90_000_000);
     }
 }

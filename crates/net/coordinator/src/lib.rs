@@ -31,7 +31,7 @@ pub use home::{Home, HomeError, TOKEN_DAYS};
 pub use host::LEASE;
 pub use metrics::{Recorder, SECONDS};
 pub use observer::{ObservedStudy, Observer};
-pub use server::{HelperWay, Service, ServiceError, ServiceSettings};
+pub use server::{HelperConnection, Service, ServiceError, ServiceSettings};
 pub use service::OPENAPI;
 pub use spans::SPANS;
 pub use study::{Study, StudyUnusable};

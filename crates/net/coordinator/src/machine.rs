@@ -258,7 +258,7 @@ where
         .with_longer_first(network.extra_ms);
     if let Some(intake) = vectors.sum() {
         let rounds = LeaderRounds::new(Arc::clone(intake), noise);
-        return Ok(Box::new(going_on(study, releases, at, rounds, instants)));
+        return Ok(Box::new(resumed(study, releases, at, rounds, instants)));
     }
     let arm = study.federation.own_arm();
     if let (Some(intake), ReleaseMechanism::Lattice(mechanism)) =
@@ -267,14 +267,14 @@ where
         let lattice = LatticeRounds::new(mechanism, releases.schedule(), noise)
             .with_witnesses(releases.releases.n_witnesses);
         let rounds = ShardRounds::new(lattice, Arc::clone(intake));
-        return Ok(Box::new(going_on(study, releases, at, rounds, instants)));
+        return Ok(Box::new(resumed(study, releases, at, rounds, instants)));
     }
     let rounds = releases.rounds(arm, noise);
-    Ok(Box::new(going_on(study, releases, at, rounds, instants)))
+    Ok(Box::new(resumed(study, releases, at, rounds, instants)))
 }
 
 /// Creates the aggregator of a study that continues at `round`.
-fn going_on<M: RoundMechanism>(
+fn resumed<M: RoundMechanism>(
     study: &Study,
     releases: &ReleasePlan,
     (round, history): (u64, &History),

@@ -39,7 +39,7 @@ pub trait Recorder: Debug + Send + Sync {
     /// Called when a release and its charge have become durable.
     fn committed(&self, study: &str, took: Duration);
     /// Called when a study that should run is stalled, or no longer is.
-    fn stands_still(&self, study: &str, stands_still: bool);
+    fn stalled(&self, study: &str, stalled: bool);
 }
 
 /// All metrics of a service.
@@ -139,10 +139,10 @@ impl StudyMetrics {
     }
 
     /// Sets the gauge that shows whether the study is stalled.
-    pub(crate) fn stands_still(&self, stands_still: bool) {
-        self.metrics.still.get_or_create(&self.labels).set(stands_still.into());
+    pub(crate) fn stalled(&self, stalled: bool) {
+        self.metrics.still.get_or_create(&self.labels).set(stalled.into());
         if let Some(recorder) = &self.metrics.recorder {
-            recorder.stands_still(&self.study, stands_still);
+            recorder.stalled(&self.study, stalled);
         }
     }
 

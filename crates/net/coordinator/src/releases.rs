@@ -27,7 +27,7 @@ pub(crate) enum ReleasesError {
          was rolled back or replaced, so the spent budget is unknown; restore the latest ledger, \
          or end the study"
     )]
-    SetBack {
+    RolledBack {
         /// Name of the study.
         study: String,
         /// Head of the ledger.
@@ -115,7 +115,7 @@ impl ChargedReleases {
                 Err(_) => false,
             };
             if !is_there {
-                return Err(ReleasesError::SetBack {
+                return Err(ReleasesError::RolledBack {
                     study: study.name.clone(),
                     found: ledger.head(),
                     known: known.to_owned(),

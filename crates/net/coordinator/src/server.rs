@@ -53,7 +53,7 @@ pub struct ServiceSettings {
     /// unresponsive one ([`crate::LEASE`]).
     pub lease: Duration,
     /// Settings for connections to helpers of secure sums.
-    pub helper: HelperWay,
+    pub helper: HelperConnection,
     /// Additional sink for the metrics.
     pub recorder: Option<Arc<dyn Recorder>>,
 }
@@ -73,7 +73,7 @@ impl ServiceSettings {
             holder: holder.into(),
             limits: ConnectionLimits::default(),
             lease: LEASE,
-            helper: HelperWay::default(),
+            helper: HelperConnection::default(),
             recorder: None,
         }
     }
@@ -81,7 +81,7 @@ impl ServiceSettings {
 
 /// Settings for connections to helpers of secure sums.
 #[derive(Clone, Debug, Default)]
-pub struct HelperWay {
+pub struct HelperConnection {
     /// PEM file of certificate authorities trusted in addition to the system's.
     pub authority: Option<PathBuf>,
     /// Allows `http://` to other machines.

@@ -64,7 +64,7 @@ pub enum HelperError {
         "study {study:?}: {} does not have the share of round {round} that {} has: it was rolled back or replaced; restore its latest state",
         path.display(), other.display()
     )]
-    SetBack {
+    RolledBack {
         /// Name of the study.
         study: String,
         /// Round of the release.
@@ -229,7 +229,7 @@ pub(crate) enum Refused {
          the folder was rolled back to an older copy, and this study is no longer served from it; \
          restore the latest state of the folder, or end the study and create it again"
     )]
-    SetBack { round: u64 },
+    RolledBack { round: u64 },
     /// The coordinator's folder is an older copy: it asks for a round before the last closed one
     /// (INV-28).
     #[error(
@@ -237,7 +237,7 @@ pub(crate) enum Refused {
          to an older copy, and nothing more is summed for it; restore the latest state of the \
          folder, or end the study and create it again"
     )]
-    LeaderSetBack { round: u64, last: u64 },
+    LeaderRolledBack { round: u64, last: u64 },
     /// The leader's share is malformed, of another round, or over other slots.
     #[error("the leader's share of round {round} is refused: {why}")]
     LeaderShare { round: u64, why: String },
@@ -251,7 +251,7 @@ pub(crate) enum Refused {
 
 impl Refused {
     /// Returns true if storage or randomness failed; a spent budget does not count.
-    pub(crate) fn is_of_the_disk(&self) -> bool {
+    pub(crate) fn is_storage_failure(&self) -> bool {
         match self {
             Self::Stopped(HelperError::Ledger(error)) => {
                 !matches!(**error, LedgerError::BudgetSpent(_))

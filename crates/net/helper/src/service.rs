@@ -90,8 +90,9 @@ impl Shared {
             held
         });
         let acted = held.as_mut().map(|sum| act(&served.study, sum.as_mut()));
-        let is_over =
-            acted.as_ref().is_none_or(|acted| acted.as_ref().is_err_and(Refused::is_of_the_disk));
+        let is_over = acted
+            .as_ref()
+            .is_none_or(|acted| acted.as_ref().is_err_and(Refused::is_storage_failure));
         if is_over {
             *held = None;
             let mut studies = self.studies.lock().unwrap_or_else(PoisonError::into_inner);
@@ -316,11 +317,11 @@ fn refusal(study: &str, refused: &Refused) -> Refusal {
         Refused::Message(_) | Refused::LeaderShare { .. } => ProblemCode::BadRequest,
         Refused::Session => ProblemCode::Early,
         Refused::Round { .. } => ProblemCode::Late,
-        Refused::OtherShare { .. } | Refused::SetBack { .. } | Refused::LeaderSetBack { .. } => {
-            ProblemCode::Conflict
-        }
+        Refused::OtherShare { .. }
+        | Refused::RolledBack { .. }
+        | Refused::LeaderRolledBack { .. } => ProblemCode::Conflict,
         // The budget is spent: nothing more is summed.
-        Refused::Stopped(_) if !refused.is_of_the_disk() => ProblemCode::NotCollected,
+        Refused::Stopped(_) if !refused.is_storage_failure() => ProblemCode::NotCollected,
         // Paths and disk errors are for the operator only.
         Refused::Stopped(error) => {
             tracing::error!(study, "{error}");

@@ -97,7 +97,7 @@ impl<S: NoiseSource> Sum<S> {
             why: "names a coordinator with an unusable key",
         })?;
         let path = path.unwrap_or_default();
-        let set_back = |round, path: &Path, other: &Path| HelperError::SetBack {
+        let rolled_back = |round, path: &Path, other: &Path| HelperError::RolledBack {
             study: study.name.clone(),
             round,
             path: path.to_owned(),
@@ -111,9 +111,9 @@ impl<S: NoiseSource> Sum<S> {
                     Some(known) if known.share == entry.release => match known.seq {
                         None => records.charge(entry.round, entry.seq)?,
                         Some(seq) if seq == entry.seq => {}
-                        Some(_) => return Err(set_back(entry.round, &path, &file)),
+                        Some(_) => return Err(rolled_back(entry.round, &path, &file)),
                     },
-                    _ => return Err(set_back(entry.round, &file, &path)),
+                    _ => return Err(rolled_back(entry.round, &file, &path)),
                 }
             }
         }
@@ -126,7 +126,7 @@ impl<S: NoiseSource> Sum<S> {
         if let Some(ledger) = &ledger
             && ledger.head() != head
         {
-            return Err(set_back(last_closed.unwrap_or(0), &path, &file));
+            return Err(rolled_back(last_closed.unwrap_or(0), &path, &file));
         }
         // INV-27: the process may have died before it erased the key of a round that it closed.
         if let Some(last) = last_closed {
@@ -212,14 +212,14 @@ where
             let own = self.stored(closed)?;
             let is_ours = |own: ShareRecord| commitment(&self.salt(closed), &own.share) == hash;
             if !own.is_some_and(is_ours) {
-                return Err(Refused::SetBack { round: closed }); // INV-28
+                return Err(Refused::RolledBack { round: closed }); // INV-28
             }
         }
         let session = self.session;
         if self.stored(round)?.is_some() {
             // A restarted coordinator asks for the last closed round, and for no earlier one.
             if let Some(last) = self.last_closed.filter(|last| round < *last) {
-                return Err(Refused::LeaderSetBack { round, last });
+                return Err(Refused::LeaderRolledBack { round, last });
             }
             return Ok(OpenAnswer { session, key: None });
         }
@@ -685,7 +685,7 @@ mod tests {
         assert!(matches!(closes(helper.as_mut(), 1, &[]), Err(Refused::Round { round: 1 })));
         // A leader restored from an older copy asks again.
         let refused = closes(helper.as_mut(), 0, &[1]);
-        assert!(matches!(refused, Err(Refused::LeaderSetBack { round: 0, last: 2 })));
+        assert!(matches!(refused, Err(Refused::LeaderRolledBack { round: 0, last: 2 })));
         assert!(matches!(closes(helper.as_mut(), 9, &[]), Err(Refused::Round { round: 9 })));
     }
 
@@ -704,8 +704,8 @@ mod tests {
         assert!(matches!(missing, Err(HelperError::LedgerMissing { .. })));
         let other = Ledger::create(&ledger, world.joined.study.helper_charter.as_ref().unwrap());
         drop(other.unwrap());
-        let set_back = world.home().open_sum(&world.joined).map(|_| ());
-        assert!(matches!(set_back, Err(HelperError::SetBack { .. })));
+        let rolled_back = world.home().open_sum(&world.joined).map(|_| ());
+        assert!(matches!(rolled_back, Err(HelperError::RolledBack { .. })));
     }
 
     /// The helper dies between storing and charging a share, or between charging it and recording
@@ -799,7 +799,7 @@ mod tests {
 
     /// The error names a missing or outdated file, and the file that is newer.
     #[test]
-    fn a_file_of_shares_that_was_set_back_is_named() {
+    fn a_file_of_shares_that_was_rolled_back_is_named() {
         let world = World::charged();
         closes(world.helper().as_mut(), 0, &[]).unwrap();
         let [shares, ledger] = ["helper.db", "labs.ledger.db"].map(|name| world.path().join(name));
@@ -808,7 +808,7 @@ mod tests {
         closes(world.helper().as_mut(), 1, &[]).unwrap();
         std::fs::copy(&older, &shares).unwrap();
         match world.home().open_sum(&world.joined).map(|_| ()) {
-            Err(HelperError::SetBack { round: 1, path, other, .. }) => {
+            Err(HelperError::RolledBack { round: 1, path, other, .. }) => {
                 assert_eq!((path, other), (shares.clone(), ledger.clone()));
             }
             other => panic!("{other:?}"),
@@ -915,7 +915,7 @@ mod tests {
     /// A coordinator restored from a backup asks for a round before the last closed one and is
     /// refused. A restarted coordinator asks for the last closed round.
     #[test]
-    fn a_coordinator_that_was_set_back_gets_nothing() {
+    fn a_coordinator_that_was_rolled_back_gets_nothing() {
         let world = World::charged();
         let mut helper = world.helper();
         for round in 0..3 {
@@ -924,7 +924,7 @@ mod tests {
         }
         for round in [0, 1] {
             let refused = helper.open(round, None).unwrap_err();
-            assert!(matches!(refused, Refused::LeaderSetBack { last: 2, .. }), "{refused}");
+            assert!(matches!(refused, Refused::LeaderRolledBack { last: 2, .. }), "{refused}");
             assert!(refused.to_string().contains("coordinator's folder was rolled back"));
         }
         assert!(helper.open(2, None).unwrap().key.is_none());
@@ -933,7 +933,7 @@ mod tests {
     /// An older copy of the folder is restored by an attacker or by mistake; it lacks a share known
     /// to the coordinator.
     #[test]
-    fn a_folder_that_was_set_back_serves_nothing() {
+    fn a_folder_that_was_rolled_back_serves_nothing() {
         let world = World::charged();
         let mut helper = world.helper();
         helper.open(0, None).unwrap();
@@ -955,7 +955,7 @@ mod tests {
         let mut helper = world.helper();
         for round in [1, 2] {
             let refused = helper.open(round, Some((1, bound))).unwrap_err();
-            assert!(matches!(refused, Refused::SetBack { round: 1 }));
+            assert!(matches!(refused, Refused::RolledBack { round: 1 }));
             let words = refused.to_string();
             assert!(
                 words.contains("older copy") && words.contains("latest state of the folder"),
@@ -969,7 +969,7 @@ mod tests {
         // The folder has the share known to the coordinator, so the study is served.
         let known = closed(helper.close(0, &[]).unwrap()).1;
         assert!(helper.open(1, Some((0, known))).unwrap().key.is_some());
-        assert!(matches!(helper.open(2, Some((0, bound))), Err(Refused::SetBack { round: 0 })));
+        assert!(matches!(helper.open(2, Some((0, bound))), Err(Refused::RolledBack { round: 0 })));
     }
 
     /// Sends a leader's request to a helper's service. Returns the status and the body of the
@@ -1074,7 +1074,7 @@ mod tests {
         let vectors = vec![world.sent(helper.as_mut(), 0, 1, &VECTOR)];
         for beyond in [4, 1 << 63, u64::MAX] {
             let is_refused = |refused: Refused| {
-                assert!(!refused.is_of_the_disk(), "{refused}");
+                assert!(!refused.is_storage_failure(), "{refused}");
                 matches!(refused, Refused::Round { round } if round == beyond)
             };
             assert!(is_refused(helper.open(beyond, None).unwrap_err()));

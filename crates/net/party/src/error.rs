@@ -81,7 +81,7 @@ pub enum HomeError {
     },
     /// The home has several memberships, or none with this name.
     #[error("{}: {which}", path.display())]
-    WhichStudy {
+    AmbiguousStudy {
         /// The home.
         path: PathBuf,
         /// The requested study, the studies in the home, and how to fix the problem.

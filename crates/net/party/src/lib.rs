@@ -18,4 +18,4 @@ pub use evaluation::{Evaluated, EvaluationError, begin_trial, end_trial, evaluat
 pub use folder::{hold, keep_private, make_folder};
 pub use identity::Identity;
 pub use objective_table::ObjectiveTable;
-pub use trials::{TRIALS_FILE, Trials, TrialsInShort, look};
+pub use trials::{TRIALS_FILE, Trials, TrialsSummary, look};

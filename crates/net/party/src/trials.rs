@@ -71,14 +71,14 @@ impl Trials {
     }
 
     /// Returns true if a trial already had a result when the trials were opened.
-    pub fn had_ended(&self, number: u64) -> bool {
+    pub fn was_finished(&self, number: u64) -> bool {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         let stored = self.stored.get(at);
         stored.is_some_and(|trial| trial.told().is_some())
     }
 
     /// Returns true if a trial was already stored when the trials were opened.
-    pub fn had_begun(&self, number: u64) -> bool {
+    pub fn was_started(&self, number: u64) -> bool {
         number < self.stored.len() as u64
     }
 
@@ -176,7 +176,7 @@ pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
 
 /// Summary of a study's trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TrialsInShort {
+pub struct TrialsSummary {
     /// Number of trials with a result.
     pub n_told: u64,
     /// Best value.
@@ -190,16 +190,16 @@ pub struct TrialsInShort {
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInShort, TrialsError> {
+pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsSummary, TrialsError> {
     let path = home.join(TRIALS_FILE);
     // A process killed during creation leaves an empty file.
     if !std::fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
-        return Ok(TrialsInShort::default());
+        return Ok(TrialsSummary::default());
     }
     let storage = SqliteStorage::open(&path, Mode::Existing)?;
     let mut studies = storage.studies()?.into_iter();
     let Some(found) = studies.find(|found| found.name == study) else {
-        return Ok(TrialsInShort::default());
+        return Ok(TrialsSummary::default());
     };
     let trials = storage.trials(found.key)?;
     let n_told = trials.iter().filter(|trial| trial.told().is_some()).count();
@@ -210,7 +210,7 @@ pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInSh
     });
     let mut sources = trials.iter().rev().map(fedbo_storage::Trial::origin);
     let trust_percent = sources.find_map(Source::trust_percent_of);
-    Ok(TrialsInShort { n_told: n_told as u64, best, trust_percent })
+    Ok(TrialsSummary { n_told: n_told as u64, best, trust_percent })
 }
 
 /// Returns the study definition that is stored with the trials, for tools that display them.
@@ -260,6 +260,6 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join(TRIALS_FILE), "").unwrap();
         let found = look(home.path(), "labs", Direction::Minimize).unwrap();
-        assert_eq!(found, TrialsInShort::default());
+        assert_eq!(found, TrialsSummary::default());
     }
 }

@@ -143,7 +143,7 @@ pub enum PeerError {
          older copy (then restore the newest one, as values that were shared cannot be measured again), or the neighbour does \
          not tell the truth"
     )]
-    SetBack {
+    RolledBack {
         /// Name of the neighbour.
         neighbour: String,
         /// Number of reports at the neighbour.
@@ -163,7 +163,7 @@ impl Classified for PeerError {
             | Self::Unexpected { .. }
             | Self::OtherFile { .. }
             | Self::Refused { .. }
-            | Self::SetBack { .. }
+            | Self::RolledBack { .. }
             | Self::Link { .. } => Class::Remote,
             Self::Threads(_) | Self::NoRandomness(_) | Self::Machine(_) => Class::Internal,
             _ => Class::Input,

@@ -126,7 +126,7 @@ impl Link {
         let member = &self.shared.member;
         let name = identity.name.as_str();
         if identity.federation != member.digest {
-            return Err(self.unless_it_worked(PeerError::OtherFile {
+            return Err(self.fatal_at_setup(PeerError::OtherFile {
                 neighbour: name.to_owned(),
                 url: self.url.clone(),
                 path: self.shared.file.clone(),
@@ -247,7 +247,7 @@ impl Link {
         }
         let ours = shared.hub.n_outgoing();
         if receipt.received_from > ours {
-            return Err(StepError::Fatal(PeerError::SetBack {
+            return Err(StepError::Fatal(PeerError::RolledBack {
                 neighbour: name.to_owned(),
                 theirs: receipt.received_from,
                 ours,
@@ -291,7 +291,7 @@ impl Link {
     }
 
     fn unexpected(&self, message: String) -> StepError {
-        self.unless_it_worked(PeerError::Unexpected { url: self.url.clone(), message })
+        self.fatal_at_setup(PeerError::Unexpected { url: self.url.clone(), message })
     }
 
     /// Makes an error fatal only before the first exchanged report, when it is a setup mistake that
@@ -299,7 +299,7 @@ impl Link {
     ///
     /// After that, the neighbour has changed and may change back, and one neighbour must not end
     /// the session with all others.
-    fn unless_it_worked(&self, error: PeerError) -> StepError {
+    fn fatal_at_setup(&self, error: PeerError) -> StepError {
         let has_worked = self.slot.is_some_and(|slot| {
             let has_come = self.shared.memory.received_from(slot) > 0;
             has_come || self.shared.hub.link(slot).confirmed > 0
@@ -315,7 +315,7 @@ impl Link {
         match error {
             LinkError::Stopped => StepError::Stopped,
             LinkError::Unreachable { reason } => StepError::Passing(reason),
-            LinkError::Refused { problem, .. } if problem.code.may_pass() => {
+            LinkError::Refused { problem, .. } if problem.code.is_temporary() => {
                 StepError::Passing(problem.message)
             }
             LinkError::Refused { problem, .. } => {
@@ -329,7 +329,7 @@ impl Link {
                     }
                     _ => problem.message,
                 };
-                self.unless_it_worked(PeerError::Refused {
+                self.fatal_at_setup(PeerError::Refused {
                     neighbour: neighbour.to_owned(),
                     what: what.to_owned(),
                     message,

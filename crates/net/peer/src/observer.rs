@@ -16,7 +16,7 @@ pub enum Notice<'a> {
     /// delay.
     WaitsFor(u64, &'a [&'a str]),
     /// A round has begun without the reports of these neighbours.
-    WentOnWithout(u64, &'a [&'a str]),
+    ContinuedWithout(u64, &'a [&'a str]),
     /// The peer's rounds are done, and it waits for these neighbours. Sent again when the set
     /// changes.
     StaysFor(&'a [&'a str]),
@@ -40,7 +40,7 @@ impl fmt::Display for Notice<'_> {
             Self::WaitsFor(round, names) => {
                 write!(f, "round {round} waits for {}", names.join(", "))
             }
-            Self::WentOnWithout(round, names) => {
+            Self::ContinuedWithout(round, names) => {
                 write!(f, "round {round} continues without {}", names.join(", "))
             }
             Self::StaysFor(names) => write!(

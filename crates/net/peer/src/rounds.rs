@@ -97,10 +97,10 @@ impl Session {
                 PeerEffect::Rejected(rejected) if !self.is_replay => {
                     observer.notice(&Notice::Rejected(&rejected));
                 }
-                PeerEffect::WentOnWithout { round, neighbours } if !self.is_replay => {
-                    observer.notice(&Notice::WentOnWithout(round, &self.names(&neighbours)));
+                PeerEffect::ContinuedWithout { round, neighbours } if !self.is_replay => {
+                    observer.notice(&Notice::ContinuedWithout(round, &self.names(&neighbours)));
                 }
-                PeerEffect::Rejected(_) | PeerEffect::WentOnWithout { .. } => {}
+                PeerEffect::Rejected(_) | PeerEffect::ContinuedWithout { .. } => {}
                 PeerEffect::Finished => self.is_finished = true,
             }
         }
@@ -165,12 +165,12 @@ impl Session {
             }
             time = time.min(Duration::from_millis(deadline - now));
         }
-        self.say_who_is_waited_for();
+        self.report_missing_neighbours();
         self.shared.hub.idle(n_came, time);
         Ok(())
     }
 
-    fn say_who_is_waited_for(&mut self) {
+    fn report_missing_neighbours(&mut self) {
         let round = self.machine.log().len() as u64;
         match &mut self.waits {
             Some((waits, since, said)) if *waits == round => {

@@ -98,7 +98,7 @@ async fn report_counts(
                 said.received,
                 shared.member.name()
             );
-            shared.hub.fail(PeerError::SetBack {
+            shared.hub.fail(PeerError::RolledBack {
                 neighbour: shared.member.name_of(sender).to_owned(),
                 theirs: said.received,
                 ours: n_outgoing,

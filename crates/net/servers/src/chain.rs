@@ -261,7 +261,7 @@ mod tests {
 
     /// A helper restored from an older copy signs other entries in place of known ones.
     #[test]
-    fn a_helper_that_was_set_back_is_found_out() {
+    fn a_helper_that_was_rolled_back_is_found_out() {
         let study = study();
         let mut chain = HelperChain::new(&study);
         chain.follow(&study, &entries(&study, &[0, 2])).unwrap();

@@ -15,7 +15,7 @@ mod server;
 
 #[cfg(feature = "client")]
 pub use client::{
-    Answer, CarriedAnswer, CarriedRequest, Courier, HttpClient, JSON_BYTES_MAX, LinkError,
+    Answer, CarriedRequest, CarriedResponse, Courier, HttpClient, JSON_BYTES_MAX, LinkError,
     ProxySetting, Signer, check_authority, checked_url, proxy_for,
 };
 pub use clock::{Backoff, Clock, SystemClock};

@@ -353,11 +353,11 @@ impl ProblemCode {
     }
 
     /// Returns true if repeating the same request later may succeed without any change.
-    pub fn may_pass(self) -> bool {
+    pub fn is_temporary(self) -> bool {
         self.row().2
     }
 
-    /// Name, HTTP status, and the result of [`may_pass`](Self::may_pass).
+    /// Name, HTTP status, and the result of [`is_temporary`](Self::is_temporary).
     fn row(self) -> (&'static str, u16, bool) {
         match self {
             Self::BadRequest => ("bad-request", 400, false),

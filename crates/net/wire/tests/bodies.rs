@@ -117,7 +117,7 @@ fn problems_are_those_of_the_protocol() {
     let mut names = BTreeSet::new();
     for code in ProblemCode::ALL {
         assert!(names.insert(code.name()));
-        let again = if code.may_pass() { "yes" } else { "no" };
+        let again = if code.is_temporary() { "yes" } else { "no" };
         let row = format!("| `{code}` | {} | {again} |", code.http_status());
         assert!(table.contains(&row), "docs/protocol.md has no row {row}");
         let problem = Problem { code, message: "why".to_owned() };

@@ -74,7 +74,7 @@ const BARE_GAP: f64 = 20.0;
 const OVERHANG: f64 = 12.0;
 /// Maximum size of category names: beside panels in one, two, or more columns; and vertically,
 /// below a panel.
-const BESIDE: [f64; 3] = [200.0, 140.0, 84.0];
+const NAME_WIDTHS: [f64; 3] = [200.0, 140.0, 84.0];
 const UPWARDS: f64 = 84.0;
 /// Column width below which names that do not fit are set vertically.
 const COLUMN_MIN: f64 = 72.0;
@@ -317,7 +317,11 @@ impl<'a> View<'a> {
             size: (panel.size.0, height),
             x: panel.x.clone(),
             x_names: (Vec::new(), false),
-            y_names: names_beside(&panel.y.names, (BESIDE[n_columns.min(3) - 1], height), small),
+            y_names: names_beside(
+                &panel.y.names,
+                (NAME_WIDTHS[n_columns.min(3) - 1], height),
+                small,
+            ),
             rule_names: named.map(|rule| LABEL.cut(&rule.name, RULE_NAME)).collect(),
             small,
             n_columns,

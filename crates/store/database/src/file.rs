@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::private::{begin_file, opening};
+use crate::private::{create_private_file, opening};
 use crate::{Content, Failure, FileFault, Format};
 
 /// Longest wait for other processes. Their transactions take milliseconds, so the wait reaches this
@@ -109,7 +109,7 @@ impl File {
             let connection = self.open_any_for_writing(mode)?;
             let mut content = self.format.content(&connection)?;
             if content == Content::Empty && mode == Mode::Create {
-                self.format.lay_out(&connection)?;
+                self.format.create_layout(&connection)?;
                 content = self.format.content(&connection)?;
             }
             self.format.check_content(content)?;
@@ -134,7 +134,7 @@ impl File {
         let opening = opening();
         if mode == Mode::Create {
             // If this fails, SQLite finds no file and reports the cause as usual.
-            let _ = begin_file(&self.absolute, &opening);
+            let _ = create_private_file(&self.absolute, &opening);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.absolute, flags)?;
@@ -208,7 +208,7 @@ impl File {
         let not_utf8 = || Failure::Refused(format!("{}: the name is not UTF-8", to.display()));
         let name = aside.to_str().ok_or_else(not_utf8)?;
         // SQLite accepts an existing empty file as the target.
-        begin_file(&aside, &opening()).map_err(io)?;
+        create_private_file(&aside, &opening()).map_err(io)?;
         let copied = || -> Result<(), Failure> {
             connection.execute("VACUUM INTO ?", [name])?;
             let placed = std::fs::File::open(&aside)

@@ -95,7 +95,7 @@ impl Format {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn lay_out(&self, connection: &Connection) -> Result<(), Failure> {
+    pub fn create_layout(&self, connection: &Connection) -> Result<(), Failure> {
         let tx = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
         let is_empty = pragma(&tx, "user_version")? == 0 && pragma(&tx, "application_id")? == 0;
         if is_empty {
@@ -129,7 +129,7 @@ impl Format {
         additions: &[&str],
     ) -> Result<Vec<String>, Failure> {
         let model = Connection::open_in_memory()?;
-        self.lay_out(&model)?;
+        self.create_layout(&model)?;
         let (expected, mut found) = (objects(&model)?, objects(connection)?);
         for addition in additions {
             model.execute_batch(addition)?;

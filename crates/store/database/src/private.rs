@@ -43,7 +43,10 @@ pub(crate) fn opening() -> MutexGuard<'static, ()> {
 ///
 /// # Errors
 /// The system's error.
-pub(crate) fn begin_file(path: &Path, _opening: &MutexGuard<'static, ()>) -> std::io::Result<()> {
+pub(crate) fn create_private_file(
+    path: &Path,
+    _opening: &MutexGuard<'static, ()>,
+) -> std::io::Result<()> {
     match private().write(true).create_new(true).open(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),

@@ -23,7 +23,7 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
 }
 
 /// Writes a new ledger next to its final path, and renames it once it is durable.
-pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError> {
+pub(crate) fn create_layout(file: &File, charter: &Charter) -> Result<(), LedgerError> {
     let place = file.absolute();
     let part = beside(place, ".part");
     let write = || -> Result<(), Failure> {
@@ -31,7 +31,7 @@ pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError>
             .map_err(|_| Failure::Contradiction(format!("{} is not a file", part.display())))?
             .0
             .open_any_for_writing(Mode::Create)?;
-        FORMAT.lay_out(&connection)?;
+        FORMAT.create_layout(&connection)?;
         let tx = connection.unchecked_transaction()?;
         tx.execute(
             "INSERT INTO charter (id, name, config, epsilon, delta, mode, accountant, hash) VALUES (1, ?, ?, ?, ?, ?, ?, ?)",

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, par
 
 use crate::backend::{Backend, Key, Source, StoredCharter, StoredEntry};
 use crate::chain::{Entry, Hash};
-use crate::creation::{lay_out, refuse_existing};
+use crate::creation::{create_layout, refuse_existing};
 use crate::error::Operation;
 use crate::record::{Findings, Record};
 use crate::schema::FORMAT;
@@ -30,7 +30,7 @@ impl FileBackend {
         let (file, _) = File::locate(path, Mode::Create, &FORMAT).map_err(refused)?;
         let lock = lock(&file)?;
         refuse_existing(path)?;
-        lay_out(&file, charter)?;
+        create_layout(&file, charter)?;
         Self::open_locked(file, charter, lock)
     }
 

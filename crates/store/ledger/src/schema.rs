@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn history_is_not_rewritten() {
         let connection = Connection::open_in_memory().unwrap();
-        FORMAT.lay_out(&connection).unwrap();
+        FORMAT.create_layout(&connection).unwrap();
         connection
             .execute_batch(
                 "INSERT INTO charter VALUES (1, 'n', x'00', 1.0, 0.1, 'default', 'pld', zeroblob(32));

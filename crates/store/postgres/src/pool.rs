@@ -297,11 +297,11 @@ impl Pool {
                 Ok(client) => return Ok(client),
                 Err(problem) => problem,
             };
-            let goes_on = match &mut patience {
+            let continues = match &mut patience {
                 Some(patience) if problem.is_lost() => patience.spend(problem),
                 _ => Err(problem),
             };
-            if let Err(problem) = goes_on {
+            if let Err(problem) = continues {
                 self.give_back(None);
                 return Err(problem);
             }

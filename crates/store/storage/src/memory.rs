@@ -93,8 +93,8 @@ impl Study {
         numbers.filter_map(copy).collect()
     }
 
-    fn heed(&self, known_stops: Option<u64>) -> Result<ControlFlow<Stop>, StorageError> {
-        rules::heed(known_stops, || Ok(self.stops.last().cloned()))
+    fn check_stops(&self, known_stops: Option<u64>) -> Result<ControlFlow<Stop>, StorageError> {
+        rules::check_stops(known_stops, || Ok(self.stops.last().cloned()))
     }
 
     /// Inserts a trial and returns its number.
@@ -169,7 +169,7 @@ impl Storage for MemoryStorage {
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
         self.with(study, |study| {
-            if let ControlFlow::Break(stop) = study.heed(known_stops)? {
+            if let ControlFlow::Break(stop) = study.check_stops(known_stops)? {
                 return Ok(ControlFlow::Break(stop));
             }
             let number = study.trials.len() as u64;
@@ -205,7 +205,7 @@ impl Storage for MemoryStorage {
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
         self.with(study, |study| {
-            if let ControlFlow::Break(stop) = study.heed(known_stops)? {
+            if let ControlFlow::Break(stop) = study.check_stops(known_stops)? {
                 return Ok(ControlFlow::Break(stop));
             }
             let now_ms = now_ms();

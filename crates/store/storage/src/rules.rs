@@ -55,7 +55,7 @@ pub(crate) fn begin_told(
 
 /// Returns the last stop of a study as `Break` if it came after the stops that a run knew at its
 /// start. `last` looks it up; it is not called for a run that ignores stops.
-pub(crate) fn heed<E>(
+pub(crate) fn check_stops<E>(
     known_stops: Option<u64>,
     last: impl FnOnce() -> Result<Option<Stop>, E>,
 ) -> Result<ControlFlow<Stop>, E> {

@@ -107,7 +107,7 @@ impl<T: Target> Learner<T> {
     /// If the target's surrogate cannot be conditioned; in that case nothing is added.
     pub(super) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         let (target, belief) = (self.target.clone(), self.belief.clone());
-        self.take_in(observed).inspect_err(|_| {
+        self.absorb(observed).inspect_err(|_| {
             self.target = target;
             self.belief = belief;
         })
@@ -115,7 +115,7 @@ impl<T: Target> Learner<T> {
 
     /// Adds observations one by one. The gaps are estimated after each of them, so the state
     /// depends only on their order.
-    fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+    fn absorb(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         for observation in observed {
             let is_value = observation.value.is_some_and(f64::is_finite);
             let source = &observation.source;

@@ -274,11 +274,11 @@ impl SharedPrior {
     /// # Errors
     /// If a model cannot be conditioned.
     pub fn trust(&self) -> Result<f64, StrategyError> {
-        Ok(self.of_told()?.trust())
+        Ok(self.finished_mixture()?.trust())
     }
 
     /// The mixture of all models, without running trials.
-    fn of_told(&self) -> Result<Mixture, StrategyError> {
+    fn finished_mixture(&self) -> Result<Mixture, StrategyError> {
         self.mixture(&Points::new(self.domain().dim()), [0.0; 2])
     }
 
@@ -507,8 +507,9 @@ impl Strategy for SharedPrior {
         // function.
         let n_random = n_led + (2 * self.settings.n_random_first).min(self.domain().dim() + 2);
         // Running trials are no evidence against the other parties.
-        let of_told = if pending.is_empty() { None } else { Some(self.of_told()?) };
-        let told = of_told.as_ref().unwrap_or(&mixture);
+        let finished_mixture =
+            if pending.is_empty() { None } else { Some(self.finished_mixture()?) };
+        let told = finished_mixture.as_ref().unwrap_or(&mixture);
         let (trust, negated) = (told.trust(), told.negated());
         let is_misled = uses_others
             && self.proposer.n_told() > 0
@@ -577,7 +578,7 @@ impl Strategy for SharedPrior {
     }
 
     fn transfer(&self) -> Option<Transfer> {
-        let meta_share = self.of_told().ok()?.signed_trust(self.least_weights()[1]);
+        let meta_share = self.finished_mixture().ok()?.signed_trust(self.least_weights()[1]);
         Some(Transfer { meta_share, tasks: Vec::new(), gap_unit: 1.0 })
     }
 }

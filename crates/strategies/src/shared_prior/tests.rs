@@ -553,7 +553,7 @@ fn a_party_that_is_behind_and_opposed_does_not_try_the_best_points_of_others() {
         opposed.tell(&[Observation::new(x.to_vec(), told, Source::Random)]).unwrap();
     }
     assert!(opposed.is_behind() && opposed.n_queries == 6);
-    assert!(opposed.of_told().unwrap().is_opposed(0.5));
+    assert!(opposed.finished_mixture().unwrap().is_opposed(0.5));
     let next = opposed.ask(&Points::new(2), &mut test_stream(1)).unwrap();
     assert!(matches!(next.source, Source::Shared { .. }), "{next:?}");
 }

@@ -28,11 +28,11 @@ fn rungs_are_powers_below_the_end() {
 fn the_best_third_goes_on_at_a_rung() {
     let rule = AshaRule::new(AshaOptions::for_epochs(9), 9).unwrap();
     let values = [5.0, 6.0, 5.5, 5.5, 7.0, 6.0, 1.0, 6.0];
-    let goes_on = [true, true, false, false, true, true, false, true];
+    let continues = [true, true, false, false, true, true, false, true];
     let mut others = Vec::new();
-    for (number, (value, goes_on)) in (0..).zip(values.into_iter().zip(goes_on)) {
+    for (number, (value, continues)) in (0..).zip(values.into_iter().zip(continues)) {
         let trial = running(number, &[value]);
-        assert_eq!(!rule.judge(&trial, &others).stops(), goes_on, "{number}");
+        assert_eq!(!rule.judge(&trial, &others).stops(), continues, "{number}");
         others.push(trial);
     }
     // Between rungs and at the end, no trial stops.

@@ -41,38 +41,38 @@ impl FailuresMax {
 pub struct FailureCounter {
     failures_max: FailuresMax,
     has_value: bool,
-    n_in_a_row: u64,
+    n_consecutive: u64,
 }
 
 impl FailureCounter {
     /// Creates the counter of a new run. `has_value` is true if an earlier trial has a value.
     pub fn new(failures_max: FailuresMax, has_value: bool) -> Self {
-        Self { failures_max, has_value, n_in_a_row: 0 }
+        Self { failures_max, has_value, n_consecutive: 0 }
     }
 
     /// Records that a trial has a value, in this run or before.
     pub fn succeeded(&mut self) {
         self.has_value = true;
-        self.n_in_a_row = 0;
+        self.n_consecutive = 0;
     }
 
     /// Records that a trial of this run has failed.
     pub fn failed(&mut self) {
-        self.n_in_a_row += 1;
+        self.n_consecutive += 1;
     }
 
     /// Returns true if the run should end.
     pub fn holds(&self) -> bool {
         match self.failures_max {
-            FailuresMax::BeforeFirstValue(n) => !self.has_value && self.n_in_a_row >= n,
-            FailuresMax::Always(n) => self.n_in_a_row >= n,
+            FailuresMax::BeforeFirstValue(n) => !self.has_value && self.n_consecutive >= n,
+            FailuresMax::Always(n) => self.n_consecutive >= n,
             FailuresMax::Never => false,
         }
     }
 
     /// Returns the number of failed trials since the last value or the start of the run.
-    pub fn n_in_a_row(&self) -> u64 {
-        self.n_in_a_row
+    pub fn n_consecutive(&self) -> u64 {
+        self.n_consecutive
     }
 }
 

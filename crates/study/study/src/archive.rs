@@ -37,7 +37,7 @@ pub struct ArchiveSpec {
 
 /// Error returned if a study cannot start from an archive.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ArchiveMisfit {
+pub enum ArchiveMismatch {
     /// The file is unusable.
     #[error("[archive] file: {0}")]
     Unreadable(#[from] ArchiveError),
@@ -89,7 +89,7 @@ impl ArchiveFile {
     ///
     /// # Errors
     /// Fails if the file cannot be read or is not an archive.
-    pub fn read(&self) -> Result<ArchiveSpec, ArchiveMisfit> {
+    pub fn read(&self) -> Result<ArchiveSpec, ArchiveMismatch> {
         ArchiveSpec::read(&self.path).map(|spec| ArchiveSpec { source: self.text.clone(), ..spec })
     }
 }
@@ -99,7 +99,7 @@ impl ArchiveSpec {
     ///
     /// # Errors
     /// Fails if the file cannot be read or is not an archive.
-    pub fn read(path: &Path) -> Result<Self, ArchiveMisfit> {
+    pub fn read(path: &Path) -> Result<Self, ArchiveMismatch> {
         Ok(Self { source: path.display().to_string(), archive: ReleaseArchive::read(path)? })
     }
 
@@ -115,14 +115,14 @@ impl ArchiveSpec {
         let maximizer = Maximizer::of_acquisition(space.dim());
         let function = &self.archive.function;
         let strategy = FromArchive::new(space, function, then, LocalProb::Power(1.0), maximizer);
-        Ok(Box::new(strategy.map_err(ArchiveMisfit::Contents)?))
+        Ok(Box::new(strategy.map_err(ArchiveMismatch::Contents)?))
     }
 
     /// Checks that the federation's space and direction match the study's.
-    fn check(&self, definition: &Definition, space: &Space) -> Result<(), ArchiveMisfit> {
+    fn check(&self, definition: &Definition, space: &Space) -> Result<(), ArchiveMismatch> {
         let federation = self.archive.federation.clone();
         if self.archive.direction != definition.direction {
-            return Err(ArchiveMisfit::Direction {
+            return Err(ArchiveMismatch::Direction {
                 federation,
                 theirs: self.archive.direction.to_string(),
                 ours: definition.direction.to_string(),
@@ -136,7 +136,7 @@ impl ArchiveSpec {
         };
         match differences.is_empty() {
             true => Ok(()),
-            false => Err(ArchiveMisfit::Space { federation, differences }),
+            false => Err(ArchiveMismatch::Space { federation, differences }),
         }
     }
 }

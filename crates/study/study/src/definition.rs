@@ -347,7 +347,7 @@ pub(crate) struct Learning {
 }
 
 /// An invalid combination of parts, and the key in the study file at which it is reported.
-pub(crate) struct Misfit {
+pub(crate) struct Mismatch {
     pub(crate) at: &'static [&'static str],
     pub(crate) error: Box<StudyError>,
 }
@@ -355,10 +355,10 @@ pub(crate) struct Misfit {
 impl Parts<'_> {
     /// # Errors
     /// Returns the first invalid combination.
-    pub(crate) fn check(&self) -> Result<(), Misfit> {
+    pub(crate) fn check(&self) -> Result<(), Mismatch> {
         let misfit = |at, error| {
             let error = Box::new(error);
-            Err(Misfit { at, error })
+            Err(Mismatch { at, error })
         };
         let beside = |at, table| misfit(at, EarlyStoppingError::Beside { table }.into());
         let by_name = |error| misfit(&["strategy", "name"], error);
@@ -370,7 +370,7 @@ impl Parts<'_> {
                 (&["archive"], "[archive]", self.has_archive),
             ];
             if let Some((at, other, _)) = others.into_iter().find(|(_, _, is_there)| *is_there) {
-                return misfit(at, StudyError::OutcomesBeside { table, other });
+                return misfit(at, StudyError::IncompatibleOutcomes { table, other });
             }
             if !self.strategy.takes_outcomes() {
                 return by_name(StudyError::OutcomesStrategy { table, strategy });

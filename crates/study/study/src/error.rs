@@ -6,7 +6,7 @@ use fedbo_space::SpaceError;
 use fedbo_storage::{StorageError, Told};
 use fedbo_strategies::{StrategyError, StrategySpec};
 
-use crate::{ArchiveMisfit, EarlyStoppingError, MetaError};
+use crate::{ArchiveMismatch, EarlyStoppingError, MetaError};
 
 /// An error of a study.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum StudyError {
     Space(#[from] SpaceError),
     /// The study cannot start from its archive.
     #[error(transparent)]
-    Archive(#[from] ArchiveMisfit),
+    Archive(#[from] ArchiveMismatch),
     /// The study cannot learn from old studies as defined.
     #[error(transparent)]
     Meta(#[from] MetaError),
@@ -89,7 +89,7 @@ pub enum StudyError {
     },
     /// No study was named, and the storage has no study or more than one.
     #[error("which study? this storage has {known}")]
-    WhichStudy {
+    AmbiguousStudy {
         /// The existing names.
         known: String,
     },
@@ -119,7 +119,7 @@ pub enum StudyError {
     },
     /// The failed trial has already been retried.
     #[error("trial {number} is already being retried, as trial {by}")]
-    TriedAgain {
+    AlreadyRetried {
         /// Number of the trial.
         number: u64,
         /// Number of the trial that retries it.
@@ -133,7 +133,7 @@ pub enum StudyError {
     },
     /// Constraints or multiple objectives are combined with a feature that does not support them.
     #[error("{table} cannot be combined with {other}; remove one of them")]
-    OutcomesBeside {
+    IncompatibleOutcomes {
         /// Name of the table.
         table: &'static str,
         /// The incompatible table or feature.

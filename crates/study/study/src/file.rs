@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::archive::{ArchiveFile, ArchiveTable};
-use crate::definition::{Learning, Misfit, Parts};
+use crate::definition::{Learning, Mismatch, Parts};
 use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable};
 use crate::meta::MetaTable;
 use crate::outcomes::outcomes_table;
@@ -329,7 +329,7 @@ impl StudyToml {
             early_stopping,
             outcomes,
         };
-        let refused = |misfit: Misfit| check.file.error(misfit.at, misfit.error.to_string());
+        let refused = |misfit: Mismatch| check.file.error(misfit.at, misfit.error.to_string());
         parts.check().map_err(refused)?;
         strategy_options(check.file).read(&all, strategy)
     }

@@ -39,7 +39,7 @@ mod trial_table;
 
 use fedbo_streams::Purpose;
 
-pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
+pub use archive::{ArchiveFile, ArchiveMismatch, ArchiveSpec};
 pub use definition::{Definition, NamedParameter};
 pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;

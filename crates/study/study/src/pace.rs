@@ -42,21 +42,21 @@ impl Pace {
     }
 
     /// Records that another process added its trial first, then waits before the next attempt. The
-    /// wait ends early when `goes_on` returns false.
+    /// wait ends early when `continues` returns false.
     ///
     /// # Errors
-    /// Returns [`StudyError::Overtaken`] if `goes_on` returns false, or ten minutes after the first
+    /// Returns [`StudyError::Overtaken`] if `continues` returns false, or ten minutes after the first
     /// attempt.
-    pub(crate) fn overtaken(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), StudyError> {
+    pub(crate) fn overtaken(&mut self, continues: &dyn Fn() -> bool) -> Result<(), StudyError> {
         self.n_overtaken += 1;
-        self.pause(wait(self.n_overtaken, self.began.elapsed(), uniform()), goes_on)
+        self.pause(wait(self.n_overtaken, self.began.elapsed(), uniform()), continues)
     }
 
     /// Sleeps in short intervals to detect the end of the run.
-    fn pause(&self, time: Duration, goes_on: &dyn Fn() -> bool) -> Result<(), StudyError> {
+    fn pause(&self, time: Duration, continues: &dyn Fn() -> bool) -> Result<(), StudyError> {
         let until = Instant::now() + time;
         loop {
-            if !goes_on() || self.since.elapsed() > PATIENCE {
+            if !continues() || self.since.elapsed() > PATIENCE {
                 return Err(StudyError::Overtaken { attempts: self.n_overtaken });
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -98,12 +98,12 @@ mod tests {
     #[test]
     fn a_wait_ends_with_the_run() {
         let looks = std::cell::Cell::new(0);
-        let goes_on = || {
+        let continues = || {
             looks.set(looks.get() + 1);
             looks.get() < 3
         };
         let pace = Pace { n_overtaken: 1, ..Pace::new() };
-        let ended = pace.pause(Duration::from_secs(3600), &goes_on);
+        let ended = pace.pause(Duration::from_secs(3600), &continues);
         assert!(matches!(ended, Err(StudyError::Overtaken { attempts: 1 })));
         assert_eq!(looks.get(), 3);
     }

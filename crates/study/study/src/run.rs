@@ -358,13 +358,13 @@ impl Shared<'_> {
         // Waiting trials are still evaluated, as in a study that has all its trials.
         let limit = if is_over { 0 } else { options.n_trials };
         let lease = Some(options.lease);
-        let goes_on =
+        let continues =
             || !self.is_over() && self.deadline.is_none_or(|deadline| Instant::now() < deadline);
         let known_stops = Some(self.known_stops);
         let asked =
-            match study.ask_unless_stopped(worker, lease, Some(limit), known_stops, &goes_on) {
+            match study.ask_unless_stopped(worker, lease, Some(limit), known_stops, &continues) {
                 // The next step determines the reason.
-                Err(StudyError::Overtaken { .. }) if !goes_on() => {
+                Err(StudyError::Overtaken { .. }) if !continues() => {
                     return Ok(ControlFlow::Continue(()));
                 }
                 Err(StudyError::Strategy(StrategyError::Exhausted { .. })) => {
@@ -519,7 +519,7 @@ impl Shared<'_> {
             brake.succeeded();
         }
         if brake.holds() {
-            let n = brake.n_in_a_row();
+            let n = brake.n_consecutive();
             self.n_failed_in_a_row.fetch_max(n, Ordering::Relaxed);
             self.end(Ended::Failing);
         }

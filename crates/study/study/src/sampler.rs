@@ -62,7 +62,7 @@ impl Sampler {
     pub fn new(definition: &Definition) -> Result<Self, StudyError> {
         if let Some(table) = definition.outcomes_table() {
             let other = "a sampler, which supports only one value per trial";
-            return Err(StudyError::OutcomesBeside { table, other });
+            return Err(StudyError::IncompatibleOutcomes { table, other });
         }
         let space = definition.check()?;
         Ok(Self { definition: definition.clone(), space, told: Vec::new(), model: None })
@@ -91,7 +91,7 @@ impl Sampler {
         for point in told.iter().map(|trial| &trial.point).chain(open) {
             tried.insert(encoding(&self.space, point)?);
         }
-        let model = self.take_in(told)?;
+        let model = self.absorb(told)?;
         let open: Vec<Trial> =
             open.iter().map(|point| trial(point, "", TrialState::Waiting)).collect();
         let mut found = None;
@@ -108,7 +108,7 @@ impl Sampler {
     }
 
     /// Returns the model of these trials. It is removed from the cache until a query succeeds.
-    fn take_in(&mut self, told: &[EndedTrial]) -> Result<Model, StudyError> {
+    fn absorb(&mut self, told: &[EndedTrial]) -> Result<Model, StudyError> {
         let not_finite = told.iter().filter_map(|trial| trial.value).find(|v| !v.is_finite());
         if let Some(value) = not_finite {
             return Err(StudyError::NotFinite { value });

@@ -108,7 +108,7 @@ impl Study {
                 .find(|record| record.name == name)
                 .ok_or_else(|| StudyError::NoStudy { name: name.to_owned(), known: known() })?,
             (None, [only]) => only,
-            (None, _) => return Err(StudyError::WhichStudy { known: known() }),
+            (None, _) => return Err(StudyError::AmbiguousStudy { known: known() }),
         };
         Self::from_record(storage, record)
     }
@@ -257,7 +257,7 @@ impl Study {
     /// `known_stops` stops.
     ///
     /// `None` ignores stops. If other processes add their trials first, backs off and retries as
-    /// long as `goes_on` returns true.
+    /// long as `continues` returns true.
     ///
     /// # Errors
     /// Same as [`Study::ask_as`].
@@ -267,7 +267,7 @@ impl Study {
         lease: Option<Duration>,
         limit: Option<u64>,
         known_stops: Option<u64>,
-        goes_on: &dyn Fn() -> bool,
+        continues: &dyn Fn() -> bool,
     ) -> Result<ControlFlow<Stop, AskOutcome>, StudyError> {
         let mut duplicates = 0;
         let mut pace = Pace::new();
@@ -292,7 +292,7 @@ impl Study {
                 let open = snapshot.open;
                 return Ok(ControlFlow::Continue(AskOutcome::Full { open }));
             }
-            self.take_in(model, &snapshot.told)?;
+            self.absorb(model, &snapshot.told)?;
             let proposal = model.propose(snapshot.n_trials, &snapshot.open, duplicates)?;
             let point = self.space.decode(&proposal.unit);
             let new = NewTrial {
@@ -317,7 +317,7 @@ impl Study {
                 // Another worker added a trial first. Retry with that trial among the open trials.
                 AddOutcome::Overtaken | AddOutcome::Full => {
                     drop(slot);
-                    pace.overtaken(goes_on)?;
+                    pace.overtaken(continues)?;
                 }
             }
         }
@@ -426,7 +426,7 @@ impl Study {
         let mut later = trials.iter();
         if let Some(by) = later.find(|later| later.retry_of() == Some(number)) {
             let by = by.number;
-            return Err(StudyError::TriedAgain { number, by });
+            return Err(StudyError::AlreadyRetried { number, by });
         }
         let mut waiting = self.enqueue_retries(|trial| trial.number == number)?;
         match waiting.pop() {
@@ -696,7 +696,7 @@ impl Study {
         let mut slot = self.model();
         let model = self.built(&mut slot)?;
         let snapshot = self.storage.snapshot(self.key, model.n_told())?;
-        self.take_in(model, &snapshot.told)?;
+        self.absorb(model, &snapshot.told)?;
         let units = Units::of(meta);
         let n_told = model.n_told();
         Ok(model.transfer().map(|transfer| units.step(n_told, transfer)))
@@ -733,7 +733,7 @@ impl Study {
     ///
     /// A failure counts until a retry of its point finishes. The model is then rebuilt without the
     /// failure, so that it remains a function of the finished trials, independent of their batches.
-    fn take_in(&self, model: &mut Model, told: &[Trial]) -> Result<(), StudyError> {
+    fn absorb(&self, model: &mut Model, told: &[Trial]) -> Result<(), StudyError> {
         if told.iter().all(|trial| trial.retry_of().is_none()) {
             return model.absorb(told);
         }

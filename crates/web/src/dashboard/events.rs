@@ -340,7 +340,7 @@ impl Rows {
     }
 
     /// Restarts with the current results.
-    fn begin_anew(&mut self) -> anyhow::Result<Vec<String>> {
+    fn restart(&mut self) -> anyhow::Result<Vec<String>> {
         *self = Self::new(
             self.folder.clone(),
             Arc::clone(&self.reading),
@@ -363,7 +363,7 @@ impl Watched for Rows {
         let _one_at_a_time =
             (!self.has_looked).then(|| reading.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(added) = self.tail.more()? else {
-            return self.begin_anew();
+            return self.restart();
         };
         if added.is_empty() && self.has_looked {
             return Ok(Vec::new());
@@ -382,7 +382,7 @@ impl Watched for Rows {
         let shown: Vec<&Row> = added.iter().filter(|row| self.is_shown(row)).collect();
         let identity = self.tail.identity();
         if !self.has_looked && !self.known.fits(identity, shown.len() as u64) {
-            return self.begin_anew();
+            return self.restart();
         }
         self.has_looked = true;
         let skipped =

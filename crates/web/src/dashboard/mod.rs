@@ -273,7 +273,7 @@ mod tests {
             closes: watch::channel(false).1,
         });
         let (begins, begun) = std::sync::mpsc::channel();
-        let (goes_on, may_go_on) = std::sync::mpsc::channel();
+        let (continues, may_go_on) = std::sync::mpsc::channel();
         let of_a_browser = Arc::clone(&shared);
         let asked = tokio::spawn(async move {
             let work = move || {
@@ -286,7 +286,7 @@ mod tests {
         asked.abort();
         assert!(asked.await.expect_err("it was abandoned").is_cancelled());
         assert_eq!(shared.drawing.available_permits(), 0, "it still runs");
-        goes_on.send(()).expect("it waits for this");
+        continues.send(()).expect("it waits for this");
         let next = in_turn(&shared, Turn::Drawing, || Ok(())).await;
         next.map_err(|problem| problem.message).expect("its turn");
     }

@@ -72,7 +72,7 @@ impl Code {
     }
 
     /// Returns true if the same request can succeed a second later.
-    pub(super) fn may_pass(self) -> bool {
+    pub(super) fn is_temporary(self) -> bool {
         matches!(self, Self::Busy | Self::Unavailable)
     }
 }
@@ -179,7 +179,7 @@ impl IntoResponse for Problem {
         if self.code == Code::Unauthorized {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if self.code.may_pass() {
+        if self.code.is_temporary() {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

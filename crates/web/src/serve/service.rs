@@ -116,14 +116,14 @@ impl Service {
 
     /// Returns a worker's next trial. Requests with the same nonce return the same trial.
     ///
-    /// If other processes add their trials first, the call retries as long as `goes_on` returns
+    /// If other processes add their trials first, the call retries as long as `continues` returns
     /// true.
     pub(super) fn ask(
         &self,
         name: &str,
         nonce: &str,
         lease: Duration,
-        goes_on: &dyn Fn() -> bool,
+        continues: &dyn Fn() -> bool,
     ) -> Result<Asked, Problem> {
         let worker = holder(name, nonce);
         let given = self.holders().given_to(&worker.id);
@@ -134,7 +134,7 @@ impl Service {
             return Ok(Asked::Stopped { reason });
         }
         let (limit, known) = (Some(self.n_trials), Some(self.known_stops));
-        let asked = self.study.ask_unless_stopped(&worker, Some(lease), limit, known, goes_on);
+        let asked = self.study.ask_unless_stopped(&worker, Some(lease), limit, known, continues);
         match asked {
             Ok(ControlFlow::Continue(AskOutcome::Trial(trial))) => {
                 self.holders().give(&worker.id, trial.number);
@@ -324,7 +324,7 @@ impl Service {
         failures.holds().then(|| {
             format!(
                 "the last {} failed; fix the workers' program, start fedbo serve again, and retry the trials with fedbo retry",
-                counted(failures.n_in_a_row(), "trial")
+                counted(failures.n_consecutive(), "trial")
             )
         })
     }

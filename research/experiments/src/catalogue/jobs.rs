@@ -385,8 +385,8 @@ mod tests {
             assert!(rows.iter().all(|row| row.agent == "target"));
             rows.iter().filter(|row| row.iteration > 0).map(|row| row.source.clone()).collect()
         };
-        let goes_on = member(strategy(1, 1.0, &map), of_other(N_ROUNDS));
-        assert_eq!(sources(vec![goes_on], Vec::new()), vec!["message:agent 1"; 4]);
+        let continues = member(strategy(1, 1.0, &map), of_other(N_ROUNDS));
+        assert_eq!(sources(vec![continues], Vec::new()), vec!["message:agent 1"; 4]);
         let sent = message_of(strategy(1, 1.0, &map), of_other(0), &Seed::new(5)).unwrap();
         let once = sources(Vec::new(), vec![sent]);
         assert_eq!(once, ["message:agent 1", "own", "own", "own"]);

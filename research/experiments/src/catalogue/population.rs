@@ -25,8 +25,8 @@ use fedbo_strategies::{
 };
 use fedbo_streams::Seed;
 
-use fedbo_runner::NullReleaseStore;
 use fedbo_runner::RowLabels;
+use fedbo_runner::UnchargedReleases;
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_session};
 
 /// The mechanism of the releases.
@@ -255,7 +255,7 @@ fn drive<M: RoundMechanism>(
     stop: &AtomicBool,
 ) -> anyhow::Result<Ended> {
     let mut coordinator = Aggregator::new(rounds, schedule, map.hash(), None);
-    let store = &mut NullReleaseStore;
+    let store = &mut UnchargedReleases;
     Ok(run_session(members, Vec::new(), &mut coordinator, store, observer, stop)?)
 }
 

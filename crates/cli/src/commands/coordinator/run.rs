@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fedbo_coordinator::{HelperWay, Home, Service, ServiceSettings, Study};
+use fedbo_coordinator::{HelperConnection, Home, Service, ServiceSettings, Study};
 use fedbo_storage::Mode;
 use fedbo_transport::{ConnectionLimits, check_authority};
 
@@ -188,7 +188,7 @@ impl Run {
             holder: holder(is_shared)?,
             lease: self.lease_s,
             recorder: logs.recorder(),
-            helper: HelperWay {
+            helper: HelperConnection {
                 authority: self.helper_ca.clone(),
                 plain_http: self.tls.plain_http,
             },

@@ -139,7 +139,7 @@ impl Advise {
         let prior = self.prior(&source)?;
         let graph = &source.graph;
         let clique = graph.max_clique();
-        let raising = graph.edges_that_raise(&clique, N_CANDIDATES);
+        let raising = graph.edges_that_enlarge(&clique, N_CANDIDATES);
         let best = best_edge(graph, &raising.edges);
 
         let largest = clique.size() + usize::from(best.is_some());

@@ -122,7 +122,7 @@ pub enum PeerEffect {
     /// A report, or a part of it, is not used.
     Rejected(ReportRejected),
     /// A round begins without the reports of neighbours that are late.
-    WentOnWithout {
+    ContinuedWithout {
         /// The round that begins.
         round: u64,
         /// The late neighbours.
@@ -346,7 +346,7 @@ impl Peer {
                 return Ok(effects);
             }
             if is_waited_for {
-                effects.push(PeerEffect::WentOnWithout {
+                effects.push(PeerEffect::ContinuedWithout {
                     round: for_round,
                     neighbours: missing.iter().copied().collect(),
                 });

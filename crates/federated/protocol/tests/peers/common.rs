@@ -120,7 +120,7 @@ pub(crate) fn calm(peers: &mut [Peer]) -> Vec<Vec<Vec<f64>>> {
                     work.push((agent, Some(PeerEvent::Evaluated { trial, value })));
                 }
                 PeerEffect::Rejected(rejected) => panic!("{rejected}"),
-                PeerEffect::WentOnWithout { .. } => panic!("there is no limit"),
+                PeerEffect::ContinuedWithout { .. } => panic!("there is no limit"),
                 PeerEffect::Shared(_) | PeerEffect::Finished => {}
             }
         }

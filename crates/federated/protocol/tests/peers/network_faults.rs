@@ -185,7 +185,7 @@ impl<'a> World<'a> {
                     self.after(time, Due::Evaluated(agent, trial.index, value));
                 }
                 PeerEffect::Rejected(rejected) => panic!("{rejected}"),
-                PeerEffect::WentOnWithout { .. } => self.n_late += 1,
+                PeerEffect::ContinuedWithout { .. } => self.n_late += 1,
                 PeerEffect::Shared(_) => has_shared = true,
                 PeerEffect::Finished => {}
             }

@@ -16,7 +16,7 @@ use fedbo_streams::Seed;
 use super::run_error::RunError;
 use super::study_ledger::StudyLedger;
 use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
-use crate::release_store::{NullReleaseStore, ReleaseStore};
+use crate::release_store::{ReleaseStore, UnchargedReleases};
 use crate::session::{
     Ended, Evaluation, FreeTimes, Member, Observer, run_free_session, run_relayed, run_session,
 };
@@ -88,7 +88,7 @@ impl<'a> ArmRun<'a> {
                     let mailbox = Mailbox::new(free.max_age, free.sample, federation.root());
                     let mut relay = Relay::new(participants, Vec::new(), n, hash, window, 0)
                         .with_mailbox(mailbox);
-                    let store = &mut NullReleaseStore;
+                    let store = &mut UnchargedReleases;
                     let times = times(free);
                     return Ok(run_free_session(
                         &mut members,
@@ -158,7 +158,7 @@ impl<'a> ArmRun<'a> {
             (false, None) => {
                 let noise = SimNoise::new(federation.noise_seed());
                 let rounds = releases.rounds(self.arm, noise);
-                self.drive(releases, map, rounds, &mut NullReleaseStore)
+                self.drive(releases, map, rounds, &mut UnchargedReleases)
             }
             _ => Err(RunError::Other(anyhow::anyhow!(
                 "arm {} and its ledger do not belong together",

@@ -273,7 +273,7 @@ impl ArmWriter<'_> {
             self.results_file.failing = Some(FailingAgent {
                 agent: self.federation.agents[index].name.clone(),
                 arm: self.arm,
-                n_in_a_row: failures_of_agent.n_in_a_row(),
+                n_consecutive: failures_of_agent.n_consecutive(),
                 last: failure.to_string(),
             });
         }

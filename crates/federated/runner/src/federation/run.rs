@@ -161,7 +161,7 @@ pub struct FailingAgent {
     /// The running arm.
     pub arm: Arm,
     /// Number of consecutive failures.
-    pub n_in_a_row: u64,
+    pub n_consecutive: u64,
     /// The reason for the last failure.
     pub last: String,
 }
@@ -353,8 +353,8 @@ fn secure_existing_ledger(
     progress: &dyn RunProgress,
 ) -> Result<(), RunError> {
     let folder = &options.out;
-    let goes_on = options.existing == ExistingResults::Resume && is_charged;
-    if goes_on || !study_ledger::is_present(folder) {
+    let continues = options.existing == ExistingResults::Resume && is_charged;
+    if continues || !study_ledger::is_present(folder) {
         return Ok(());
     }
     // A ledger without charges, for example from a run that did not reach its first release, can be

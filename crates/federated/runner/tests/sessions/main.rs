@@ -22,8 +22,8 @@ use fedbo_privacy::accounting::{NoiseMultiplier, PrivacyEvent, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
 use fedbo_runner::{
-    Ended, Evaluation, Member, NullReleaseStore, Observer, ReleaseStore, SessionError, TrialRecord,
-    run_session,
+    Ended, Evaluation, Member, Observer, ReleaseStore, SessionError, TrialRecord,
+    UnchargedReleases, run_session,
 };
 use fedbo_space::{Point, Value};
 use fedbo_strategies::{
@@ -250,7 +250,7 @@ fn a_session_releases_by_its_schedule() {
 #[test]
 fn threads_change_nothing() {
     let one = run(SimNoise::new([1; 32]), &mut Memo::default(), 1).unwrap();
-    let four = run(SimNoise::new([1; 32]), &mut NullReleaseStore, 4).unwrap();
+    let four = run(SimNoise::new([1; 32]), &mut UnchargedReleases, 4).unwrap();
     assert_eq!(one, four);
     let other = run(SimNoise::new([2; 32]), &mut Memo::default(), 1).unwrap();
     assert_ne!(one, other);

@@ -1,5 +1,5 @@
-//! The part of a dialogue that all paces have: what is known of the coordinator, and what its
-//! answers mean.
+//! The part of a dialogue that all paces share: the known state of the coordinator, and the
+//! interpretation of its responses.
 
 use std::time::Duration;
 
@@ -16,47 +16,45 @@ use crate::pace::{Instant, Pace};
 use crate::session::{Ended, Step};
 use crate::{Misconduct, RunError};
 
-/// Minimum time between two polls of a coordinator that answers immediately without news.
+/// Minimum time between two polls of a coordinator that responds immediately without news.
 pub(super) const POLL_PAUSE: Duration = Duration::from_millis(1000);
 /// Time, in milliseconds, for which a coordinator may report an earlier round than it handed out.
 const BEHIND_MS: u64 = 30_000;
-/// Maximum time before an upload is offered again while its round is not open yet; rounds are
-/// short.
+/// Maximum time before a retry while a round is not open yet; rounds are short.
 pub(super) const MOMENT: Duration = Duration::from_secs(5);
 /// Upper bound on the wait that a coordinator may request.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// What an agent knows of its coordinator in one study.
+/// The state of an agent's contact with its coordinator in one study.
 #[derive(Debug)]
 pub(crate) struct Contact {
     pub(crate) follower: Follower,
     /// The schedule of this agent's requests.
     pub(crate) pace: Pace,
     pub(super) backoff: Backoff,
-    /// Number of the agent's keys. All but one are unused, except while a key rotation is
-    /// incomplete.
+    /// Number of the agent's keys; more than one only while a key rotation is incomplete.
     n_keys: usize,
-    /// Number of other keys tried since the last successful answer.
+    /// Number of other keys tried since the last definite response.
     n_keys_tried: usize,
-    /// The last round with an upload that the coordinator has.
+    /// The last round with an acknowledged upload.
     delivered: Option<u64>,
-    /// A round with an upload that the coordinator asks for again.
+    /// The round of an upload that the coordinator requests again.
     pub(crate) resend: Option<u64>,
     /// True once the coordinator has reported the study's status in this session.
     pub(crate) is_met: bool,
-    /// True while the coordinator may not continue from the history that was followed: it may have
-    /// been restored since its last answer.
+    /// True until the coordinator's history is checked: it may have been restored from a backup
+    /// since its last response.
     pub(super) is_unsure: bool,
-    /// True once the study's state was reported in this turn.
+    /// True once the coordinator has reported the study's state in this turn.
     pub(super) has_asked: bool,
     /// Time at which the coordinator began to report an earlier round than it handed out.
     behind_since_ms: Option<u64>,
-    /// Number of attempts made to send the round's upload.
+    /// Index of the current attempt to send the round's upload, from 0.
     pub(super) n_attempts: u32,
     reported_state: Option<StudyState>,
     /// The last round for which a wait for the helper was reported.
     reported_helper_wait: Option<u64>,
-    /// The coordinator's misconduct, once detected; nothing is sent after that.
+    /// The misconduct that was detected; nothing is sent after that.
     accused: Option<Misconduct>,
     effects: Vec<Effect>,
 }
@@ -106,7 +104,7 @@ impl Contact {
     /// Compares the clocks at the first contact.
     ///
     /// # Errors
-    /// If requests would be refused, so nothing is evaluated for them.
+    /// If the clocks differ so much that requests would be refused. No trial is evaluated then.
     pub(crate) fn check_clock(&self, agent_ms: u64, coordinator_ms: u64) -> Result<(), RunError> {
         match !self.is_met && agent_ms.abs_diff(coordinator_ms) > CLOCK_TOLERANCE_MS {
             true => Err(RunError::Clock(ClockDiffers { agent_ms, coordinator_ms })),
@@ -114,8 +112,8 @@ impl Contact {
         }
     }
 
-    /// Returns a poll for a newer round. The coordinator may take `wait_s` seconds to answer, or
-    /// until the study leaves `state`.
+    /// Returns a poll for a newer round. The coordinator may hold it for `wait_s` seconds, or until
+    /// the study leaves `state`.
     pub(super) fn poll(&self, wait_s: u64, state: Option<StudyState>) -> Next {
         Next::Poll(Poll {
             after: self.follower.round(),
@@ -128,8 +126,8 @@ impl Contact {
         })
     }
 
-    /// Checks that the coordinator continues from the history that this agent has followed. Returns
-    /// the step to take instead of sending, if it does not.
+    /// Checks that the coordinator continues from the history that this agent has followed. If it
+    /// does not, returns the step to take instead of sending.
     ///
     /// A coordinator that was restored from a backup replays rounds, and must not get vectors that
     /// have been released (INV-2).
@@ -164,8 +162,8 @@ impl Contact {
         Ok(None)
     }
 
-    /// Notes the study's state, how long its round has lasted and the helper's key, as reported by
-    /// the coordinator.
+    /// Records the study's state, the elapsed time of its round and the helper's key, as reported
+    /// by the coordinator.
     pub(super) fn heard(
         &mut self,
         round: u64,
@@ -182,16 +180,16 @@ impl Contact {
         }
     }
 
-    /// Notes a successful answer: the coordinator knows the key in use.
+    /// Records a definite response: the coordinator knows the key in use.
     pub(super) fn answered(&mut self) {
         self.backoff.reset();
         self.n_keys_tried = 0;
         self.effect(Effect::Answered);
     }
 
-    /// Notes the progress of a study. Returns true if an upload must be sent again.
+    /// Records the progress of a study. Returns true if an upload must be sent again.
     pub(super) fn on_progress(&mut self, progress: Progress, now: Now) -> Result<bool, RunError> {
-        // The coordinator may only ask for the upload that this agent reported as delivered.
+        // The coordinator may request only the upload that this agent reported as delivered.
         if progress.resend.is_some() && progress.resend == self.delivered {
             self.resend = progress.resend;
             self.is_unsure = true;
@@ -209,7 +207,7 @@ impl Contact {
         Ok(false)
     }
 
-    /// Reports once that the study plays no rounds.
+    /// Reports once that the study has not started or is paused.
     pub(super) fn report_state(&mut self, state: StudyState) {
         if self.reported_state != Some(state) {
             self.reported_state = Some(state);
@@ -248,9 +246,10 @@ impl Contact {
         Ok(round)
     }
 
-    /// Detects a coordinator that was set back: it plays an earlier round than it handed out.
+    /// Detects a coordinator that was restored from an older backup: it reports an earlier round
+    /// than it handed out.
     ///
-    /// A coordinator that only lags behind its own store, as a second one may for a moment, is not
+    /// A coordinator that lags behind its own store for a moment, as a second instance may, is not
     /// accused: the report must persist for `BEHIND_MS`.
     fn check_forward(&mut self, found: u64, now: Now) -> Result<(), RunError> {
         let last = self.follower.round().unwrap_or(0);
@@ -284,7 +283,8 @@ impl Contact {
         instant
     }
 
-    /// Returns the meaning of the answer to an upload, or the error to handle.
+    /// Interprets the response to an upload. Returns an error if the response is not a definite
+    /// one.
     pub(super) fn on_sent(&mut self, answer: Result<(), LinkError>) -> Result<Sent, LinkError> {
         let verdict = match answer {
             Ok(()) => Verdict::Acknowledged,
@@ -299,7 +299,7 @@ impl Contact {
         Ok(Sent::Decided(verdict))
     }
 
-    /// Notes the outcome of a round's upload.
+    /// Records the outcome of a round's upload.
     pub(super) fn decide(&mut self, round: u64, verdict: Verdict) {
         if verdict == Verdict::Acknowledged {
             self.delivered = Some(round);
@@ -307,14 +307,14 @@ impl Contact {
         self.effect(Effect::Decide(round, verdict));
     }
 
-    /// Notes the outcome of an upload that was sent again.
+    /// Records the outcome of an upload that was sent again.
     pub(super) fn end_resend(&mut self, round: u64, verdict: Verdict) {
         self.resend = None;
         self.effect(Effect::Resent(round, verdict));
     }
 
-    /// Returns the step after a request without a successful answer. `attempt`: the round of the
-    /// upload that it was to send.
+    /// Returns the step after a failed request. `attempt` is the round of the upload that was to be
+    /// sent, if any.
     pub(super) fn failed(
         &mut self,
         what: &'static str,
@@ -338,7 +338,7 @@ impl Contact {
             self.effect(Effect::ChangeKey);
             return Ok(Step::Went);
         }
-        if error.may_pass() {
+        if error.is_temporary() {
             let attempted = attempt.and_then(|round| self.after_attempt(round, now));
             let next = attempted.unwrap_or_else(|| {
                 let next = self.backoff.next_by(now.chance).min(self.pace.longest_pause());
@@ -364,7 +364,7 @@ impl Contact {
     }
 
     /// Returns the time until the next attempt to send an upload after one has failed, if uploads
-    /// have set instants.
+    /// have scheduled instants.
     fn after_attempt(&mut self, round: u64, now: Now) -> Option<Duration> {
         let (n, instant) = self.pace.due(round, self.n_attempts.saturating_add(1), now.ms);
         match instant {
@@ -377,13 +377,13 @@ impl Contact {
     }
 }
 
-/// Returns true if a refusal means that the upload is no longer useful, and nobody did anything
-/// wrong.
+/// Returns true if a refusal means that the upload is no longer useful, although nobody did
+/// anything wrong.
 fn is_missed(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::Late | ProblemCode::NotCollected | ProblemCode::Finished)
 }
 
-/// Returns the state of a study that plays no rounds now, as a refusal shows it.
+/// Returns the state of a study that has not started or is paused, as implied by a refusal.
 fn standstill(code: ProblemCode) -> Option<StudyState> {
     match code {
         ProblemCode::NotStarted => Some(StudyState::Waiting),
@@ -392,13 +392,12 @@ fn standstill(code: ProblemCode) -> Option<StudyState> {
     }
 }
 
-/// Returns true if a refusal means that the coordinator answers, but the round is not open at the
-/// moment.
+/// Returns true if a refusal means only that the round is not open at the moment.
 fn is_of_the_moment(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::Early | ProblemCode::Paused | ProblemCode::NotStarted)
 }
 
-/// Returns true if another key of the same agent may get a different answer.
+/// Returns true if the request may succeed with another key of the same agent.
 pub(crate) fn is_of_the_key(code: ProblemCode) -> bool {
     matches!(
         code,

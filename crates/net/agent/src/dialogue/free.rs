@@ -1,5 +1,5 @@
-//! The dialogue of an agent at a free pace: polls soon after a window has begun, and uploads at the
-//! window's instant. Both times depend on windows and slot alone (INV-12).
+//! The dialogue of an agent at a free pace: it polls soon after a window has begun, and uploads at
+//! the window's instant. Both times depend only on the windows and the slot (INV-12).
 
 use std::time::Duration;
 
@@ -14,8 +14,7 @@ use crate::session::Step;
 
 /// Maximum wait that a step returns.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
-/// A poll that is late by more than this is skipped in favour of one that is a multiple of this
-/// later.
+/// A poll that is late by more than this is postponed until it is late by a multiple of this.
 const LATE_MS: u64 = 1_000;
 
 /// The task of a turn at a free pace.
@@ -27,16 +26,16 @@ pub(crate) enum Task {
     Speak(Due),
 }
 
-/// What the driver knows of uploads.
+/// The state of uploads, as known to the driver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     /// True if the agent's machine has something new to send.
     pub(crate) has_upload: bool,
-    /// True if the log has the upload that the coordinator asks for again.
+    /// True if the log still contains the upload that the coordinator requests again.
     pub(crate) is_kept: bool,
 }
 
-/// A purpose of requests.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug)]
 enum Errand {
     Meet,
@@ -47,7 +46,7 @@ enum Errand {
     Resend(u64),
 }
 
-/// Whether the upload of a window is due.
+/// The time at which a window's upload is due.
 enum Upload {
     At(u64),
     Now(u64),
@@ -59,29 +58,29 @@ enum Upload {
 pub(crate) struct Free {
     last_round: u64,
     errand: Errand,
-    /// The errand whose request still waits for its answer because a result came first. It is
-    /// resumed before any other request.
+    /// The errand of a request that was set aside for a trial's result and still has no response.
+    /// It is resumed before any other request.
     aside: Option<Errand>,
-    /// There is no poll before this time.
+    /// Earliest time of the next poll.
     asks_at: u64,
-    /// No upload is sent before this time.
+    /// Earliest time of the next upload.
     sends_at: u64,
     /// The next known instant of a poll or an upload.
     speaks_at: u64,
-    /// The newest window for which it is decided whether there is an upload.
+    /// The newest window for which the agent has decided whether there is an upload.
     decided: Option<u64>,
-    /// The window of the stored upload that has no answer.
+    /// The window of the stored upload without a response.
     pending: Option<u64>,
-    /// The coordinator accepts nothing more of this agent: by its count, the agent is in as many
-    /// releases as it may be.
+    /// The coordinator accepts no further upload of this agent: by its count, the agent has reached
+    /// its maximum number of releases.
     is_spent: bool,
     /// The study is over.
     is_over: bool,
 }
 
 impl Free {
-    /// Creates the state at the beginning of a session, from the last window with an upload and the
-    /// window with an unanswered one.
+    /// Creates the state at the start of a session. `decided` is the last window with an upload,
+    /// and `pending` the window with a pending upload.
     pub(crate) fn new(last_round: u64, (decided, pending): (Option<u64>, Option<u64>)) -> Self {
         Self {
             last_round,
@@ -107,7 +106,7 @@ impl Free {
         self.pending.is_some() || has_upload && !self.is_spent
     }
 
-    /// Returns true if work of this duration, begun now, might delay the next request.
+    /// Returns true if work of this duration, started now, might delay the next request.
     pub(crate) fn speaks_within(&self, guard_ms: u64, now_ms: u64) -> bool {
         let is_waiting = !self.is_over && self.aside.is_none();
         is_waiting && guard_ms > 0 && self.speaks_at <= now_ms.saturating_add(guard_ms)
@@ -152,8 +151,8 @@ impl Free {
         self.proceed(contact, now)
     }
 
-    /// Decides whether the upload of the window that a handout began is due. Later instants of the
-    /// window send it again until there is an answer.
+    /// Decides whether the upload of the newest handout's window is due. It is sent again at later
+    /// instants of the window until there is a response.
     fn upload(&mut self, contact: &mut Contact, has_upload: bool, now: Now) -> Upload {
         let window = contact.follower.round().unwrap_or(0);
         if self.pending.is_some_and(|pending| pending != window) {
@@ -181,7 +180,7 @@ impl Free {
         Upload::Now(window)
     }
 
-    /// Gives up an upload without an answer that is no longer useful.
+    /// Gives up a pending upload that is no longer useful.
     fn end_pending(&mut self, contact: &mut Contact) {
         if let Some(round) = self.pending.take() {
             let why = "the coordinator gave no answer while the window was open";
@@ -190,7 +189,7 @@ impl Free {
         }
     }
 
-    /// Sends nothing more for the wait of a step.
+    /// Postpones uploads by the wait of a step.
     fn not_before(&mut self, step: Step, now: Now) {
         if let Step::Waits(time) = step {
             self.sends_at = now.ms.saturating_add(milliseconds(time));

@@ -1,12 +1,12 @@
 //! An agent's dialogue with its coordinator, as state machines without I/O.
 //!
-//! A machine decides what to ask or send next, when to retry, what an answer means, and when a
-//! round is missed. [`Rounds`] waits for the coordinator in every round; [`Free`] never waits.
-//! [`Contact`] is the part that both have.
+//! A machine decides which request to make next, when to retry, how to interpret a response, and
+//! when a round is missed. [`Rounds`] waits for the coordinator in every round; [`Free`] never
+//! waits. [`Contact`] is the state that both share.
 //!
-//! A driver starts a turn with a task. It performs the effects of each event and then the returned
-//! [`Next`], whose result is the next event, until the turn ends. Times and random draws are
-//! arguments.
+//! A driver starts a turn with a task. After each event, it performs the effects and then the
+//! returned [`Next`], which yields the next event. This repeats until the turn ends. Times and
+//! random draws are arguments.
 
 mod contact;
 pub(crate) mod free;
@@ -51,29 +51,29 @@ pub(crate) enum Event<T> {
 /// The result of [`Next::Make`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// The upload is charged, stored and may be sent.
+    /// The upload is charged and stored, and may be sent.
     Kept,
     /// There is no upload: the agent has nothing new, or its budget does not allow it.
     Withheld,
-    /// The stored upload was erased, because nothing was to be sent any more.
+    /// The bytes of the stored upload are erased: there is nothing left to send.
     Erased,
 }
 
-/// The last instruction of an event.
+/// The driver's next action after the effects of an event.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Request the study's state; continue with [`Event::State`].
     AskState,
     /// Poll; continue with [`Event::Polled`].
     Poll(Poll),
-    /// Make the upload of a round, charge it and store it, unless it is stored (INV-13). Continue
-    /// with [`Event::Made`].
+    /// Make a round's upload, charge it and store it, unless it is already stored (INV-13).
+    /// Continue with [`Event::Made`].
     Make(u64),
-    /// Send the stored upload of a round; continue with [`Event::Sent`].
+    /// Send a round's stored upload; continue with [`Event::Sent`].
     Send(u64),
     /// The turn ends, and its task is done.
     Done,
-    /// The turn ends. Its task, if it has one, remains.
+    /// The turn ends. Its task, if any, is not done yet.
     Rest(Step),
     /// The turn ends, and the study is over.
     StudyOver,
@@ -85,13 +85,14 @@ impl Next {
     }
 }
 
-/// An instruction to the driver, in addition to [`Next`]. Effects are performed in order, also
-/// those of an event that returns an error.
+/// An instruction to the driver, in addition to [`Next`]. Effects are performed in order, even if
+/// the event returns an error.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Note that a request with a counter was answered, and that the coordinator knows the key.
+    /// Record that a request with a counter got a definite response, and that the coordinator knows
+    /// the key.
     Answered,
-    /// Note the time of contact.
+    /// Record the time of the contact.
     Contact,
     /// Use the agent's next key.
     ChangeKey,
@@ -99,7 +100,7 @@ pub(crate) enum Effect {
     Take { bytes: Vec<u8>, verified: Box<VerifiedHandout> },
     /// Store the outcome of an upload, and report it.
     Decide(u64, Verdict),
-    /// Store and report that a round is missed. If `is_made`, its upload is stored already.
+    /// Store and report that a round is missed. If `is_made`, its upload is already stored.
     Miss { round: u64, is_made: bool, why: &'static str },
     /// Erase vectors that are no longer needed (INV-26).
     Forget,
@@ -107,7 +108,7 @@ pub(crate) enum Effect {
     Resent(u64, Verdict),
     /// Report a retry after this time.
     Retry(String, Duration),
-    /// Report that the study plays no rounds.
+    /// Report that the study has not started or is paused.
     StudyWaits(StudyState),
     /// Report that a round waits for the study's helper.
     HelperAwaited(u64),
@@ -115,14 +116,14 @@ pub(crate) enum Effect {
     Accuse { misconduct: Misconduct, evidence: Option<Vec<u8>> },
 }
 
-/// A clear answer to an upload.
+/// A definite response to an upload.
 pub(crate) enum Sent {
     Decided(Verdict),
-    /// The study plays no rounds now.
+    /// The study has not started or is paused.
     Stands(StudyState),
 }
 
-/// The final answer to an upload.
+/// The final outcome of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Acknowledged,
@@ -130,7 +131,7 @@ pub(crate) enum Verdict {
     Missed(Problem),
 }
 
-/// A machine that decides an agent's requests. Effects are left in the [`Contact`].
+/// A state machine that decides an agent's requests. It leaves its effects in the [`Contact`].
 pub(crate) trait Dialogue {
     /// The task of a turn.
     type Task;
@@ -141,7 +142,7 @@ pub(crate) trait Dialogue {
     /// Continues a turn once the study's state is known.
     fn proceed(&mut self, contact: &mut Contact, now: Now) -> Next;
 
-    /// Ends a turn that leads to this step.
+    /// Ends a turn with a step.
     fn conclude(&mut self, contact: &mut Contact, step: Step, now: Now) -> Next;
 
     /// Ends a turn whose last request continues in the background.

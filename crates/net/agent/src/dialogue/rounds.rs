@@ -12,14 +12,14 @@ use crate::link::{Polled, Progress};
 use crate::pace::Instant;
 use crate::session::Step;
 
-/// Seconds that the coordinator may take to answer when there is nothing new; below the known
-/// timeouts of proxies.
+/// Seconds for which the coordinator may hold a poll while there is nothing new; below common proxy
+/// timeouts.
 const POLL_S: u64 = 25;
 
 /// The task of a turn in rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// Before a trial: check the clocks and learn when the round began.
+    /// Before a trial: check the clocks and request the start time of the round.
     Meet,
     /// Deliver an upload.
     Deliver(Outgoing),
@@ -35,7 +35,7 @@ pub(crate) struct Outgoing {
     pub(crate) round: u64,
     /// True if it is charged and stored.
     pub(crate) is_made: bool,
-    /// True if its answer has already arrived in another process.
+    /// True if an earlier process has sent it and the response has already arrived.
     pub(crate) is_answered: bool,
 }
 
@@ -43,14 +43,15 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 pub(crate) struct Rounds {
     task: Task,
-    /// True once the turn is an attempt to send the upload: nothing more is checked.
+    /// True once the turn is an attempt to send the upload: only the coordinator's history is still
+    /// checked.
     is_attempt: bool,
     /// The coordinator is not polled before this time.
     quiet_until: u64,
     /// Time of the last poll for the next round, and of the last poll of any kind.
     awaited_ms: Option<u64>,
     polled_ms: u64,
-    /// True while the poll under way ends when the study leaves its state.
+    /// True while the current poll waits for the study to leave its state.
     awaits_study: bool,
 }
 
@@ -66,14 +67,14 @@ impl Rounds {
         }
     }
 
-    /// Notes the end of a trial. Nobody may learn when it was (INV-12).
+    /// Records the end of a trial. The time of the end must not be observable (INV-12).
     pub(crate) fn trial_ended(&mut self, contact: &Contact, now_ms: u64) {
         let round = contact.follower.round().unwrap_or(0);
         self.quiet_until = contact.pace.asks_from(round, now_ms);
     }
 
-    /// Delivers an upload: makes it, and sends it from its set instant on. An upload that is made
-    /// after its instant is not sent (INV-12).
+    /// Delivers an upload: makes it, and sends it at its scheduled instant or in a later attempt.
+    /// An upload that is not made by its instant is missed (INV-12).
     fn deliver(&mut self, contact: &mut Contact, upload: Outgoing, now: Now) -> Next {
         let Outgoing { round, is_made, is_answered } = upload;
         if !is_made && !contact.follower.is_answered(round) {
@@ -114,8 +115,9 @@ impl Rounds {
         self.proceed(contact, now)
     }
 
-    /// Asks once for the state of the round, as soon as requests are allowed, and waits while the
-    /// study plays no rounds. Returns `None` once the state is known and rounds are played.
+    /// Requests the state of the round once, as soon as requests are allowed, and waits while the
+    /// study has not started or is paused. Returns `None` once the upload's instant is known or has
+    /// passed.
     fn ask_round(&mut self, contact: &mut Contact, round: u64, now: Now) -> Option<Next> {
         if let Some(next) = self.keep_quiet(now) {
             return Some(next);
@@ -154,8 +156,8 @@ impl Rounds {
         contact.poll(wait_s, None)
     }
 
-    /// Waits until a study leaves this state: the poll ends at that moment, or immediately if the
-    /// state has already changed.
+    /// Polls for the study to leave this state. The coordinator responds at that moment, or
+    /// immediately if the state has already changed.
     fn await_study(&mut self, contact: &mut Contact, state: StudyState, now: Now) -> Next {
         contact.report_state(state);
         self.polled_ms = now.ms;
@@ -163,7 +165,7 @@ impl Rounds {
         contact.poll(if contact.pace.is_crowd() { 0 } else { POLL_S }, Some(state))
     }
 
-    /// Handles an answer without news.
+    /// Handles a poll response without a handout.
     fn on_progress(
         &mut self,
         contact: &mut Contact,
@@ -268,7 +270,7 @@ impl Dialogue for Rounds {
         match (sent, self.task) {
             (Sent::Decided(verdict), Task::Resend { round, .. }) => {
                 contact.end_resend(round, verdict);
-                // Pause between resends, however often the coordinator asks.
+                // The pause limits resends, however often the coordinator requests them.
                 Next::wait(POLL_PAUSE)
             }
             (Sent::Decided(verdict), Task::Deliver(upload)) => {

@@ -10,7 +10,7 @@ use crate::coordinator::{Mangle, TestCoordinator};
 use crate::ways::note;
 use crate::world::{CHARGED, coordinator, members};
 
-/// The round with the bad handout: agents know two rounds and two releases by then.
+/// The round with the bad handout. By then, agents have followed two rounds and two releases.
 const ROUND: u64 = 3;
 
 fn entries(handout: &mut Handout) -> &mut Vec<LedgerEntry> {
@@ -20,7 +20,7 @@ fn entries(handout: &mut Handout) -> &mut Vec<LedgerEntry> {
     }
 }
 
-/// Signs the entries as they are now, so that the lie is consistent.
+/// Signs the current entries, so that the forged history is consistent.
 fn resign(handout: &mut Handout, coordinator: &TestCoordinator) {
     let entries = entries(handout).clone();
     let first = entries.first().map_or(u64::MAX, |entry| entry.seq);
@@ -31,7 +31,7 @@ fn resign(handout: &mut Handout, coordinator: &TestCoordinator) {
 }
 
 /// Runs three agents against a coordinator that misbehaves in one round. Each refuses with these
-/// words and uploads nothing more, even after a restart.
+/// words and uploads nothing more, even after a restart of the agent.
 fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
     let folder = tempfile::tempdir().unwrap();
     let coordinator = coordinator("bad", "dp-fts-de", CHARGED);
@@ -63,7 +63,7 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
     }
     for (member, slot) in members.iter().zip(0..) {
         assert_eq!(member.ears.count("refused"), 1, "{words}");
-        // Nothing is sent any more, so nothing is kept (INV-26).
+        // Nothing more is sent, so no vector is kept (INV-26).
         for ((_, round), bodies) in coordinator.borrow().arrived.range((slot, 0)..=(slot, u64::MAX))
         {
             assert!(!member.holds(&bodies[0]), "{words}: round {round}");
@@ -136,7 +136,7 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
     refused(
         |handout, coordinator| {
             if handout.round == ROUND {
-                // The ledger is set back to its first entry.
+                // The ledger is rolled back to its first entry.
                 let entry = &coordinator.ledger[0];
                 let head = coordinator.genesis.follow(entry.round, &entry.event, &entry.release);
                 entries(handout).clear();
@@ -319,10 +319,11 @@ fn bad_coordinators_that_are_others() {
     assert_eq!(coordinator.borrow().arrived.len(), n_arrived);
 }
 
-/// A coordinator that was set back is detected even if it hands out nothing: for half a minute it
-/// names a round that this agent has passed. For a moment only, it may lag behind its own store.
+/// A coordinator that was rolled back is detected even if it hands out nothing: it reports a round
+/// that this agent has passed for half a minute. A short report is allowed, because a coordinator
+/// may lag behind its own store.
 #[test]
-fn bad_coordinators_that_were_set_back_are_seen_while_they_hand_out_nothing() {
+fn bad_coordinators_that_were_rolled_back_are_seen_while_they_hand_out_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let coordinator = coordinator("bad", "fts", "");
     let members = members(folder.path(), &coordinator);

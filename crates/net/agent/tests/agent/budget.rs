@@ -1,4 +1,4 @@
-//! An agent's budget over all its studies holds, whatever its coordinators do (INV-13).
+//! An agent's budget over all its studies holds, regardless of its coordinators' behavior (INV-13).
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::world::{
     three_agents,
 };
 
-/// More than the cost of one study (2.0), less than that of two.
+/// More than the cost of one study (2.0), and less than the cost of two.
 const CAP: f64 = 2.7;
 
 fn spent(home: &Path) -> Claim {
@@ -58,7 +58,7 @@ fn n_arrived(coordinator: &RefCell<TestCoordinator>) -> usize {
     coordinator.arrived.keys().filter(|(slot, _)| *slot == 0).count()
 }
 
-/// Steps each session that has not ended once.
+/// Advances each session that has not ended by one step.
 fn turn(sessions: &mut [Session<'_>], ended: &mut [bool], n_idle: usize) {
     for (session, ended) in sessions.iter_mut().zip(ended.iter_mut()) {
         if !*ended {
@@ -159,8 +159,8 @@ fn a_study_that_charges_needs_a_budget_and_says_which() {
     }
 }
 
-/// INV-25: a study without a price is closed to an agent with a budget, for whatever reason it has
-/// no price, until the agent's owner names it.
+/// INV-25: an agent with a budget refuses a study whose uploads have no price, for any of the
+/// possible reasons, until the agent's owner names the study.
 #[test]
 fn a_cap_refuses_what_has_no_price() {
     const PAPER: &str = "[privacy]\nmode = \"paper\"\nsampling_rate = 0.5\nnoise_multiplier = 1.0\nmax_norm = 5.0\n\
@@ -200,8 +200,8 @@ fn a_cap_refuses_what_has_no_price() {
     }
 }
 
-/// INV-25: a budget belongs to the home. A file without a budget does not open the home to a study
-/// without a price.
+/// INV-25: a budget belongs to the home. A file without a budget does not allow a study without a
+/// price.
 #[test]
 fn a_home_with_a_budget_has_it_with_every_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,7 +227,7 @@ fn a_home_with_a_budget_has_it_with_every_file() {
     // An agent that has never had a budget has promised nothing.
     assert_eq!(run("b", "").unwrap(), Ended::Interrupted);
     assert!(budget().is_none());
-    // A budget that excludes the agent from a study does so with every other file, too.
+    // A budget that excludes the agent from a study also does so with every other file.
     let error = run("b", "[privacy]\nepsilon_max = 2.7\n").unwrap_err();
     assert!(matches!(error, RunError::Unprotected { .. }), "{error}");
     assert!(budget() == Some(self::budget(CAP)));
@@ -242,7 +242,8 @@ fn a_home_with_a_budget_has_it_with_every_file() {
     assert_eq!(run("b", named).unwrap(), Ended::Interrupted);
 }
 
-/// An agent with a budget too small for any upload sends nothing, and still profits from others.
+/// An agent with a budget that is too small for any upload sends nothing, and still benefits from
+/// the releases of others.
 #[test]
 fn without_a_budget_left_nothing_leaves() {
     let folder = tempfile::tempdir().unwrap();

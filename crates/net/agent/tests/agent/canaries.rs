@@ -1,4 +1,4 @@
-//! An agent's files hold its secrets where they belong and nowhere else (INV-16, INV-26).
+//! An agent's secrets are only in the files where they belong (INV-16, INV-26).
 
 use std::path::{Path, PathBuf};
 
@@ -30,8 +30,9 @@ fn from_digits(digits: &str) -> Vec<u8> {
     pairs.map(byte).collect()
 }
 
-/// No file of an agent contains its token, and only the key's file contains its key: as text, as
-/// digits and as bytes. This holds while the agent takes part and after its study has ended.
+/// No file of an agent contains its token, and only the key file contains its key: as text, as
+/// hexadecimal digits and as bytes. This holds while the agent takes part and after its study has
+/// ended.
 #[test]
 fn canary_grep() {
     let folder = tempfile::tempdir().unwrap();

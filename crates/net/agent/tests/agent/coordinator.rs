@@ -1,4 +1,4 @@
-//! An in-memory coordinator: the project's own machines, wrapped in the protocol's bytes.
+//! An in-memory coordinator: the project's own state machines, with the protocol's byte formats.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,7 +18,7 @@ use fedbo_wire::{
 
 use crate::ways::now_ms;
 
-/// The machine that plays the rounds.
+/// The state machine that runs the rounds.
 enum Rounds {
     Relay(Box<Relay>),
     Aggregator(Box<dyn Coordinator<Handout = AggregateHandout>>),
@@ -49,22 +49,23 @@ pub(crate) struct TestCoordinator {
     /// Vectors that count, by slot and round.
     pub(crate) counted: BTreeSet<(u32, u64)>,
     pub(crate) mangle: Option<Mangle>,
-    /// Refuses with these codes first, one per upload.
+    /// The codes with which the next uploads are refused.
     pub(crate) refuses: VecDeque<ProblemCode>,
     pub(crate) state: StudyState,
-    /// The round of an upload that is asked for again.
+    /// The round of an upload that is requested again.
     pub(crate) resend: Option<u64>,
-    /// The time at which the round began.
+    /// The start time of the round.
     pub(crate) began_ms: u64,
-    /// The times at which uploads arrived, by slot and round, in milliseconds of the round.
+    /// The arrival times of uploads, by slot and round, in milliseconds since the start of the
+    /// round.
     pub(crate) came_ms: BTreeMap<(u32, u64), Vec<u64>>,
-    /// The slots that polled, each with the time in milliseconds of the round.
+    /// The slots that polled, each with the time in milliseconds since the start of the round.
     pub(crate) asked_ms: Vec<(u32, u64)>,
-    /// The slots that asked for the study's status, each with the time.
+    /// The slots that requested the study's status, each with the time.
     pub(crate) looked_ms: Vec<(u32, u64)>,
-    /// The time at which the study begins, or its round restarts.
+    /// The time at which the study starts, or its round restarts.
     pub(crate) begins_ms: Option<u64>,
-    /// The round that the next unsigned status names instead of the current one.
+    /// The round that the next unsigned status reports instead of the current one.
     pub(crate) forged: Option<u64>,
     /// The number of requests for a slot.
     pub(crate) n_enrolments: u32,
@@ -77,7 +78,7 @@ pub(crate) struct TestCoordinator {
 }
 
 impl TestCoordinator {
-    /// Begins a study with the frozen text of a federation.
+    /// Starts a study with the frozen text of a federation.
     pub(crate) fn new(text: &str) -> Self {
         let federation = Federation::thaw(text).unwrap();
         let map = federation.feature_map().unwrap();
@@ -323,7 +324,7 @@ impl TestCoordinator {
         }
     }
 
-    /// Ends the round if all agents are idle, unless windows close by the clock.
+    /// Ends the round if all agents are idle, unless the study has windows that close by the clock.
     fn end_idle_round(&mut self) {
         let n_agents = self.federation.agents.len();
         if self.waiting.len() == n_agents && self.federation.free.is_none() {
@@ -431,7 +432,7 @@ impl TestCoordinator {
         self.waiting.clear();
     }
 
-    /// Begins the study or restarts its round if it is time, and closes windows.
+    /// Starts the study or restarts its round if it is time, and closes windows.
     pub(crate) fn pass_time(&mut self) {
         if let Some(begins_ms) = self.begins_ms.take_if(|begins_ms| *begins_ms <= now_ms()) {
             (self.state, self.began_ms) = (StudyState::Running, begins_ms);
@@ -441,7 +442,7 @@ impl TestCoordinator {
         {
             match &mut self.rounds {
                 Rounds::Relay(relay) => {
-                    // Tick at the deadline, even if time has already passed it.
+                    // Tick at the deadline, even if the deadline has already passed.
                     let effects = relay.tick(deadline);
                     self.carry_out_relayed(effects).unwrap();
                     self.began_ms = deadline;
@@ -454,7 +455,7 @@ impl TestCoordinator {
         }
     }
 
-    /// The time for which the round has lasted.
+    /// The elapsed time of the round.
     fn elapsed_ms(&self) -> Option<u64> {
         (self.state != StudyState::Waiting).then(|| now_ms() - self.began_ms)
     }

@@ -1,4 +1,4 @@
-//! Lost answers, temporary and permanent refusals, and missed rounds.
+//! Lost responses, temporary and permanent refusals, and missed rounds.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ fn one(
     (folder, coordinator, members)
 }
 
-/// Steps one agent until its first upload has been attempted and decided.
+/// Advances one agent until its first upload has been attempted and decided.
 fn first_upload(session: &mut Session<'_>) -> Result<(), RunError> {
     finish(session, 20).map(|ended| assert_eq!(ended, None, "it waits for the others"))
 }
@@ -41,17 +41,18 @@ fn an_upload_whose_answers_get_lost_is_sent_again_and_counts_once() {
     assert!(sent.iter().all(|body| *body == sent[0]));
     assert_eq!(members[0].ears.count("retrying"), 3);
     assert_eq!(members[0].ears.count("sent 0"), 1);
-    // Retries come at instants that follow from the slot, the round and the attempt: after half to
-    // all of 2 s, 4 s, 8 s.
+    // Retries are made at instants that are determined by the slot, the round and the attempt:
+    // after 50 % to 100 % of 2 s, 4 s and 8 s.
     let came = coordinator.borrow().came_ms[&(0, 0)].clone();
     for (pair, longest) in came.windows(2).zip([2_000, 4_000, 8_000]) {
         let wait = pair[1] - pair[0];
         assert!((longest / 2..=longest).contains(&wait), "{came:?}");
     }
     drop(session);
-    // The others come a minute later. Without a restart of the round they would be too late for it.
+    // The other agents join a minute later. Without a restart of the round they would be too late
+    // for it.
     coordinator.borrow_mut().began_ms = now_ms();
-    // A whole federation in which every eleventh answer gets lost still completes.
+    // A whole federation still completes if every eleventh response gets lost.
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     let mut ended = [false; 3];
     for n in 0..100_000 {
@@ -83,21 +84,21 @@ fn a_coordinator_that_lost_an_upload_gets_the_same_bytes() {
     finish(&mut session, 5).unwrap();
     drop(session);
     coordinator.borrow_mut().resend = Some(0);
-    // The same after a restart of the agent, and with a lost answer.
+    // The same after a restart of the agent, and with a lost response.
     members[0].link.n_lost.set(1);
     let mut session = members[0].session().unwrap();
     finish(&mut session, 5).unwrap();
     let sent = bodies(&coordinator, 0, 0);
     assert!(sent.len() >= 3 && sent.iter().all(|body| *body == sent[0]));
     assert_eq!(members[0].ears.count("resent 0"), 2);
-    // An upload that was never sent is not invented, and a request for it does not keep the agent
+    // An upload that was never sent is not made up, and a request for it does not keep the agent
     // busy.
     coordinator.borrow_mut().resend = Some(2);
     assert_eq!(finish(&mut session, 5).unwrap(), None);
     assert!(bodies(&coordinator, 0, 2).is_empty());
 }
 
-/// A coordinator that was restored from a backup asks for vectors of rounds that another history
+/// A coordinator that was restored from a backup requests vectors of rounds that another history
 /// has released, and gets none.
 #[test]
 fn a_coordinator_with_another_history_gets_no_vector_again() {
@@ -122,8 +123,8 @@ fn a_coordinator_with_another_history_gets_no_vector_again() {
     assert!(bodies(&coordinator, 1, 0).is_empty());
 }
 
-/// However long a study is paused, an agent polls at intervals, and reports once why it waits. A
-/// round that ended before the pause is missed.
+/// While a study is paused, an agent polls at intervals, and reports once why it waits. A round
+/// that ended before the pause is missed.
 #[test]
 fn a_paused_study_is_not_asked_without_rest() {
     for n_over in [0, 1] {
@@ -160,7 +161,7 @@ fn refusals_that_pass_are_waited_for() {
     coordinator.borrow_mut().refuses.extend(codes);
     let mut session = members[0].session().unwrap();
     first_upload(&mut session).unwrap();
-    // The agent learns by a poll, not by a retry, that a study has not begun or is paused.
+    // If a study has not started or is paused, the agent waits by polling, not by retrying.
     assert_eq!(members[0].ears.count("retrying"), codes.len() - 2);
     assert_eq!(bodies(&coordinator, 0, 0).len(), 1);
 }
@@ -203,8 +204,8 @@ fn refusals_that_do_not_pass_end_the_run_in_words() {
     }
 }
 
-/// An agent that slept through several rounds takes all releases since then at once, and delivers
-/// nothing for a round that is over.
+/// An agent that was inactive for several rounds takes all releases since then at once, and
+/// delivers nothing for a round that is over.
 #[test]
 fn a_slow_agent_gets_every_release_and_misses_rounds() {
     let (_folder, coordinator, members) = one("dp-fts-de", CHARGED);
@@ -238,6 +239,6 @@ fn a_study_that_waits_is_said_once_and_one_that_is_over_ends_the_run() {
     assert!(members[0].holds(&sent));
     coordinator.borrow_mut().state = StudyState::Finished;
     assert_eq!(finish(&mut session, 5).unwrap(), Some(Ended::StudyOver));
-    // The upload cannot be asked for again (INV-26).
+    // The upload cannot be requested again (INV-26).
     assert!(!members[0].holds(&sent));
 }

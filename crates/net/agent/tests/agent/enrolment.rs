@@ -64,7 +64,7 @@ fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
     refused(|coordinator| coordinator.key = SigningKey::from_seed([1; 32]), "the token names");
 }
 
-/// A coordinator gives another place than it has offered. Nothing of it is stored.
+/// A coordinator assigns a slot other than the offered one. Nothing is stored.
 #[test]
 fn a_slot_that_was_not_offered_is_refused() {
     let changes: [fn(&mut TestCoordinator); 2] = [
@@ -83,8 +83,8 @@ fn a_slot_that_was_not_offered_is_refused() {
     }
 }
 
-/// Everything is checked before the slot is taken: a study that begins with its last agent does not
-/// begin with a refused one.
+/// Everything is checked before the slot is taken: a study that starts when its last agent joins
+/// does not start after a refused enrolment.
 #[test]
 fn a_refused_enrolment_leaves_the_token_usable() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,7 +127,7 @@ fn an_impostor_hears_of_no_key_and_of_no_token() {
     assert!(coordinator.borrow().keys.is_empty());
 }
 
-/// INV-11: a party joins exactly the study that it agreed to when it got its token.
+/// INV-11: a party joins exactly the study that it agreed to when it received its token.
 #[test]
 fn a_configuration_that_was_changed_after_the_token_was_made_is_refused() {
     let change = |coordinator: &mut TestCoordinator| {
@@ -161,7 +161,7 @@ fn a_change_of_keys_that_dies_at_any_moment_can_be_done_again_and_runs_go_on() {
         link.cutter.after(n_cut);
         let done = Cutter::within(|| rotated(home, link));
         link.cutter.never();
-        // Wherever the rotation was cut, a run finds the key that the coordinator knows.
+        // A run finds the key that the coordinator knows, wherever the rotation was interrupted.
         let mut session = members[0].session().unwrap();
         finish(&mut session, 3).unwrap();
         match done {
@@ -182,7 +182,7 @@ fn a_coordinator_that_does_not_answer_leaves_both_keys() {
     let coordinator = coordinator("rotate", "fts", "");
     let members = members(folder.path(), &coordinator);
     let home = &members[0].home;
-    // The rotation is carried out, but the answer gets lost.
+    // The rotation is carried out, but the response gets lost.
     members[0].link.n_lost.set(1);
     let error = rotated(home, &members[0].link).unwrap_err().to_string();
     assert!(error.contains("run the command again"), "{error}");

@@ -1,4 +1,4 @@
-//! A federation of processes gives the same results as the same federation in one process.
+//! A federation of separate processes gives the same results as the same federation in one process.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -12,7 +12,7 @@ use fedbo_objective::Outcome;
 use fedbo_privacy::mechanism::SimNoise;
 use fedbo_protocol::{Agent, Aggregator, Instants, Mailbox, Relay, UsesHandouts};
 use fedbo_runner::{
-    Evaluation, FreeTimes, Member, NullReleaseStore, Observer, TrialRecord, run_free_session,
+    Evaluation, FreeTimes, Member, Observer, TrialRecord, UnchargedReleases, run_free_session,
     run_relayed, run_session,
 };
 use fedbo_space::Point;
@@ -57,7 +57,7 @@ pub(crate) fn in_one_process(federation: &Federation) -> Trials {
             let window = Some(federation.network.round_ms);
             let mut relay = Relay::new(participants, Vec::new(), message_len, hash, window, 0)
                 .with_mailbox(Mailbox::new(free.max_age, free.sample, federation.root()));
-            let store = &mut NullReleaseStore;
+            let store = &mut UnchargedReleases;
             run_free_session(&mut all, &times(free), &mut relay, store, &mut recorder, &stop)
                 .unwrap();
         }
@@ -71,7 +71,7 @@ pub(crate) fn in_one_process(federation: &Federation) -> Trials {
             let window = federation.network.round_ms;
             let instants = federation.free.as_ref().map(|_| Instants::new(window, window).unwrap());
             let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), instants);
-            let store = &mut NullReleaseStore;
+            let store = &mut UnchargedReleases;
             if let Some(free) = &federation.free {
                 let times = times(free);
                 run_free_session(&mut all, &times, &mut aggregator, store, &mut recorder, &stop)
@@ -155,8 +155,7 @@ fn agents_of_their_own_do_what_they_do_in_one_process() {
     }
 }
 
-/// By default, an agent's draws are its own secret: its queries differ from those of the public
-/// seed.
+/// By default, an agent's seed is secret: its queries differ from those of the public seed.
 #[test]
 fn without_a_given_seed_an_agent_draws_its_own() {
     let folder = tempfile::tempdir().unwrap();

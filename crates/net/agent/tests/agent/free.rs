@@ -20,7 +20,7 @@ use crate::equality::in_one_process;
 use crate::ways::{Cutter, now_ms, pass_time};
 use crate::world::{Bump, Member, frozen, members};
 
-/// Lets trials below a number end.
+/// Lets the trials with an index below a number end.
 #[derive(Default)]
 struct Gate {
     released: Mutex<u64>,
@@ -40,7 +40,7 @@ impl Gate {
     }
 }
 
-/// A [`Bump`] with trials that wait at a gate.
+/// A [`Bump`] with evaluations that wait at a gate.
 struct Gated(Arc<Gate>);
 
 impl Objective for Gated {
@@ -54,8 +54,8 @@ impl Objective for Gated {
 struct Pacer {
     gate: Arc<Gate>,
     takes_ms: u64,
-    /// By trial: the first time it began. A trial that is evaluated again ends as if it had not
-    /// been interrupted.
+    /// The time at which each trial first began. A trial that is evaluated again ends as if it had
+    /// not been interrupted.
     began_ms: BTreeMap<u64, u64>,
     n_heard: usize,
     running: Option<u64>,
@@ -80,7 +80,7 @@ impl Pacer {
         Some(self.began_ms[&self.running?] + self.takes_ms)
     }
 
-    /// Lets the running trial end if it is time. Returns true if it is.
+    /// Lets the running trial end if its time has come. Returns true if so.
     fn ends(&self) -> bool {
         let is_due = self.ends_ms().is_some_and(|at| at <= now_ms());
         if let (true, Some(trial)) = (is_due, self.running) {
@@ -144,8 +144,8 @@ impl World {
         self.pacers.truncate(1);
     }
 
-    /// Plays until all have ended, or until `until_ms`. Before each session of the first agent,
-    /// `allowance` gives the number of calls after which it dies.
+    /// Runs until all agents have ended, or until `until_ms`. Before each session of the first
+    /// agent, `allowance` gives the number of calls after which it dies.
     fn play(
         &mut self,
         until_ms: u64,
@@ -183,8 +183,8 @@ impl World {
                     match step {
                         Step::Went => {}
                         Step::Ended(how) => ended[at] = Some(how),
-                        // The result is told as soon as its thread has ended, unless the session
-                        // holds it back.
+                        // The result is processed as soon as its thread has ended, unless the
+                        // session holds it back.
                         Step::Waits(_) if is_due && (n_idle < 60 || !holds_back) => {
                             n_idle += 1;
                             std::thread::sleep(Duration::from_millis(1));
@@ -222,7 +222,7 @@ impl World {
         spent.spent.unwrap().n_releases
     }
 
-    /// Returns the windows with an upload of an agent.
+    /// Returns the windows with an upload from an agent.
     fn windows_of(&self, slot: u32) -> Vec<u64> {
         let coordinator = self.coordinator.borrow();
         let arrived = coordinator.arrived.keys().filter(|(from, _)| *from == slot);
@@ -234,8 +234,8 @@ const SECONDS: [u64; 3] = [67, 68, 127];
 const SIMULATED: &str = "[privacy]\nepsilon = 20.0\nsimulate = true\nparticipations = 3\n";
 const CHARGED: &str = "[privacy]\nepsilon = 2.0\nparticipations = 2\n";
 
-/// Trials end in the first half of a window, so events between an agent's instant and the end of a
-/// window make no difference.
+/// Trials end in the first half of a window, so no event falls between an agent's instant and the
+/// end of a window.
 #[test]
 fn agents_of_their_own_do_at_a_free_pace_what_they_do_in_one_process() {
     for (algorithm, more) in [
@@ -272,7 +272,7 @@ fn agents_of_their_own_do_at_a_free_pace_what_they_do_in_one_process() {
     }
 }
 
-/// The agent dies after 0, 1, 2, … calls, again and again, during trials and between them.
+/// The agent dies repeatedly, after 0, 1, 2, … calls, during trials and between them.
 #[test]
 fn an_agent_that_dies_again_and_again_does_the_same() {
     for (algorithm, more, initial) in [("fts", "", 1), ("fts", "", 2), ("dp-fts-de", SIMULATED, 1)]
@@ -300,8 +300,8 @@ fn an_agent_that_dies_again_and_again_does_the_same() {
     }
 }
 
-/// However long its trials take, an agent makes requests only at its instants: only the windows in
-/// which it has news depend on the trials.
+/// An agent makes requests only at its instants, however long its trials take. Only the choice of
+/// windows with an upload depends on the trials.
 #[test]
 fn what_trials_take_shows_by_windows_alone() {
     for (algorithm, more) in [("fts", ""), ("dp-fts-de", CHARGED)] {
@@ -339,7 +339,7 @@ fn what_trials_take_shows_by_windows_alone() {
     }
 }
 
-/// Computing a query takes time, and begins when a trial ends. A result waits while an instant is
+/// Computing a query takes time, and begins when a trial ends. A result is held while an instant is
 /// near, so that no request is late.
 #[test]
 fn a_result_waits_while_an_instant_is_near() {
@@ -365,8 +365,8 @@ fn a_result_waits_while_an_instant_is_near() {
     }
 }
 
-/// A request that is set aside for a result is resumed, not sent again: nothing is asked twice or
-/// at another time.
+/// A request that is set aside for a result is resumed, not sent again: no request is repeated or
+/// made at another time.
 #[test]
 fn a_request_that_is_set_aside_is_taken_up() {
     let play = |every: u32| {
@@ -386,8 +386,8 @@ fn a_request_that_is_set_aside_is_taken_up() {
     }
 }
 
-/// The answer to a request that was set aside is that of its first transmission. A coordinator that
-/// was unreachable then has forgotten nothing.
+/// The response to a request that was set aside belongs to its first transmission. A coordinator
+/// that did not see the second one has forgotten nothing.
 #[test]
 fn a_request_that_is_set_aside_is_no_sign_of_a_restored_coordinator() {
     let folder = tempfile::tempdir().unwrap();
@@ -404,7 +404,8 @@ fn a_request_that_is_set_aside_is_no_sign_of_a_restored_coordinator() {
     }
 }
 
-/// A coordinator that asks for an upload again but then cannot be reached gets retries with pauses.
+/// If a coordinator requests an upload again but then cannot be reached, the agent pauses between
+/// retries.
 #[test]
 fn an_upload_that_is_wanted_again_is_sent_with_pauses() {
     let folder = tempfile::tempdir().unwrap();
@@ -421,8 +422,8 @@ fn an_upload_that_is_wanted_again_is_sent_with_pauses() {
     assert!(ended >= 2, "trials go on: {ended}");
 }
 
-/// By the coordinator's count, the agent is in as many releases as it may be: it sends no more, and
-/// pays for no more.
+/// By the coordinator's count, the agent has reached its maximum number of releases: it sends and
+/// pays for no further upload.
 #[test]
 fn an_agent_whose_vector_is_not_collected_sends_no_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -433,8 +434,8 @@ fn an_agent_whose_vector_is_not_collected_sends_no_other() {
     assert_eq!(world.trials()[0].len(), 6);
 }
 
-/// An agent is in as many releases as it may be, pays for these, and continues without; also after
-/// restarts.
+/// An agent participates in its maximum number of releases, pays for these, and then continues
+/// without uploads; also after restarts.
 #[test]
 fn an_agent_takes_part_as_often_as_it_pays_for() {
     let seconds = [20, 67, 200];
@@ -450,8 +451,8 @@ fn an_agent_takes_part_as_often_as_it_pays_for() {
     }
 }
 
-/// A study that waits gets no queries. A study that has begun and becomes unreachable delays no
-/// agent.
+/// Agents make no queries while a study waits to begin. A study that has begun and becomes
+/// unreachable delays no agent.
 #[test]
 fn agents_wait_for_the_beginning_and_for_nothing_else() {
     let seconds = [20; 3];
@@ -477,8 +478,8 @@ fn agents_wait_for_the_beginning_and_for_nothing_else() {
     assert!(told);
 }
 
-/// Before anything is sent, an agent's owner is told what becomes public at a free pace. In rounds
-/// this is not mentioned.
+/// Before anything is sent, a notice tells the agent's owner what becomes public at a free pace. In
+/// rounds, the notice does not mention this.
 #[test]
 fn what_becomes_public_is_said_first() {
     for (algorithm, more) in [("fts", ""), ("dp-fts-de", CHARGED)] {

@@ -9,9 +9,8 @@ use fedbo_agent::{AgentFile, Ended, EnrolError, RunError, RunOptions, Silent, en
 use crate::ways::{TestLink, token};
 use crate::world::{Member, coordinator, options};
 
-/// Enrols an agent in a study with these choices, and runs it by a file with this objective. The
-/// run is told to stop at once, so it has accepted the study if it gets as far as the first
-/// request.
+/// Enrols an agent in a study with these choices, and runs it with a file that has this objective.
+/// The run is stopped before the first request; if it gets that far, it has accepted the study.
 fn ran(folder: &Path, choices: &str, objective: &str) -> Result<Ended, RunError> {
     let space = format!("[space.kernel]\ntype = \"categorical\"\nchoices = [{choices}]\n");
     let coordinator = coordinator("hostile", "fts", &space);
@@ -22,8 +21,7 @@ fn ran(folder: &Path, choices: &str, objective: &str) -> Result<Ended, RunError>
     run(&RunOptions { file: &file, stop: Arc::new(AtomicBool::new(true)), observer: &Silent })
 }
 
-/// The attacks: choices that a shell of the agent would run, or that its program would take for an
-/// option.
+/// Attacks: choices that the agent's shell would run, or that its program would parse as an option.
 #[test]
 fn choices_are_not_code() {
     let hostile = [

@@ -21,7 +21,7 @@ struct Came {
     body: Vec<u8>,
 }
 
-/// Answers requests with the given answers, in order. After the last one it never answers.
+/// Responds to requests with the given responses, in order. After the last one, it never responds.
 struct Server {
     url: String,
     came: Arc<Mutex<Vec<Came>>>,
@@ -52,7 +52,7 @@ impl Server {
                 log.lock().unwrap().push(read(&stream));
                 match answers.pop_front() {
                     Some(answer) => stream.write_all(&answer).unwrap(),
-                    None => kept.push(stream), // open, without an answer
+                    None => kept.push(stream), // open, without a response
                 }
             }
         });
@@ -207,10 +207,10 @@ fn what_is_no_answer_is_told_from_a_refusal() {
         Err(error) => error,
     };
     let refused = ask();
-    assert!(refused.code() == Some(ProblemCode::Late) && !refused.may_pass());
+    assert!(refused.code() == Some(ProblemCode::Late) && !refused.is_temporary());
     let busy = ask();
-    assert!(busy.may_pass() && busy.retry_after() == Some(Duration::from_secs(7)));
-    for (may_pass, words) in [
+    assert!(busy.is_temporary() && busy.retry_after() == Some(Duration::from_secs(7)));
+    for (is_temporary, words) in [
         (true, "status 502"),
         (false, "status 404"),
         (false, "not a server of this version"),
@@ -220,13 +220,13 @@ fn what_is_no_answer_is_told_from_a_refusal() {
     ] {
         let error = ask();
         assert!(error.to_string().contains(words), "{error}");
-        assert_eq!(error.may_pass(), may_pass, "{error}");
+        assert_eq!(error.is_temporary(), is_temporary, "{error}");
     }
     let nobody =
         HttpLink::new("http://127.0.0.1:1", None, coordinator(), Arc::new(AtomicBool::new(false)))
             .unwrap();
     let error = nobody.status(&key, "s").unwrap_err();
-    assert!(error.may_pass() && error.to_string().contains("cannot be reached"), "{error}");
+    assert!(error.is_temporary() && error.to_string().contains("cannot be reached"), "{error}");
 }
 
 #[test]
@@ -254,8 +254,8 @@ fn a_request_that_waits_ends_with_the_stop_flag() {
     assert_eq!(server.came.lock().unwrap().len(), 1);
 }
 
-/// A coordinator of another protocol version is distinguished from other servers, whatever it
-/// answers.
+/// A coordinator of another protocol version is distinguished from other servers, regardless of its
+/// response.
 #[test]
 fn a_coordinator_of_another_version_is_named() {
     let earlier = "fedbo-protocol: 2\r\n";
@@ -266,7 +266,7 @@ fn a_coordinator_of_another_version_is_named() {
         let error = link.prove(&Digest([1; 32])).unwrap_err();
         let text = error.to_string();
         assert!(matches!(error, LinkError::OtherVersion { theirs: 2, .. }));
-        assert!(!error.may_pass());
+        assert!(!error.is_temporary());
         for words in ["uses version 2", "version 3", "same version of fedbo"] {
             assert!(text.contains(words), "{text}");
         }
@@ -276,8 +276,8 @@ fn a_coordinator_of_another_version_is_named() {
     assert!(came[0].target.starts_with("/v1/coordinator?challenge=01"));
 }
 
-/// A link that has to hurry does not wait for a missing answer. A later answer belongs to the same
-/// request, which is sent once.
+/// A link with its hurry flag set does not wait for a missing response. A later response belongs to
+/// the same request, which is sent once.
 #[test]
 fn a_request_is_set_aside_for_who_is_to_hurry_and_taken_up_by_the_same() {
     let (answers, to_answer) = std::sync::mpsc::channel::<()>();

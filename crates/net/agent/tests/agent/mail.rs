@@ -1,5 +1,5 @@
-//! The link through messages of another system: a process gets answers, leaves requests, and waits
-//! for nothing.
+//! The link through messages of another system: a process gets responses, leaves requests, and
+//! waits for nothing.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use fedbo_agent::{
     AgentFile, Caller, Link as _, Mail, MailLink, Place, Poll, Polled, RequestId, RunOptions,
     Silent, run_by_mail,
 };
-use fedbo_transport::{CarriedAnswer, CarriedRequest, Clock as _, LinkError, SystemClock};
+use fedbo_transport::{CarriedRequest, CarriedResponse, Clock as _, LinkError, SystemClock};
 use fedbo_wire::{
     Account, Digest, EnrolRequest, EnrolmentToken, ProblemCode, SigningKey, StudyState, StudyStatus,
 };
@@ -41,7 +41,7 @@ fn by(seed: u8) -> Caller<'static> {
 
 /// The mail of a process, and its link to a coordinator.
 fn opened(
-    answers: Vec<(RequestId, CarriedAnswer)>,
+    answers: Vec<(RequestId, CarriedResponse)>,
     asked_ms: Option<u64>,
 ) -> (Arc<Mail>, MailLink) {
     let mail = Arc::new(Mail::new(answers, None, asked_ms));
@@ -49,13 +49,13 @@ fn opened(
     (mail, link)
 }
 
-fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> CarriedAnswer {
+fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> CarriedResponse {
     let headers = [&[("fedbo-protocol", "3")], headers].concat();
     let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    CarriedAnswer { status, headers, body: body.to_vec() }
+    CarriedResponse { status, headers, body: body.to_vec() }
 }
 
-/// Returns the requests left by a process that asks this and has no answers.
+/// Returns the requests that a process without responses leaves.
 fn left(ask: impl Fn(&MailLink) -> Option<LinkError>) -> Vec<(RequestId, CarriedRequest)> {
     let (mail, link) = opened(Vec::new(), None);
     assert_eq!(ask(&link), Some(LinkError::Stopped));
@@ -98,7 +98,7 @@ fn what_has_no_answer_is_left_and_gets_it_in_the_next_process() {
     assert!(link.has_answer(&key(), TO, b"vector"));
     assert_eq!(link.upload(by(9), TO, b"vector"), Ok(()));
     assert!(mail.outbox().is_empty());
-    // An answer can be used once.
+    // A response can be used once.
     assert!(!link.has_answer(&key(), TO, b"vector"));
     assert_eq!(link.upload(by(9), TO, b"vector"), Err(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 2);
@@ -118,7 +118,7 @@ fn an_answer_to_another_request_or_another_key_is_none() {
     }
 }
 
-/// The process waits no longer, so unused answers are dropped and requested again later.
+/// The process is about to end, so unused responses are dropped and requested again later.
 #[test]
 fn after_a_request_is_left_no_answer_is_used() {
     let state = left(|link| link.status(&key(), "wine").err());
@@ -157,7 +157,7 @@ fn a_round_has_gone_on_since_its_handout_came() {
     }
 }
 
-/// A message may wait for a node for hours. Its age says nothing about clocks.
+/// A message may wait for a node for hours. Its age does not show that clocks differ.
 #[test]
 fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     let now_ms = SystemClock.now_ms();
@@ -174,11 +174,11 @@ fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     let (mail, link) = opened(vec![refused()], Some(now_ms - 400_000));
     assert_eq!(link.handouts(by(9), "wine", POLL).err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 2);
-    // A process without the time of its requests was restarted: its answers may be of any age.
+    // A process without the time of its requests was restarted: its responses may be of any age.
     let (mail, link) = opened(vec![stale()], None);
     assert_eq!(link.status(&key(), "wine").err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 1);
-    // An answer to a recent request does show a difference.
+    // A response to a recent request does show a difference.
     let (_, link) = opened(vec![stale()], Some(now_ms - 1_000));
     assert_eq!(link.status(&key(), "wine").unwrap().time_ms, now_ms - 400_000);
     let (_, link) = opened(vec![refused()], Some(now_ms - 1_000));
@@ -186,12 +186,12 @@ fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     assert_eq!(code, Some(ProblemCode::ClockDiffers));
 }
 
-/// Answers may be changed on their way: they are read within the same limits as answers over a
+/// Responses may be changed in transit: they are read with the same limits as responses over a
 /// connection.
 #[test]
 fn answers_that_are_none_are_named() {
     let poll = left(|link| link.handouts(by(9), "wine", POLL).err());
-    let asked = |answer: CarriedAnswer| {
+    let asked = |answer: CarriedResponse| {
         let (_, link) = opened(vec![(poll[0].0, answer)], None);
         link.handouts(by(9), "wine", POLL).err().unwrap()
     };
@@ -207,8 +207,12 @@ fn answers_that_are_none_are_named() {
     assert!(link.handouts(by(9), "wine", POLL).is_ok());
     assert!(unusable(asked(with_others(64))));
     assert!(unusable(asked(with_others(40_000))));
-    assert!(unusable(asked(CarriedAnswer { status: 200, headers: Vec::new(), body: Vec::new() })));
-    let other = CarriedAnswer {
+    assert!(unusable(asked(CarriedResponse {
+        status: 200,
+        headers: Vec::new(),
+        body: Vec::new()
+    })));
+    let other = CarriedResponse {
         status: 200,
         headers: vec![("fedbo-protocol".into(), "7".into())],
         body: Vec::new(),
@@ -217,7 +221,7 @@ fn answers_that_are_none_are_named() {
 }
 
 /// Every process of an enrolment repeats it from the start, with the challenge of the first process
-/// and all answers since.
+/// and all responses since then.
 #[test]
 fn an_enrolment_goes_on_from_process_to_process() {
     let challenge = Digest([5; 32]);

@@ -17,7 +17,7 @@ mod http;
 mod mail;
 mod mishaps;
 mod pace;
-mod set_back;
+mod rolled_back;
 mod version_1;
 mod ways;
 mod world;

@@ -1,4 +1,4 @@
-//! Failing objectives, unusable folders, and processes that get in each other's way.
+//! Failing objectives, unusable folders, and conflicting processes.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn an_agent_that_fails_from_the_start_stops_and_goes_on_once_it_is_mended() {
     member.objective = command("echo no licence >&2; exit 3", 60_000, &member, &stop);
     member.failures_max = FailuresMax::BeforeFirstValue(1);
     let error = member.session().unwrap().run().unwrap_err();
-    assert!(matches!(error, RunError::Failing { n_in_a_row: 1, .. }));
+    assert!(matches!(error, RunError::Failing { n_consecutive: 1, .. }));
     let text = error.to_string();
     for words in ["1 trial failed", "no licence", "fix the command"] {
         assert!(text.contains(words), "{text}");
@@ -75,7 +75,7 @@ fn an_agent_that_fails_from_the_start_stops_and_goes_on_once_it_is_mended() {
     assert_eq!(member.trials().len(), 1, "what has failed stays told");
     // Another failure, then a command that works.
     let error = member.session().unwrap().run().unwrap_err();
-    assert!(matches!(error, RunError::Failing { n_in_a_row: 1, .. }));
+    assert!(matches!(error, RunError::Failing { n_consecutive: 1, .. }));
     member.objective = Arc::new(Bump);
     let mut session = member.session().unwrap();
     finish(&mut session, 3).unwrap();
@@ -179,7 +179,7 @@ fn a_key_that_others_may_read_stops_the_run() {
     assert!(matches!(error, RunError::Home(HomeError::Key(KeyError::Exposed { mode: 0o644, .. }))));
 }
 
-/// Gives different values in each process.
+/// Returns different values in each process.
 struct Fickle(f64);
 
 impl Objective for Fickle {
@@ -209,7 +209,7 @@ fn with_other_trials_than_before_nothing_is_sent() {
 fn trials_that_the_agent_did_not_ask_for_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let member = one(folder.path());
-    drop(member.session().unwrap()); // lays the file out
+    drop(member.session().unwrap()); // creates the file's layout
     let storage = SqliteStorage::open(&member.home.join("trials.db"), Mode::Existing).unwrap();
     let study = storage.studies().unwrap().remove(0);
     let strange = NewTrial::new(

@@ -16,13 +16,13 @@ use crate::coordinator::TestCoordinator;
 use crate::ways::{note, now_ms, pass_time};
 use crate::world::{Bump, CHARGED, Member, coordinator, finish, members, take_turns};
 
-/// Takes a time that reveals on which side of one half the point lies.
-struct Telling {
+/// An objective with a duration that reveals whether the point is below one half.
+struct EventData {
     below: Duration,
     above: Duration,
 }
 
-impl Objective for Telling {
+impl Objective for EventData {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
         pass_time(match point.number("x") < 0.5 {
             true => self.below,
@@ -33,7 +33,7 @@ impl Objective for Telling {
 }
 
 /// The times of uploads, by slot and round, and the times at which each slot polled, in
-/// milliseconds of the round.
+/// milliseconds since the start of the round.
 type Heard = (BTreeMap<(u32, u64), Vec<u64>>, Vec<(u32, u64)>);
 
 fn heard(below: u64, above: u64) -> Heard {
@@ -42,7 +42,7 @@ fn heard(below: u64, above: u64) -> Heard {
     let mut members = members(folder.path(), &coordinator);
     let (below, above) = (Duration::from_millis(below), Duration::from_millis(above));
     for member in &mut members {
-        member.objective = Arc::new(Telling { below, above });
+        member.objective = Arc::new(EventData { below, above });
     }
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     take_turns(&mut sessions);
@@ -55,7 +55,7 @@ fn heard(below: u64, above: u64) -> Heard {
 }
 
 /// The durations of trials reveal their points and values, yet an observer of the network sees the
-/// same times for all durations. In virtual time only waits and trials take time, so the tolerance
+/// same times for all durations. In virtual time, only waits and trials take time, so the tolerance
 /// is zero.
 #[test]
 fn upload_time_uncorrelated() {
@@ -69,7 +69,7 @@ fn upload_time_uncorrelated() {
     }
     assert_eq!(heard(1, 4_000), at_once);
     assert_eq!(heard(4_000, 1), at_once);
-    // A round's instant does not determine the next one's.
+    // A round's instant does not determine the instant of the next round.
     let of_first: Vec<u64> = (0..3).map(|round| at_once.0[&(0, round)][0]).collect();
     assert!(of_first[0] != of_first[1] && of_first[1] != of_first[2]);
 }
@@ -83,7 +83,7 @@ fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
         let coordinator = coordinator("pace", "dp-fts-de", CHARGED);
         let mut members = members(folder.path(), &coordinator);
         let took = Duration::from_millis(took);
-        members[0].objective = Arc::new(Telling { below: took, above: took });
+        members[0].objective = Arc::new(EventData { below: took, above: took });
         let mut session = members[0].session().unwrap();
         assert_eq!(finish(&mut session, 3).unwrap(), None);
         drop(session);
@@ -110,7 +110,7 @@ fn one(
     coordinator.borrow_mut().begins_ms = Some(begins_ms);
     let mut members = members(folder.path(), &coordinator);
     let took = Duration::from_millis(took_ms);
-    members[0].objective = Arc::new(Telling { below: took, above: took });
+    members[0].objective = Arc::new(EventData { below: took, above: took });
     (folder, coordinator, members)
 }
 
@@ -120,8 +120,8 @@ fn n_charged(member: &Member) -> u64 {
     spent.spent.unwrap().n_releases
 }
 
-/// A study begins during an agent's first trials. The agent learns this without revealing how long
-/// they took, and sends at the round's set instant, or nothing.
+/// A study begins during an agent's first trials. The agent detects the start without revealing the
+/// duration of the trials, and sends at the round's scheduled instant, or not at all.
 #[test]
 fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
     let set = heard(0, 0).0[&(0, 0)].clone();
@@ -131,7 +131,8 @@ fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
         coordinator.borrow_mut().state = StudyState::Waiting;
         let ended_ms = now_ms() + 2 * took_ms;
         finish(&mut members[0].session().unwrap(), 3).unwrap();
-        // The agent asked at the start, then at a multiple of a quarter of the round's time.
+        // The agent requested the state at the start, and then at a multiple of a quarter of the
+        // round.
         let looked_ms: Vec<u64> =
             coordinator.borrow().looked_ms.iter().map(|(_, at)| *at).collect();
         assert_eq!(looked_ms[1], ended_ms.next_multiple_of(15_000));
@@ -141,7 +142,7 @@ fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
         let missed = members[0].ears.count("missed 0 late");
         assert_eq!(missed, usize::from(!is_in_time));
     }
-    // An agent that is done before the study begins waits for the beginning.
+    // An agent that is done before the study begins waits for the start.
     let began_ms = now_ms() + 100_000;
     let (_folder, coordinator, members) = one(began_ms, 1_000);
     coordinator.borrow_mut().state = StudyState::Waiting;
@@ -150,13 +151,13 @@ fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
     assert_eq!(n_charged(&members[0]), 0, "nothing is sent yet");
     assert_eq!(members[0].ears.count("waits waiting"), 1);
     finish(&mut session, 100).unwrap();
-    // It learns of the beginning within a second.
+    // It detects the start within a second.
     let came = coordinator.borrow().came_ms[&(0, 0)].clone();
     assert_eq!(came, set);
 }
 
 /// A coordinator is restarted while an agent evaluates, and its round restarts. The agent was late
-/// for the old round, learns of the restart at the round boundary, and is in time.
+/// for the old round. It detects the restart at the round boundary, and is in time.
 #[test]
 fn a_round_that_begins_anew_during_a_trial_is_not_missed() {
     let set = heard(0, 0).0[&(0, 0)].clone();
@@ -171,7 +172,7 @@ fn a_round_that_begins_anew_during_a_trial_is_not_missed() {
     assert_eq!(looked_ms, [since_ms, since_ms + 120_000]);
 }
 
-/// The current round is unsigned. A forged one takes at most one round from an agent.
+/// The current round is unsigned. A forged one makes an agent miss at most one round.
 #[test]
 fn a_forged_round_does_not_mute_an_agent() {
     let sent = heard(0, 0).0;
@@ -207,7 +208,7 @@ fn rounds_that_are_short_are_warned_of() {
     }
 }
 
-/// Relayed messages are sent when trials end, unless the study sets an instant.
+/// Relayed messages are sent when trials end, unless the study has scheduled instants.
 #[test]
 fn a_relayed_study_has_an_instant_where_it_sets_one() {
     for (more, is_set) in [("", false), ("[network]\ncollect_s = 54.0\n", true)] {
@@ -240,8 +241,8 @@ fn clocks_are_compared_before_anything_is_evaluated() {
     assert!(members[0].ears.count("ended") > 0);
 }
 
-/// INV-26: during the rounds, an agent's files hold only the vector of the newest round. A
-/// restarted agent still knows its earlier uploads.
+/// INV-26: during the rounds, an agent's files contain only the vector of the newest round. A
+/// restarted agent still recognizes its earlier uploads.
 #[test]
 fn vectors_do_not_outlive_their_use() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ fn upload(mark: u8) -> Vec<u8> {
 
 /// Replaces a home's database by one in the layout of the first version, with the same rows and raw
 /// vectors.
-fn set_back(home: &Path, coordinator: &TestCoordinator) {
+fn rolled_back(home: &Path, coordinator: &TestCoordinator) {
     let (path, now) = (home.join("agent.db"), home.join("now.db"));
     std::fs::rename(&path, &now).unwrap();
     let old = Connection::open(&path).unwrap();
@@ -91,14 +91,14 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     drop(sessions);
     let before = status(&member.home).unwrap();
     let vector = |round| coordinator.borrow().arrived[&(0, round)][0].clone();
-    set_back(&member.home, &coordinator.borrow());
+    rolled_back(&member.home, &coordinator.borrow());
     coordinator.borrow_mut().counters.clear(); // unknown to the first version
     let kept = [vector(1), upload(N_LEFT)];
     let mut forgotten = vec![vector(0), upload(OVER)];
     forgotten.extend((0..N_LEFT).map(upload));
     assert!(kept.iter().chain(&forgotten).all(|v| member.holds(v)));
 
-    // Reading alone changes nothing, and names the command that does.
+    // Reading changes nothing, and the error names the command that does.
     let error = status(&member.home).unwrap_err().to_string();
     assert!(error.contains("has version 1"), "{error}");
     assert!(error.contains("`fedbo agent run` brings"), "{error}");
@@ -115,7 +115,8 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     };
     assert!(of(&after) == of(&before));
 
-    // Earlier uploads are known by their hashes, and spending continues from its earlier value.
+    // Earlier uploads are recognized by their hashes, and spending continues from its earlier
+    // value.
     let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
     assert_eq!(take_turns(&mut sessions), [Ended::Complete; 3]);
     drop(sessions);
@@ -124,7 +125,7 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     let coordinator = coordinator.borrow();
     assert!(coordinator.arrived.values().all(|bodies| bodies.len() == 1));
 
-    // A database of a newer program is left unchanged.
+    // A database of a newer version is left unchanged.
     let memory = Connection::open(member.home.join("agent.db")).unwrap();
     memory.pragma_update(None, "user_version", 5).unwrap();
     drop(memory);

@@ -1,4 +1,4 @@
-//! Links from an agent to an in-memory coordinator, and the points at which its process may die.
+//! Links from an agent to an in-memory coordinator, and the points at which its process can die.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,8 +14,8 @@ use fedbo_wire::{
 
 use crate::coordinator::{TestCoordinator, problem};
 
-/// Ends everything at a chosen call, like the death of the process: open objects are dropped, and
-/// nothing more is written.
+/// Ends everything at a chosen call, as if the process died: open objects are dropped, and nothing
+/// more is written.
 #[derive(Default)]
 pub(crate) struct Cutter {
     /// Number of calls left; `None` if unlimited.
@@ -64,7 +64,7 @@ pub(crate) fn now_ms() -> u64 {
     NOW_MS.get()
 }
 
-/// Lets time pass.
+/// Advances the time of this test.
 pub(crate) fn pass_time(time: Duration) {
     let ms = u64::try_from(time.as_millis()).unwrap();
     NOW_MS.set(NOW_MS.get() + ms);
@@ -75,8 +75,8 @@ thread_local! {
     static IDLE: Cell<(usize, Duration)> = const { Cell::new((0, Duration::MAX)) };
 }
 
-/// Notes the result of a step of one of `n` sessions. When all of them wait, time passes until the
-/// first has something to do.
+/// Records the result of a step of one of `n` sessions. When all of them wait, time advances until
+/// the first has something to do.
 pub(crate) fn note(step: Step, n: usize) -> Step {
     let (idle, shortest) = IDLE.get();
     IDLE.set(match step {
@@ -92,7 +92,7 @@ pub(crate) fn note(step: Step, n: usize) -> Step {
     step
 }
 
-/// Notes that a session has something to do: no time passes.
+/// Records that a session has something to do: no time passes.
 pub(crate) fn busy() {
     IDLE.set((0, Duration::MAX));
 }
@@ -129,7 +129,7 @@ impl Clock for TestClock {
 pub(crate) struct TestLink {
     pub(crate) coordinator: Rc<RefCell<TestCoordinator>>,
     pub(crate) cutter: Rc<Cutter>,
-    /// Number of further answers that get lost after their requests were carried out.
+    /// Number of further responses that get lost after their requests were carried out.
     pub(crate) n_lost: Rc<Cell<u32>>,
     /// Every n-th request that is not set aside does not reach the coordinator; 0 if all do.
     pub(crate) unsent_every: Rc<Cell<u32>>,
@@ -138,7 +138,7 @@ pub(crate) struct TestLink {
     /// it is carried out at once.
     pub(crate) set_aside_every: Rc<Cell<u32>>,
     pub(crate) n_asked: Rc<Cell<u32>>,
-    /// The counter of the request that was set aside and is still under way.
+    /// The counter of the request that was set aside and is still in progress.
     pub(crate) aside: Rc<Cell<Option<u64>>>,
 }
 
@@ -174,7 +174,7 @@ impl TestLink {
         answer
     }
 
-    /// Makes one request: the process may die before or after it, and the answer may get lost.
+    /// Makes one request: the process may die before or after it, and the response may get lost.
     fn ask<R>(
         &self,
         act: impl FnOnce(&mut TestCoordinator) -> Result<R, Problem>,
@@ -259,8 +259,8 @@ impl Link for TestLink {
     }
 
     fn status(&self, key: &SigningKey, _: &str) -> Result<StudyStatus, LinkError> {
-        // It changes nothing, and its answer never gets lost: tests count the lost answers of other
-        // requests.
+        // It changes nothing, and its response never gets lost: tests count the lost responses of
+        // other requests.
         let answer = self.coordinator.borrow_mut().status(key);
         answer.map_err(|problem| LinkError::Refused { problem, retry_after: None })
     }

@@ -27,7 +27,8 @@ use crate::ways::{Cutter, TestClock, TestLink, note, pass_time, token};
 pub(crate) struct Ears {
     pub(crate) cutter: Rc<Cutter>,
     pub(crate) heard: RefCell<Vec<String>>,
-    /// Milliseconds that pass after a trial has ended, as if the next query took that long.
+    /// Milliseconds that pass after a trial has ended, as if the next query took that long to
+    /// compute.
     pub(crate) ponders_ms: Cell<u64>,
 }
 
@@ -201,7 +202,7 @@ pub(crate) fn budget(epsilon: f64) -> Budget {
     Budget::new(epsilon, Delta::new(1e-5).unwrap()).unwrap()
 }
 
-/// Steps until the session ends, or until it has waited `patience` times in a row.
+/// Advances the session until it ends, or until it has waited `patience` times in a row.
 pub(crate) fn finish(session: &mut Session<'_>, patience: u32) -> Result<Option<Ended>, RunError> {
     let mut n_waits = 0;
     while n_waits < patience {
@@ -217,8 +218,8 @@ pub(crate) fn finish(session: &mut Session<'_>, patience: u32) -> Result<Option<
     Ok(None)
 }
 
-/// Lets sessions take turns until all have ended. When all wait, time passes until the first of
-/// them has something to do.
+/// Lets sessions take turns until all have ended. When all of them wait, time advances until the
+/// first has something to do.
 pub(crate) fn take_turns(sessions: &mut [Session<'_>]) -> Vec<Ended> {
     let mut ended: Vec<Option<Ended>> = vec![None; sessions.len()];
     for _ in 0..100_000 {
@@ -266,7 +267,7 @@ pub(crate) fn coordinator(name: &str, algorithm: &str, more: &str) -> Rc<RefCell
     Rc::new(RefCell::new(TestCoordinator::new(&text)))
 }
 
-/// Three agents, each in a home of its own in a folder.
+/// Three agents, each in its own home in a folder.
 pub(crate) fn members(folder: &Path, coordinator: &Rc<RefCell<TestCoordinator>>) -> Vec<Member> {
     let member = |slot: u8| Member::enrol(&folder.join(format!("home{slot}")), coordinator, slot);
     (0..3).map(member).collect()

@@ -99,7 +99,7 @@ impl Worker {
         if self.epoch.is_some_and(|known| known != epoch) {
             tracing::warn!(study = %self.study.name, "the database has lost the vectors of the round; agents send them again");
             self.publish(|_| {});
-            self.go_on_after_loss(epoch);
+            self.continue_after_loss(epoch);
         }
         self.epoch = Some(epoch);
         Ok(())
@@ -107,7 +107,7 @@ impl Worker {
 
     /// Lets the round continue if it remains open for longer than a lease. Live shards then report
     /// again before it is shut.
-    fn go_on_after_loss(&mut self, epoch: i64) {
+    fn continue_after_loss(&mut self, epoch: i64) {
         let lease_ms = self.lease_ms();
         let Some(leader) = self.leader.as_mut().filter(|leader| leader.gathering.is_none()) else {
             return;
@@ -143,7 +143,7 @@ impl Worker {
             }
         }
         self.metrics.round(record.round);
-        self.metrics.stands_still(false);
+        self.metrics.stalled(false);
         self.publisher.send_replace(Arc::new(next));
         Ok(())
     }

@@ -124,7 +124,7 @@ fn chosen(parts: &[ShardPart], spent: &[u32], n_slots: u32) -> Vec<(ShardId, Slo
     let alive = parts.iter().filter(|part| part.is_live && part.is_final);
     let choose = |part: &ShardPart| {
         let mut slots = SlotSet::of(part.slots.clone(), n_slots);
-        slots.take_away(&taken);
+        slots.remove_all(&taken);
         taken.add(&slots);
         (part.shard, slots)
     };

@@ -9,7 +9,7 @@ use fedbo_protocol::AgentUpdate;
 use fedbo_wire::{LedgerEntry, StudyState};
 use tokio::sync::oneshot;
 
-use super::UploadAnswer;
+use super::UploadOutcome;
 use super::error::HostError;
 use super::worker::{Leader, RENEWALS, Worker};
 use crate::clock::Clock;
@@ -120,7 +120,7 @@ impl Worker {
             unrevealed: None,
         });
         self.metrics.round(round);
-        self.metrics.stands_still(false);
+        self.metrics.stalled(false);
         tracing::info!(study = %self.study.name, round, "leading the rounds");
         self.apply(steps)?;
         self.open_sum();
@@ -152,22 +152,22 @@ impl Worker {
     ///
     /// Only steps that were already due come first: a round that is due must begin, or an upload
     /// for it would be refused.
-    pub(super) fn upload(&mut self, update: AgentUpdate, answer: oneshot::Sender<UploadAnswer>) {
+    pub(super) fn upload(&mut self, update: AgentUpdate, answer: oneshot::Sender<UploadOutcome>) {
         let now_ms = self.leader.as_mut().map_or(0, |leader| leader.clock.now_ms());
         if let Err(error) = self.tick(now_ms) {
             self.stop(&error);
         }
         let Some(leader) = &mut self.leader else {
             // Sending fails if the requester has disconnected, here and below.
-            let _ = answer.send(UploadAnswer::Closed);
+            let _ = answer.send(UploadOutcome::Closed);
             return;
         };
         pass("coordinator: an upload has come");
         let mut steps = leader.machine.receive(update, now_ms);
         let refused = steps.iter().position(|step| matches!(step, Step::Refuse(_)));
         let verdict = match refused.map(|at| steps.remove(at)) {
-            Some(Step::Refuse(rejected)) => UploadAnswer::Refused(rejected),
-            _ => UploadAnswer::Accepted,
+            Some(Step::Refuse(rejected)) => UploadOutcome::Refused(rejected),
+            _ => UploadOutcome::Accepted,
         };
         let _ = answer.send(verdict);
         pass("coordinator: an upload is answered");

@@ -39,7 +39,7 @@ const QUEUE: usize = 4096;
 
 /// Request to a study's thread.
 enum Command {
-    Upload(AgentUpdate, oneshot::Sender<UploadAnswer>),
+    Upload(AgentUpdate, oneshot::Sender<UploadOutcome>),
     /// Asks whether a vector of this slot and round is missing.
     Awaits(u32, u64, oneshot::Sender<bool>),
     /// The store has changed.
@@ -49,7 +49,7 @@ enum Command {
 
 /// Outcome of an upload.
 #[derive(Debug)]
-pub(crate) enum UploadAnswer {
+pub(crate) enum UploadOutcome {
     Accepted,
     Refused(UpdateRejected),
     /// This coordinator does not currently accept uploads for the study.
@@ -109,7 +109,7 @@ impl Host {
     pub(crate) fn upload(
         &self,
         update: AgentUpdate,
-    ) -> Result<oneshot::Receiver<UploadAnswer>, Busy> {
+    ) -> Result<oneshot::Receiver<UploadOutcome>, Busy> {
         let (answer, answered) = oneshot::channel();
         self.send(Command::Upload(update, answer))?;
         Ok(answered)

@@ -44,7 +44,7 @@ impl Worker {
         };
         match sum.open(round) {
             Ok(key) => {
-                self.metrics.stands_still(false);
+                self.metrics.stalled(false);
                 Ok(key)
             }
             Err(error) => {
@@ -62,7 +62,7 @@ impl Worker {
         if error.is_late() {
             return;
         }
-        self.metrics.stands_still(true);
+        self.metrics.stalled(true);
         let words = format!("round {round} waits for the study's helper: {error}");
         if self.publisher.borrow().error.as_ref() != Some(&words) {
             self.publish(|published| published.error = Some(words));
@@ -75,7 +75,7 @@ impl Worker {
         let Some(leader) = &mut self.leader else {
             return false;
         };
-        let pause = if error.is_for_people() { LONG_PAUSE } else { PAUSE };
+        let pause = if error.needs_intervention() { LONG_PAUSE } else { PAUSE };
         leader.asks_at = Some(Instant::now() + pause);
         let words = error.to_string();
         let is_new = !error.is_late() && leader.said.as_ref() != Some(&words);
@@ -157,7 +157,7 @@ impl Worker {
             }
         };
         pass("coordinator: the helper has closed the round");
-        self.metrics.stands_still(false);
+        self.metrics.stalled(false);
         leader.is_open = false;
         self.close_over(round, agreed, now_ms)
     }
@@ -165,7 +165,7 @@ impl Worker {
     /// Restarts the round with its full duration: uploads could not be verified while the helper
     /// was unavailable (INV-30).
     fn opened_again(&mut self, key: Option<RoundKey>, now_ms: u64) {
-        self.metrics.stands_still(false);
+        self.metrics.stalled(false);
         if key.is_some()
             && let Some(leader) = &mut self.leader
         {

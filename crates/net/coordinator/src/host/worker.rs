@@ -193,7 +193,7 @@ impl Worker {
         let wait = self.retry.map_or(first, |(_, waited)| (2 * waited).min(last));
         self.retry = Some((Instant::now() + wait, wait));
         self.tried = None;
-        self.metrics.stands_still(true);
+        self.metrics.stalled(true);
         tracing::error!(study = %self.study.name, retry_s = wait.as_secs(), "the study is blocked: {error}");
         let words = error.to_string();
         if self.publisher.borrow().error.as_ref() != Some(&words) {

@@ -24,7 +24,7 @@ use fedbo_wire::SigningKey;
 use tokio::sync::Mutex;
 
 use crate::metrics::{Metrics, Recorder};
-use crate::server::HelperWay;
+use crate::server::HelperConnection;
 use crate::store::{Store, StoreError};
 
 /// State shared by all requests.
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     /// Lease duration: leadership expires after this time unless it is renewed.
     pub(crate) lease: Duration,
     /// Settings for connections to helpers of secure sums.
-    pub(crate) helper: HelperWay,
+    pub(crate) helper: HelperConnection,
     /// Counters of agents' requests.
     pub(crate) counting: Counting,
     /// Maximum time to receive the body of a request.
@@ -58,7 +58,7 @@ impl Shared {
         ledgers: PathBuf,
         body_patience: Duration,
         recorder: Option<Arc<dyn Recorder>>,
-        helper: HelperWay,
+        helper: HelperConnection,
     ) -> Self {
         Self {
             counting: Counting::start(Arc::clone(&store)),

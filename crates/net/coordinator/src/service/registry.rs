@@ -51,7 +51,7 @@ impl Served {
 impl Registry {
     /// Lists the studies that cannot continue, one per line with the reason. Empty if there are
     /// none. Studies that the operator has paused are not listed.
-    pub(super) fn standing_still(&self) -> String {
+    pub(super) fn stalled_studies(&self) -> String {
         let still = self.studies.iter().filter_map(|(name, served)| {
             let published = served.published.borrow();
             let error = published.error.as_ref()?;

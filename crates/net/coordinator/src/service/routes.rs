@@ -135,7 +135,7 @@ async fn healthz() -> Response {
 ///
 /// For load balancers, which stop sending requests unless the response is 200: one stalled study
 /// must not make the others unreachable.
-const STORE_ALONE: &str = "scope=store";
+const STORE_ONLY: &str = "scope=store";
 
 /// `GET /readyz`: checks that the store responds and that no study that should run is stalled. With
 /// `?scope=store`, checks only the store.
@@ -143,8 +143,8 @@ async fn readyz(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) ->
     let store = Arc::clone(&shared.store);
     let read = tokio::task::spawn_blocking(move || store.now_ms()).await;
     let text = match read {
-        Ok(Ok(_)) if query.as_deref() == Some(STORE_ALONE) => String::new(),
-        Ok(Ok(_)) => shared.registry().standing_still(),
+        Ok(Ok(_)) if query.as_deref() == Some(STORE_ONLY) => String::new(),
+        Ok(Ok(_)) => shared.registry().stalled_studies(),
         _ => "the store does not respond\n".to_owned(),
     };
     if text.is_empty() {
@@ -259,8 +259,8 @@ async fn status(
     request: Request,
 ) -> Result<Response, Refusal> {
     let asked = of_asker(&shared, &study, request, |_| Length::Empty).await?;
-    let (of_whom, key) = (Arc::clone(&shared), asked.key);
-    let account = blocking(move || account(&of_whom, key)).await??;
+    let (account_shared, key) = (Arc::clone(&shared), asked.key);
+    let account = blocking(move || account(&account_shared, key)).await??;
     let study = &asked.served.study;
     let now = Arc::clone(&asked.served.published.borrow());
     Ok(json(&StudyStatus {

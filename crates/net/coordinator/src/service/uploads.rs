@@ -15,7 +15,7 @@ use zeroize::Zeroize as _;
 use super::registry::Served;
 use super::request::of_agent;
 use super::{Shared, refusal};
-use crate::host::UploadAnswer;
+use crate::host::UploadOutcome;
 use crate::intake::{Intake, NotTaken};
 use crate::sum::{NotVerified, SumIntake};
 use crate::vectors::Vectors;
@@ -70,9 +70,9 @@ async fn pass_on(served: &Served, update: AgentUpdate) -> Result<Response, Refus
     };
     let answered = served.with_host(|host| host.upload(update)).map_err(|_| busy())?;
     match answered.await {
-        Ok(UploadAnswer::Accepted) => Ok(accepted()),
-        Ok(UploadAnswer::Refused(rejected)) => Err(refusal::of_update(&rejected)),
-        Ok(UploadAnswer::Closed) | Err(_) => {
+        Ok(UploadOutcome::Accepted) => Ok(accepted()),
+        Ok(UploadOutcome::Refused(rejected)) => Err(refusal::of_update(&rejected)),
+        Ok(UploadOutcome::Closed) | Err(_) => {
             check_state(served, round)?;
             let message = "the study's rounds are not running now; try again later";
             Err(Refusal::new(ProblemCode::Unavailable, message))

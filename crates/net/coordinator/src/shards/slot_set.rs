@@ -40,7 +40,7 @@ impl SlotSet {
     }
 
     /// Removes all slots of another set.
-    pub(crate) fn take_away(&mut self, other: &Self) {
+    pub(crate) fn remove_all(&mut self, other: &Self) {
         for (own, other) in self.0.iter_mut().zip(&other.0) {
             *own &= !other;
         }
@@ -83,7 +83,7 @@ mod tests {
         some.insert(10);
         some.insert(99);
         let mut rest = all.clone();
-        rest.take_away(&some);
+        rest.remove_all(&some);
         assert_eq!((some.len(), rest.len(), rest.has(10)), (1, 10, false));
         rest.add(&some);
         assert_eq!(rest, all);

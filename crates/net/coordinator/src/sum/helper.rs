@@ -51,7 +51,7 @@ pub(crate) enum HelperFailed {
     Unbound { round: u64 },
     /// The helper's chain lacks the round that it closed.
     #[error("the helper's ledger lacks its share of round {round}: it was rolled back")]
-    SetBack { round: u64 },
+    RolledBack { round: u64 },
     /// The helper counts slots for which the coordinator has no vector.
     #[error(
         "the helper has closed round {round} over other slots, and their vectors are no longer here"
@@ -66,8 +66,8 @@ impl HelperFailed {
     }
 
     /// Returns true if a retry fails in the same way until a person intervenes.
-    pub(crate) fn is_for_people(&self) -> bool {
-        matches!(self, Self::Link(error) if !error.may_pass() && !self.is_late())
+    pub(crate) fn needs_intervention(&self) -> bool {
+        matches!(self, Self::Link(error) if !error.is_temporary() && !self.is_late())
     }
 
     /// Returns true if the helper is unreachable.

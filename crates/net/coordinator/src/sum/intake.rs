@@ -365,7 +365,7 @@ impl SumIntake {
         let mut chain = state.chain.clone();
         let new = chain.follow(&self.study, &entries)?;
         let Some(entry) = new.iter().find(|entry| entry.entry.round == round) else {
-            return Err(HelperFailed::SetBack { round });
+            return Err(HelperFailed::RolledBack { round });
         };
         if commitment(&salt, &entry.entry.release) != bound {
             return Err(HelperFailed::OtherShare { round });

@@ -8,7 +8,7 @@ use fedbo_privacy::mechanism::{SecureNoise, Server};
 use fedbo_protocol::UpdateRejected;
 use fedbo_secure_sum::Sharing;
 use fedbo_servers::{HelperMisconduct, SumStudy, card_of, sealing_key_of};
-use fedbo_transport::{CarriedAnswer, CarriedRequest, Courier, HttpClient, LinkError};
+use fedbo_transport::{CarriedRequest, CarriedResponse, Courier, HttpClient, LinkError};
 use fedbo_wire::{
     CloseAnswer, Digest, HEADER_PROTOCOL, HelperEntry, LedgerEntry, NO_SESSION, OpenAnswer,
     PROTOCOL_VERSION, PassedReport, RoundKey, SealedUpload, Session, SigningKey, close_from_bytes,
@@ -65,7 +65,7 @@ impl fmt::Debug for FakeHelper {
 }
 
 impl Courier for FakeHelper {
-    fn carry(&self, request: CarriedRequest) -> Result<CarriedAnswer, LinkError> {
+    fn carry(&self, request: CarriedRequest) -> Result<CarriedResponse, LinkError> {
         let (_, rest) = request.target.split_once("/rounds/").unwrap();
         let (round, action) = rest.split_once('/').unwrap();
         let action = action.split('?').next().unwrap();
@@ -97,7 +97,7 @@ impl Courier for FakeHelper {
             _ => entries_to_bytes(place, by, &SALT, &self.entries),
         };
         let headers = vec![(HEADER_PROTOCOL.to_owned(), PROTOCOL_VERSION.to_string())];
-        Ok(CarriedAnswer { status: 200, headers, body })
+        Ok(CarriedResponse { status: 200, headers, body })
     }
 }
 
@@ -216,7 +216,7 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
     let unbound = started.reveal(0, &own, |_| None);
     assert!(matches!(unbound, Err(HelperFailed::Unbound { round: 0 })));
     // The helper's ledger lacks the round.
-    assert!(matches!(reveal(&right, Vec::new()), Err(HelperFailed::SetBack { round: 0 })));
+    assert!(matches!(reveal(&right, Vec::new()), Err(HelperFailed::RolledBack { round: 0 })));
 }
 
 /// If the response with a share was lost, the share arrives with that of the next round. Its entry

@@ -67,7 +67,7 @@ impl Checked {
                 let code = problem.code.name();
                 let described = codes(response);
                 assert!(described.iter().any(|each| each == code), "{operation}: {code}");
-                assert_eq!(answer.header("retry-after").is_some(), problem.code.may_pass());
+                assert_eq!(answer.header("retry-after").is_some(), problem.code.is_temporary());
                 code
             }
             false => "",

@@ -79,11 +79,11 @@ fn every_problem_is_described_with_its_status() {
         described.extend(description.problems(operation));
         for answer in description.answers(operation) {
             let codes = codes(answer.response);
-            let may_pass = ProblemCode::ALL
+            let is_temporary = ProblemCode::ALL
                 .into_iter()
-                .any(|code| code.may_pass() && codes.iter().any(|name| name == code.name()));
+                .any(|code| code.is_temporary() && codes.iter().any(|name| name == code.name()));
             let retries = answer.response["headers"].get("retry-after").is_some();
-            assert_eq!(retries, may_pass, "{codes:?}");
+            assert_eq!(retries, is_temporary, "{codes:?}");
         }
     }
     assert_eq!(described, known);

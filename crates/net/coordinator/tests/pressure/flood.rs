@@ -174,7 +174,7 @@ struct Flooding {
 }
 
 impl Flooding {
-    fn goes_on(&self) -> bool {
+    fn continues(&self) -> bool {
         !self.ended.load(Ordering::Relaxed)
     }
 
@@ -194,7 +194,7 @@ fn add(counter: &AtomicUsize) {
 /// Holds more connections than the service allows, and replaces them with new ones.
 fn connections(pressed: &Pressed, flooding: &Flooding) {
     let mut held = std::collections::VecDeque::new();
-    while flooding.goes_on() {
+    while flooding.continues() {
         if let Ok(stream) = TcpStream::connect(pressed.address) {
             held.push_back(stream);
             add(&flooding.connections);
@@ -210,7 +210,7 @@ fn connections(pressed: &Pressed, flooding: &Flooding) {
 fn garbage(pressed: &Pressed, flooding: &Flooding) {
     let bytes: Vec<u8> =
         (0..64_u32 << 10).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    while flooding.goes_on() {
+    while flooding.continues() {
         // The result does not matter.
         let _ = TcpStream::connect(pressed.address).and_then(|mut plain| plain.write_all(&bytes));
         if let Ok(mut tls) = Tls::connect(pressed.address, &pressed.tls) {
@@ -224,7 +224,7 @@ fn garbage(pressed: &Pressed, flooding: &Flooding) {
 /// Announces a body of a terabyte, and sends its start.
 fn huge_bodies(pressed: &Pressed, flooding: &Flooding) {
     let agent = &pressed.agents()[0];
-    while flooding.goes_on() {
+    while flooding.continues() {
         let request = agent.request(0, agent.weights(0));
         let text = String::from_utf8_lossy(&request);
         let length = format!("content-length: {}", fedbo_wire::Upload::n_bytes(100));
@@ -243,7 +243,7 @@ fn chunks(pressed: &Pressed, flooding: &Flooding) {
     let mut chunk = b"4000\r\n".to_vec();
     chunk.resize(chunk.len() + 0x4000, b'x');
     chunk.extend(b"\r\n");
-    while flooding.goes_on() {
+    while flooding.continues() {
         if pour(pressed, head, &chunk) {
             add(&flooding.chunks);
         }
@@ -291,11 +291,11 @@ fn refused(
     status: u16,
     request: impl Fn() -> Vec<u8>,
 ) {
-    while flooding.goes_on() {
+    while flooding.continues() {
         let Ok(mut tls) = Tls::connect(pressed.address, &pressed.tls) else {
             continue;
         };
-        while flooding.goes_on()
+        while flooding.continues()
             && let Ok((found, body)) = tls.ask(&request())
         {
             assert_eq!(found, status, "{}", String::from_utf8_lossy(&body));

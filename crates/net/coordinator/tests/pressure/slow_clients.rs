@@ -209,7 +209,7 @@ impl Slow {
         if self.kept.is_some() {
             return;
         }
-        let goes_on = match (self.kind, &mut self.stream) {
+        let continues = match (self.kind, &mut self.stream) {
             (Kind::Head | Kind::Body, Stream::Tls(tls)) => {
                 tls.send(b"0").is_ok() && is_open(&tls.0.sock)
             }
@@ -224,7 +224,7 @@ impl Slow {
                 Stream::Tls(tls) => is_open(&tls.0.sock),
             },
         };
-        if !goes_on {
+        if !continues {
             self.kept = Some(self.since.elapsed());
         }
     }

@@ -11,7 +11,7 @@ pub trait Courier: Debug + Send + Sync {
     /// # Errors
     /// [`LinkError::Stopped`] if the request was sent and this process should not wait for its
     /// response.
-    fn carry(&self, request: CarriedRequest) -> Result<CarriedAnswer, LinkError>;
+    fn carry(&self, request: CarriedRequest) -> Result<CarriedResponse, LinkError>;
 }
 
 /// A complete HTTP request, including its signature.
@@ -29,7 +29,7 @@ pub struct CarriedRequest {
 
 /// A complete HTTP response.
 #[derive(Clone, PartialEq, Eq)]
-pub struct CarriedAnswer {
+pub struct CarriedResponse {
     /// The status.
     pub status: u16,
     /// Header names and values.
@@ -45,7 +45,7 @@ impl Debug for CarriedRequest {
     }
 }
 
-impl Debug for CarriedAnswer {
+impl Debug for CarriedResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "status {}, {} bytes", self.status, self.body.len())
     }

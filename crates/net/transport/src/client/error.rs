@@ -58,9 +58,9 @@ pub enum LinkError {
 impl LinkError {
     /// Returns true if repeating the same request later may succeed without any change.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         match self {
-            Self::Refused { problem, .. } => problem.code.may_pass(),
+            Self::Refused { problem, .. } => problem.code.is_temporary(),
             Self::Unreachable { .. } => true,
             Self::Unusable { .. }
             | Self::OtherVersion { .. }

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 
 use super::LinkError;
-use super::courier::{CarriedAnswer, CarriedRequest, Courier};
+use super::courier::{CarriedRequest, CarriedResponse, Courier};
 use super::proxy::{ProxySetting, proxy_for, speaks_tls};
 use super::tls_advice;
 use super::trust_roots::tls_config;
@@ -507,7 +507,7 @@ impl OutgoingRequest {
     }
 
     /// Reads a response from a courier.
-    fn carried(&self, answer: CarriedAnswer) -> Result<Answer, LinkError> {
+    fn carried(&self, answer: CarriedResponse) -> Result<Answer, LinkError> {
         let limit = self.limit(answer.status);
         if u64::try_from(answer.body.len()).map_or(true, |length| length > limit) {
             return Err(too_long(limit));

@@ -9,7 +9,7 @@ mod tls_advice;
 mod trust_roots;
 
 pub use address::checked_url;
-pub use courier::{CarriedAnswer, CarriedRequest, Courier};
+pub use courier::{CarriedRequest, CarriedResponse, Courier};
 pub use error::LinkError;
 pub use http_client::{Answer, HttpClient, JSON_BYTES_MAX, Signer};
 pub use proxy::{ProxySetting, proxy_for};

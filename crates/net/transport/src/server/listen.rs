@@ -45,7 +45,7 @@ pub struct ListenSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Listening on the address failed.
-    #[error("cannot listen on {address}: {cause}{}", way_out(cause))]
+    #[error("cannot listen on {address}: {cause}{}", advice(cause))]
     Address {
         /// The address.
         address: SocketAddr,
@@ -73,7 +73,7 @@ impl Classified for ListenError {
 }
 
 /// Returns advice on a failure to listen on an address.
-fn way_out(cause: &std::io::Error) -> &'static str {
+fn advice(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {
         ErrorKind::AddrInUse => "; end the program that listens there, or name another port",

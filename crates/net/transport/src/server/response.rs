@@ -37,7 +37,7 @@ impl IntoResponse for Refusal {
             let headers = response.headers_mut();
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("fedbo-signature"));
         }
-        if self.code.may_pass() {
+        if self.code.is_temporary() {
             let headers = response.headers_mut();
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }

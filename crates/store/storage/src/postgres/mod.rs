@@ -164,7 +164,8 @@ impl Storage for PostgresStorage {
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
         self.write(Lock::Study(study), |tx, moment| {
-            let heeded = rules::heed(known_stops, || stops::last(tx, study, moment.has_stops))?;
+            let heeded =
+                rules::check_stops(known_stops, || stops::last(tx, study, moment.has_stops))?;
             if let ControlFlow::Break(stop) = heeded {
                 return Ok(repeatable(ControlFlow::Break(stop)));
             }
@@ -208,7 +209,7 @@ impl Storage for PostgresStorage {
     ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
         self.write(Lock::Study(study), |tx, moment| {
             let Moment { now_ms, has_stops, .. } = moment;
-            let heeded = rules::heed(known_stops, || stops::last(tx, study, has_stops))?;
+            let heeded = rules::check_stops(known_stops, || stops::last(tx, study, has_stops))?;
             if let ControlFlow::Break(stop) = heeded {
                 return Ok(repeatable(ControlFlow::Break(stop)));
             }

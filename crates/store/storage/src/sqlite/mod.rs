@@ -209,7 +209,9 @@ impl Storage for SqliteStorage {
     ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
         self.write(|tx| {
             check_study(tx, study)?;
-            if let ControlFlow::Break(stop) = rules::heed(known_stops, || stops::last(tx, study))? {
+            if let ControlFlow::Break(stop) =
+                rules::check_stops(known_stops, || stops::last(tx, study))?
+            {
                 return Ok(ControlFlow::Break(stop));
             }
             let number = n_trials(tx, study)?;
@@ -249,7 +251,9 @@ impl Storage for SqliteStorage {
     ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
         self.write(|tx| {
             check_study(tx, study)?;
-            if let ControlFlow::Break(stop) = rules::heed(known_stops, || stops::last(tx, study))? {
+            if let ControlFlow::Break(stop) =
+                rules::check_stops(known_stops, || stops::last(tx, study))?
+            {
                 return Ok(ControlFlow::Break(stop));
             }
             let now_ms = now_ms(tx)?;

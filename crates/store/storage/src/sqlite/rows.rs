@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn every_selection_is_a_search_in_its_index() {
         let connection = Connection::open_in_memory().unwrap();
-        FORMAT.lay_out(&connection).unwrap();
+        FORMAT.create_layout(&connection).unwrap();
         for (condition, index) in [
             (ALL, "PRIMARY KEY (study=?)"),
             (ONE, "PRIMARY KEY (study=? AND number=?)"),

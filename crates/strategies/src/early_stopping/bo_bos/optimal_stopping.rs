@@ -145,14 +145,19 @@ impl CellSums {
         self.next += next;
     }
 
-    fn rule(&self, losses: StoppingLosses, goes_on: bool, sparse: SparseCells) -> Option<CellRule> {
+    fn rule(
+        &self,
+        losses: StoppingLosses,
+        continues: bool,
+        sparse: SparseCells,
+    ) -> Option<CellRule> {
         if self.n_paths == 0 {
             return None;
         }
         let n = f64::from(self.n_paths);
         let p_better = f64::from(self.n_better) / n;
         let (stop, run) = losses.terminal(p_better);
-        let goes_on = goes_on.then(|| losses.epoch + self.next / n);
+        let continues = continues.then(|| losses.epoch + self.next / n);
         let terminal = match stop < run {
             true => Decision::StopEarly,
             false => Decision::RunToEnd,
@@ -161,25 +166,25 @@ impl CellSums {
             SparseCells::Plain => false,
             SparseCells::ContinueFree { n_paths_max } => self.n_paths <= n_paths_max,
         };
-        let decision = match goes_on {
+        let decision = match continues {
             Some(_) if is_sparse => Decision::Continue,
             Some(loss) if loss < stop.min(run) => Decision::Continue,
             _ => terminal,
         };
-        Some(CellRule { decision, n_paths: self.n_paths, p_better, losses: (goes_on, stop, run) })
+        Some(CellRule { decision, n_paths: self.n_paths, p_better, losses: (continues, stop, run) })
     }
 }
 
 /// ρ of a cell.
 fn value(rule: &CellRule, sparse: SparseCells) -> f64 {
-    let (goes_on, stop, run) = rule.losses;
+    let (continues, stop, run) = rule.losses;
     match sparse {
         SparseCells::ContinueFree { n_paths_max }
-            if rule.n_paths <= n_paths_max && goes_on.is_some() =>
+            if rule.n_paths <= n_paths_max && continues.is_some() =>
         {
             0.0
         }
-        _ => goes_on.unwrap_or(f64::INFINITY).min(stop).min(run),
+        _ => continues.unwrap_or(f64::INFINITY).min(stop).min(run),
     }
 }
 
@@ -242,19 +247,19 @@ mod tests {
             let mut rho = stop.min(run);
             let mut decision = if stop < run { Decision::StopEarly } else { Decision::RunToEnd };
             if history.len() < self.n_epochs {
-                let mut goes_on = losses.epoch;
+                let mut continues = losses.epoch;
                 for signal in 0..self.n_outcomes {
                     history.push(signal);
                     let chance =
                         (self.joint(history, true) + self.joint(history, false)) / (good + bad);
-                    goes_on += chance * self.exact(history, losses, found);
+                    continues += chance * self.exact(history, losses, found);
                     history.pop();
                 }
-                if goes_on < rho - 1e-9 {
-                    (rho, decision) = (goes_on, Decision::Continue);
-                } else if goes_on < rho + 1e-9 {
+                if continues < rho - 1e-9 {
+                    (rho, decision) = (continues, Decision::Continue);
+                } else if continues < rho + 1e-9 {
                     // Rounding decides a tie, so ties are not compared.
-                    return rho.min(goes_on);
+                    return rho.min(continues);
                 }
             }
             if (stop - run).abs() > 1e-9 {

@@ -44,7 +44,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Processes the next piece of output.
-    pub(super) fn take_in(&mut self, printed: &[u8]) {
+    pub(super) fn absorb(&mut self, printed: &[u8]) {
         let mut parts = printed.split(|byte| *byte == b'\n');
         let unfinished = parts.next_back();
         for part in parts {
@@ -211,7 +211,7 @@ mod tests {
 
     fn said(printed: &str) -> Vec<TrainingMessage> {
         let mut lines = Lines::default();
-        lines.take_in(printed.as_bytes());
+        lines.absorb(printed.as_bytes());
         lines.end();
         lines.said()
     }
@@ -231,7 +231,7 @@ mod tests {
         // The result does not depend on how the output is split.
         let mut lines = Lines::default();
         for byte in printed.bytes() {
-            lines.take_in(&[byte]);
+            lines.absorb(&[byte]);
         }
         lines.end();
         assert_eq!(lines.said(), expected);
@@ -288,12 +288,12 @@ mod tests {
     #[test]
     fn what_looks_most_like_a_report_is_kept_until_there_is_one() {
         let mut lines = Lines::default();
-        lines.take_in(
+        lines.absorb(
             b"epoch 1\n{\"step\": 1, \"value\": 2}\nepoch 2\n{\"step\": 2, \"value\": 2}\n",
         );
         let found = lines.resembling().expect("there is one");
         assert!(found.what.contains("\"step\": 1"), "the first: {found:?}");
-        lines.take_in(b"{\"epoch\": 1, \"value\": 2}\n");
+        lines.absorb(b"{\"epoch\": 1, \"value\": 2}\n");
         assert_eq!(lines.resembling(), None);
         assert_eq!(lines.first_report(), Some("{\"epoch\": 1, \"value\": 2}"));
     }
@@ -301,12 +301,12 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_is_no_report_and_takes_no_memory() {
         let mut lines = Lines::default();
-        lines.take_in(b"{\"epoch\": 1, \"value\": 1, \"x\": \"");
+        lines.absorb(b"{\"epoch\": 1, \"value\": 1, \"x\": \"");
         for _ in 0..1000 {
-            lines.take_in(&[b'x'; 1000]);
+            lines.absorb(&[b'x'; 1000]);
             assert!(lines.line.len() <= LINE_BYTES);
         }
-        lines.take_in(b"\"}\n{\"epoch\": 2, \"value\": 1}\n");
+        lines.absorb(b"\"}\n{\"epoch\": 2, \"value\": 1}\n");
         assert_eq!(lines.said(), [report(2, 1.0)]);
     }
 }

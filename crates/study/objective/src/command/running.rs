@@ -259,7 +259,7 @@ impl<R: Read + AsFd> Output<R> {
                 }
                 self.tail.extend_from_slice(&chunk[..n]);
                 if let Some(lines) = &mut self.lines {
-                    lines.take_in(&chunk[..n]);
+                    lines.absorb(&chunk[..n]);
                 }
                 Ok(n)
             }

@@ -165,7 +165,7 @@ impl OldSource {
     ) -> Result<OldTrials, MetaError> {
         let unreadable = |error: StudyError| {
             let way = match &error {
-                StudyError::WhichStudy { .. } => {
+                StudyError::AmbiguousStudy { .. } => {
                     format!("; write {:?}", format!("{}#STUDY", self.text))
                 }
                 _ => String::new(),

@@ -1,4 +1,4 @@
-//! Dialogues without a coordinator: events are made up, and effects compared.
+//! Tests of dialogues without a coordinator: events are synthetic, and effects are compared.
 
 mod network;
 
@@ -35,12 +35,12 @@ struct Study {
 }
 
 impl Study {
-    /// Rounds of a minute, with 54 seconds for vectors.
+    /// One-minute rounds, with a collection period of 54 seconds.
     fn relayed() -> Self {
         Self::new("algorithm = \"fts\"\nrounds = 8\ninitial = 1", "[network]\ncollect_s = 54.0\n")
     }
 
-    /// The same with two servers.
+    /// The same for a study with two servers.
     fn summed() -> Self {
         let other = card_of(&SigningKey::from_seed([2; 32]));
         let sum =
@@ -49,7 +49,7 @@ impl Study {
         Self::new("algorithm = \"dp-fts-de\"\nrounds = 8", &(privacy.to_owned() + &sum))
     }
 
-    /// Windows of a minute.
+    /// One-minute windows.
     fn free() -> Self {
         let head = "algorithm = \"fts\"\nrounds = 8\ninitial = 1\npace = \"free\"\nwindows = 9";
         Self::new(head, "")
@@ -201,14 +201,14 @@ impl<D: Dialogue> Talk<D> {
         self.machine.handle(&mut self.contact, event, Now { ms, chance: 0.5 }).unwrap_err()
     }
 
-    /// Answers a request for the study's state.
+    /// Responds to a request for the study's state.
     fn state(&mut self, progress: Progress, ms: u64) -> (Next, Vec<Effect>) {
         let status = self.study.status(progress);
         self.on(Event::State(Ok(status)), ms)
     }
 }
 
-/// The wait of a turn that ends.
+/// Returns the wait at the end of a turn, in milliseconds.
 fn waits(next: &Next) -> u64 {
     match next {
         Next::Rest(Step::Waits(time)) => u64::try_from(time.as_millis()).unwrap(),
@@ -232,7 +232,7 @@ fn an_upload_is_made_then_sent_at_its_instant_after_the_history_was_compared() {
         matches!(effects[..], [Effect::Answered, Effect::Decide(0, Verdict::Acknowledged)]),
         "{effects:?}"
     );
-    // What the agent's budget does not allow is not sent.
+    // An upload that the agent's budget does not allow is not sent.
     let mut talk = Talk::rounds(Study::relayed());
     talk.deliver(false, T0);
     talk.state(running(0, 0), T0);
@@ -274,8 +274,8 @@ fn nothing_is_made_before_the_helper_has_answered() {
     assert!(matches!(talk.state(answered, T0 + 2_000).0, Next::Make(0)));
 }
 
-/// An upload with a set instant is tried again at instants, each within half of the time for
-/// vectors, and never before the server's own wish.
+/// An upload with a scheduled instant is retried at instants, each within half of the collection
+/// period, and never before the time that the server requests.
 #[test]
 fn failed_attempts_are_repeated_at_instants() {
     let mut talk = Talk::rounds(Study::relayed());
@@ -294,7 +294,7 @@ fn failed_attempts_are_repeated_at_instants() {
         ms += waits(&next);
         assert_eq!(talk.contact.pace.attempt_at(0, n), Instant::At(ms));
     }
-    // A refusal for now asks for a longer wait.
+    // A temporary refusal requests a longer wait.
     talk.deliver(true, ms);
     talk.state(running(0, ms - T0), ms);
     let problem = Problem { code: ProblemCode::Busy, message: String::new() };
@@ -334,7 +334,7 @@ fn answers_to_an_upload_have_their_meanings() {
         let (next, mut talk) = sent(refused(code));
         assert!(matches!(next, Ok(Next::Rest(Step::Went))));
         assert!(matches!(talk.contact.take_effects()[..], [Effect::ChangeKey]));
-        // No third key.
+        // There is no third key.
         talk.deliver(true, T0 + 70_000);
         let error = talk.fails(Event::State(Err(refused(code))), T0 + 70_000);
         assert!(matches!(error, RunError::Refused { what: "a request for the study's state", .. }));
@@ -389,7 +389,7 @@ fn misconduct_ends_the_dialogue() {
     assert!(matches!(&effects[..], [Effect::Answered, Effect::Accuse { evidence: Some(_), .. }]));
     let error = talk.fails(Event::Turn(Task::Await), T0);
     assert!(matches!(error, RunError::Misconduct(_)), "whatever comes next");
-    // A coordinator that names an earlier round for half a minute was set back.
+    // A coordinator that reports an earlier round for half a minute was rolled back.
     let mut talk = Talk::rounds(Study::relayed());
     talk.on(Event::Turn(Task::Await), T0);
     talk.state(running(3, 0), T0);
@@ -406,7 +406,7 @@ fn misconduct_ends_the_dialogue() {
     assert!(matches!(error, RunError::Misconduct(Misconduct::RoundBack { last: 3, found: 2 })));
 }
 
-/// However often a study that plays no rounds is asked, it is reported once, and polls pause.
+/// A study that has not started is reported once, however often it is polled, and polls pause.
 #[test]
 fn a_study_that_waits_is_polled_with_pauses() {
     let mut talk = Talk::rounds(Study::relayed());
@@ -462,11 +462,11 @@ fn a_request_that_is_set_aside_is_resumed() {
     assert!(talk.machine.has_unsent(false));
     talk.on(Event::Sent(Ok(())), at + 1);
     assert!(!talk.machine.has_unsent(false));
-    // One upload in a window.
+    // A window has one upload.
     assert!(matches!(talk.on(speak(), at + 2).0, Next::Rest(Step::Waits(_))));
 }
 
-/// By the coordinator's count, the agent is in as many releases as it may be.
+/// By the coordinator's count, the agent has reached its maximum number of releases.
 #[test]
 fn an_agent_whose_upload_is_not_collected_has_nothing_to_send() {
     let study = Study::free();

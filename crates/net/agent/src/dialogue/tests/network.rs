@@ -1,6 +1,6 @@
-//! Dialogues in virtual time over a bad network: requests and answers are lost, delayed and
-//! repeated. Agents stop and restart from their logs, the coordinator pauses and loses uploads, and
-//! the helper is away. All randomness comes from one stream.
+//! Dialogues in virtual time over an unreliable network: requests and responses are lost, delayed
+//! and duplicated. Agents stop and restart from their logs, the coordinator pauses and loses
+//! uploads, and the helper is unreachable for a while. All randomness comes from one stream.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -17,20 +17,20 @@ const HORIZON_MS: u64 = 300_000;
 trait Played: Dialogue + Sized {
     fn new(study: &Study, log: &Log) -> Self;
 
-    /// Takes the next turn. Returns `None` while a trial must end first.
+    /// Returns the task of the next turn; `None` while a trial must end first.
     fn task(agent: &mut Agent<Self>, study: &Study) -> Option<Self::Task>;
 
-    /// Notes that the turn's task is done.
+    /// Records that the turn's task is done.
     fn done(agent: &mut Agent<Self>, world: &mut Clockwork);
 
-    /// Notes the end of a trial.
+    /// Records the end of a trial.
     fn trial_ended(agent: &mut Agent<Self>, now: u64);
 }
 
 /// The durable part of an agent.
 #[derive(Default)]
 struct Log {
-    /// Uploads that are charged, and whether they are decided.
+    /// Uploads by round: `None` while undecided, otherwise true if acknowledged.
     uploads: BTreeMap<u64, Option<bool>>,
     handouts: Vec<Vec<u8>>,
     /// Rounds with a trial that has ended.
@@ -49,10 +49,10 @@ struct Agent<D> {
     contact: Contact,
     machine: D,
     log: Log,
-    /// Number of the process; `is_up` is false between two of them.
+    /// Number of the process; `is_up` is false between two processes.
     process: u32,
     is_up: bool,
-    /// The number of the request under way.
+    /// The number of the current request.
     asked: Option<u64>,
     is_evaluating: bool,
     has_new: bool,
@@ -93,7 +93,7 @@ impl Played for Rounds {
     fn done(agent: &mut Agent<Self>, world: &mut Clockwork) {
         if !agent.log.ended.contains(&agent.round()) {
             agent.is_evaluating = true;
-            // Some trials are too long for their round.
+            // Some trials take longer than their round.
             let is_long = world.now < HORIZON_MS && world.luck.bernoulli(0.1);
             let most = if is_long { 80_000 } else { 25_000 };
             let trial = Event::Trial(agent.slot, agent.process, agent.round());
@@ -150,15 +150,15 @@ enum Event {
     /// An agent stops, and restarts later.
     Fall(u32),
     Rise(u32),
-    /// The helper is away for this time.
+    /// The helper is unreachable for this time.
     HelperAway(u64),
     Pause,
     Resume,
-    /// The coordinator loses the uploads of the round.
+    /// The coordinator loses the uploads of the current round.
     Lose,
 }
 
-/// The time, its events and all randomness.
+/// The virtual time, its events and all randomness.
 struct Clockwork {
     now: u64,
     luck: Stream,
@@ -168,7 +168,7 @@ struct Clockwork {
 }
 
 impl Clockwork {
-    /// Plans an event for a moment within `most` milliseconds.
+    /// Schedules an event at a random time within `most` milliseconds.
     fn after(&mut self, most: u64, event: Event) {
         let delay = 1 + self.luck.below(usize::try_from(most).unwrap()) as u64;
         self.at(self.now + delay, event);
@@ -194,7 +194,7 @@ struct Coordinator {
     helper_back_ms: u64,
     counted: BTreeSet<(u32, u64)>,
     lost: BTreeSet<(u32, u64)>,
-    /// Rounds of which the helper's key was given away.
+    /// Rounds for which the helper's key was published.
     opened: BTreeSet<u64>,
     /// Rounds that began after the last fault.
     quiet: BTreeSet<u64>,
@@ -242,7 +242,7 @@ impl<D: Played> World<D> {
         };
         let world = Clockwork {
             now: 10_000,
-            luck: Seed::new(0x5eed).stream(Purpose::Test, seed, 0),
+            luck: Seed::new(0x5eed).stream(Purpose::TEST, seed, 0),
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
             n_events: 0,
@@ -288,7 +288,7 @@ impl<D: Played> World<D> {
         }
     }
 
-    /// Begins and ends rounds until a time.
+    /// Advances rounds to a time.
     fn pass_time(&mut self, time: u64) {
         let last = self.study.federation.last_round();
         let coordinator = &mut self.coordinator;
@@ -418,7 +418,7 @@ impl<D: Played> World<D> {
                 Effect::Resent(..) => self.n_resent += 1,
                 Effect::HelperAwaited(_) => self.n_held += 1,
                 Effect::Retry(_, wait) => {
-                    // A round that has restarted has its instants again.
+                    // After a restart of the round, its instants lie ahead again.
                     let pace = &agent.contact.pace;
                     let first = match pace.upload_at(pace.round()) {
                         Instant::At(at) => at.saturating_sub(now.ms),
@@ -467,7 +467,7 @@ impl<D: Played> World<D> {
         }
     }
 
-    /// Sends a request zero times, once or twice. Without an answer, the agent's link gives up.
+    /// Sends a request zero times, once or twice. Without a response, the agent's link gives up.
     fn ask(&mut self, slot: u32, body: Body) {
         self.trace.push((
             self.world.now,
@@ -501,7 +501,7 @@ impl<D: Played> World<D> {
         }
     }
 
-    /// Answers a request, or holds it while there is no news.
+    /// Responds to a request, or holds it while there is no news.
     fn request(&mut self, slot: u32, id: u64, body: Rc<Body>, until: u64) {
         let coordinator = &mut self.coordinator;
         let (now, round, state) = (self.world.now, coordinator.round, coordinator.state);
@@ -557,7 +557,7 @@ impl<D: Played> World<D> {
     fn answered(&mut self, slot: u32, id: u64, answer: Answer) {
         let agent = &mut self.agents[slot as usize];
         if !agent.is_up || agent.asked != Some(id) {
-            return; // the agent has stopped, or has its answer
+            return; // the agent has stopped, or has its response
         }
         agent.asked = None;
         self.converse(
@@ -583,7 +583,7 @@ impl Coordinator {
     }
 }
 
-/// Plays a study, and checks that agents deliver in all rounds without faults.
+/// Plays a study, and checks that agents deliver in every round without faults.
 fn play<D: Played>(study: fn() -> Study, seed: u64, prepare: fn(&mut World<D>)) -> World<D> {
     let mut world: World<D> = World::new(study(), seed);
     prepare(&mut world);
@@ -618,7 +618,7 @@ fn agents_deliver_in_every_round_after_the_faults_have_ended() {
 #[test]
 fn agents_at_a_free_pace_deliver_in_every_window_after_the_faults_have_ended() {
     let prepare = |world: &mut World<Free>| {
-        // Trials end all the time.
+        // A trial ends every two seconds.
         for slot in 0..3 {
             for n in 0..400 {
                 for process in 0..3 {

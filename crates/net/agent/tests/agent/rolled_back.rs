@@ -69,7 +69,7 @@ fn refused(member: &Member) -> RunError {
 }
 
 #[test]
-fn a_home_that_was_set_back_pays_for_what_it_does_not_know_and_sends_nothing() {
+fn a_home_that_was_rolled_back_pays_for_what_it_does_not_know_and_sends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (coordinator, members, copied) = study(folder.path(), CHARGED);
     play(&members);
@@ -80,7 +80,7 @@ fn a_home_that_was_set_back_pays_for_what_it_does_not_know_and_sends_nothing() {
     let before = n_arrived(&coordinator);
     for attempt in 0..2 {
         let error = refused(&members[0]);
-        assert!(matches!(&error, RunError::SetBack { home: 0, .. }), "{error}");
+        assert!(matches!(&error, RunError::RolledBack { home: 0, .. }), "{error}");
         let said = error.to_string();
         assert!(said.contains("restored") && said.contains("`fedbo agent reconcile`"), "{said}");
         assert_eq!(releases(home), 3, "charged once, however often it is looked at");
@@ -92,7 +92,7 @@ fn a_home_that_was_set_back_pays_for_what_it_does_not_know_and_sends_nothing() {
     assert_eq!(finish(&mut other, 3).unwrap(), Some(Ended::Complete));
 }
 
-/// Recovery: the ledger is followed, its rounds are charged, and the agent continues.
+/// Recovery: the ledger is verified, its rounds are charged, and the agent continues.
 #[test]
 fn reconcile_takes_the_spending_over_and_lets_the_agent_go_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn reconcile_takes_the_spending_over_and_lets_the_agent_go_on() {
     assert!(ended.is_some(), "it goes on with what it has");
     drop(session);
     assert_eq!(releases(home), 3);
-    // A study that is over is asked only by name.
+    // A study that is over is included only if named.
     assert_eq!(reconciled(home, link).unwrap(), []);
 }
 
@@ -131,7 +131,7 @@ fn two_machines_with_one_home_notice_each_other() {
             pass_time(time);
         }
     }
-    assert!(matches!(refused(&twin), RunError::SetBack { .. }));
+    assert!(matches!(refused(&twin), RunError::RolledBack { .. }));
     assert_eq!(twin.ears.count("taken over mill [0]"), 1);
     let found = reconciled(&twin.home, &twin.link).unwrap().remove(0);
     assert_eq!((found.n_releases, found.charged), (0, Vec::new()));
@@ -146,17 +146,17 @@ fn two_machines_with_one_home_notice_each_other() {
     }
     drop(second);
     assert_eq!(releases(&twin.home), 1);
-    // The first machine is behind now, and ends with its next request.
+    // The first machine is now behind, and its next request ends the session.
     let error = finish(&mut first, 99).unwrap_err();
-    assert!(matches!(error, RunError::SetBack { .. }), "{error}");
+    assert!(matches!(error, RunError::RolledBack { .. }), "{error}");
     drop(first);
     assert_eq!(releases(&members[0].home), 1);
 }
 
-/// Lost answers, and ends of the process between any two steps, do not look like a home that was
-/// set back.
+/// Lost responses, and ends of the process between any two steps, do not look like a home that was
+/// rolled back.
 #[test]
-fn lost_answers_and_sudden_ends_are_no_set_back() {
+fn lost_answers_and_sudden_ends_are_no_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
     let (_, members, _) = study(folder.path(), CHARGED);
     members[0].link.n_lost.set(7);
@@ -165,8 +165,8 @@ fn lost_answers_and_sudden_ends_are_no_set_back() {
     assert_eq!(members[0].ears.count("taken over"), 0);
 }
 
-/// A coordinator that knows less than it has answered is recognized as restored. Its ledger is
-/// checked as usual.
+/// A coordinator that has forgotten requests that got a response is recognized as restored from a
+/// backup. Its ledger is checked as usual.
 #[test]
 fn a_coordinator_that_has_forgotten_requests_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -182,10 +182,10 @@ fn a_coordinator_that_has_forgotten_requests_is_named() {
     assert!(coordinator.borrow().counters[&0] > before);
 }
 
-/// Releases of an earlier version have no record of their participants: a home that was set back
+/// Releases of an earlier version have no record of their participants: a home that was rolled back
 /// pays for all of them, any other home for none.
 #[test]
-fn releases_without_a_record_are_charged_to_a_home_that_was_set_back() {
+fn releases_without_a_record_are_charged_to_a_home_that_was_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
     let (coordinator, members, copied) = study(folder.path(), CHARGED);
     play(&members);
@@ -195,7 +195,7 @@ fn releases_without_a_record_are_charged_to_a_home_that_was_set_back() {
     drop(session);
     assert_eq!(members[0].ears.count("taken over"), 0);
     restore(&copied, &members[0].home);
-    assert!(matches!(refused(&members[0]), RunError::SetBack { .. }));
+    assert!(matches!(refused(&members[0]), RunError::RolledBack { .. }));
     assert_eq!(members[0].ears.count("taken over mill [0, 1, 2]"), 1);
 }
 
@@ -258,11 +258,11 @@ fn an_account_that_cannot_be_is_refused_and_charges_nothing() {
         assert_eq!(releases(home), 0);
     }
     coordinator.borrow_mut().falsifies = None;
-    assert!(matches!(refused(&members[0]), RunError::SetBack { .. }));
+    assert!(matches!(refused(&members[0]), RunError::RolledBack { .. }));
     assert_eq!(releases(home), 3);
 }
 
-/// A coordinator cannot account for the studies of another one.
+/// A coordinator's account must not contain the studies of another coordinator.
 #[test]
 fn an_account_of_another_coordinators_study_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -299,9 +299,9 @@ fn a_request_that_was_overtaken_is_sent_again() {
     assert_eq!(members.iter().map(|member| releases(&member.home)).collect::<Vec<_>>(), [3; 3]);
 }
 
-/// In a study without charges, the counter alone reveals a home that was set back.
+/// In a study without charges, only the counter reveals a home that was rolled back.
 #[test]
-fn a_relayed_study_notices_a_home_that_was_set_back() {
+fn a_relayed_study_notices_a_home_that_was_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
     let coordinator = coordinator("relay", "fts", "");
     let members = members(folder.path(), &coordinator);
@@ -309,7 +309,7 @@ fn a_relayed_study_notices_a_home_that_was_set_back() {
     copy(&members[0].home, &copied);
     play(&members);
     restore(&copied, &members[0].home);
-    assert!(matches!(refused(&members[0]), RunError::SetBack { home: 0, .. }));
+    assert!(matches!(refused(&members[0]), RunError::RolledBack { home: 0, .. }));
     let found = reconciled(&members[0].home, &members[0].link).unwrap().remove(0);
     assert_eq!((found.n_releases, found.head, found.charged), (0, None, Vec::new()));
     assert!(found.counter > 0);
