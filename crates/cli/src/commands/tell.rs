@@ -15,7 +15,7 @@ use fedbo_documents::trial_record::{numbers_in_words, outcomes, tell_usage};
 /// Tell the value of a trial, or that it failed
 ///
 /// For trials from fedbo ask, waiting trials, and trials that have lost their worker. The value is
-/// on disk when the command returns. EventData the same value twice is allowed; a different value is
+/// on disk when the command returns. Telling the same value twice is allowed; a different value is
 /// refused.
 #[derive(clap::Args)]
 pub(crate) struct Tell {

@@ -108,9 +108,7 @@ impl Kind {
     /// equal number or a boolean in different case (`32.0` for 32, `True` for true). `None` for a
     /// range of numbers.
     pub fn choice(&self, text: &str) -> Option<Value> {
-        let Self::Categorical { choices } = self else {
-            return None;
-        };
+        let choices = self.choices();
         let written = |choice: &&Value| choice.to_string() == text;
         let reads = |choice: &&Value| choice.reads(text);
         let found = choices.iter().find(written);

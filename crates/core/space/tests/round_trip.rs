@@ -1,6 +1,6 @@
 //! Conversion of coordinates to points and back, and the errors for invalid declarations.
 
-use fedbo_space::{ParameterSpec, Point, Space, SpaceError, Value};
+use fedbo_space::{Parameter, ParameterSpec, Point, Space, SpaceError, Value};
 use proptest::prelude::*;
 
 fn spec(
@@ -101,6 +101,22 @@ proptest! {
         let dusty = Value::Float(of(0) + index * decimal(stride.into()));
         let meant = space.normalize(&Point::new(vec![("x".into(), dusty)])).expect("dust is no other value");
         prop_assert_eq!(meant, drawn);
+    }
+}
+
+/// Other code reads a range only through these methods: without numbers there are choices, and a
+/// declaration survives the round trip.
+#[test]
+fn a_range_has_numbers_or_choices_and_gives_its_declaration_back() {
+    for parameter in mixed().parameters() {
+        let kind = parameter.kind();
+        assert_eq!(kind.numbers().is_none(), !kind.choices().is_empty(), "{kind}");
+        let again = Parameter::from_spec(parameter.name(), &parameter.to_spec()).expect("a range");
+        assert!(&again == parameter && kind.has_same_values(again.kind()), "{kind}");
+        for value in kind.values().into_iter().flatten().take(20) {
+            let index = kind.index_of(&value).expect("one of its values");
+            assert_eq!(kind.value(index), Some(value));
+        }
     }
 }
 

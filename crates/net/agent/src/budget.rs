@@ -76,7 +76,7 @@ pub(crate) enum Charged {
     Withheld(BudgetReached),
 }
 
-/// The agent's privacy budget as the uploads of one study charge it.
+/// The agent's privacy budget, as charged by the uploads of one study.
 #[derive(Debug)]
 pub(crate) struct PrivacyBudget {
     cap: Budget,

@@ -171,7 +171,7 @@ fn check_enrolled(url: &str, fresh: &Membership, enrolled: &Enrolled) -> Result<
 }
 
 /// Checks that the study's helper is the one that the agent's owner has named: the party that hands
-/// out tokens could name a server of its own.
+/// out tokens could name its own server.
 fn check_helper(
     options: &EnrolOptions,
     url: &str,

@@ -213,14 +213,12 @@ pub enum RunError {
     #[error(transparent)]
     Sealed(#[from] NotSealed),
     /// A share cannot be sealed for the helper, because the helper's key of the round is missing.
-    #[error(
-        "the study's helper has not answered for round {round}: nothing can be sealed for it yet"
-    )]
+    #[error("the study's helper has not confirmed round {round}: nothing can be sealed for it yet")]
     NotAnswered {
         /// The round.
         round: u64,
     },
-    /// The study charges privacy, and the agent has no budget of its own.
+    /// The study charges privacy, and the agent has no budget.
     #[error(
         "study {study:?} charges privacy, but the agent's file sets no budget over all its studies; add [privacy] with \
          epsilon_max = {epsilon} and delta = {delta:e}, which is this study's own budget"

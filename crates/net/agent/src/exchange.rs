@@ -124,7 +124,7 @@ impl Core<'_> {
     }
 
     /// Records a request that was set aside. After a refused counter, checks that the home is not
-    /// the cause.
+    /// behind.
     fn checked<T>(
         &mut self,
         answer: Result<T, LinkError>,

@@ -1,4 +1,5 @@
-//! An agent's view of its coordinator's ledger, and the checks of every handout against it (INV-13).
+//! An agent's view of its coordinator's ledger, and the checks of every handout against it
+//! (INV-13).
 //!
 //! This module does no I/O. It takes the bytes of a handout, and returns the verified content or
 //! the coordinator's misconduct.

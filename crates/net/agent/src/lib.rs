@@ -9,7 +9,7 @@
 //!
 //! An agent's state is the log in its folder. A run replays the log and continues from there. Start
 //! at [`enrol`], then read [`run`] and its [`Session`]; `follower.rs` verifies handouts,
-//! `budget.rs` holds the budget.
+//! `budget.rs` contains the budget.
 
 mod account;
 mod agent_file;

@@ -12,8 +12,9 @@ use fedbo_wire::{
 /// A link to a coordinator. Requests are idempotent: a repeated request gets the same response as
 /// the first.
 ///
-/// Requests are signed with the given key for the coordinator's key, and carry a counter if they
-/// have a [`Caller`]. A call blocks until there is a response, or until the link gives up.
+/// Requests other than [`Link::prove`] are signed with the given key for the coordinator's key.
+/// They carry a counter if they have a [`Caller`]. A call blocks until there is a response, or
+/// until the link gives up.
 pub trait Link {
     /// Requests a proof of the coordinator's identity without revealing the caller's. The proof is
     /// not yet verified.
@@ -156,8 +157,8 @@ pub struct Progress {
     pub resend: Option<u64>,
     /// Milliseconds since the round began; `None` while the study waits.
     pub elapsed_ms: Option<u64>,
-    /// The helper's key of the round, if two servers sum and the helper has answered; not yet
-    /// verified.
+    /// The helper's key of the round, if two servers sum and the helper has confirmed the round;
+    /// not yet verified.
     pub round_key: Option<RoundKey>,
 }
 

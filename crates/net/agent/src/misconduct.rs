@@ -41,7 +41,7 @@ pub enum Misconduct {
     },
     /// The handout contradicts the configuration about whether a round collects vectors.
     #[error(
-        "it says that round {round} {}, which contradicts the configuration", if *found { "collects vectors" } else { "collects none" }
+        "it states that round {round} {}, which contradicts the configuration", if *found { "collects vectors" } else { "collects none" }
     )]
     OtherCollection {
         /// The round.
@@ -59,7 +59,7 @@ pub enum Misconduct {
     },
     /// The ledger is not the one that the agent follows.
     #[error(
-        "its ledger has another history: it says that it ends at {found}, but the entries that it handed out end at {expected}"
+        "its ledger has another history: it reports that it ends at {found}, but the entries that it handed out end at {expected}"
     )]
     OtherHistory {
         /// The head that the agent computed from the entries.
@@ -98,7 +98,7 @@ pub enum Misconduct {
     },
     /// The release belongs to a round other than the one that is due by the configuration.
     #[error(
-        "its entry {seq} is the release of round {found}, but the configuration says round {expected}"
+        "its entry {seq} is the release of round {found}, but the configuration requires round {expected}"
     )]
     OtherRound {
         /// The entry.
@@ -130,7 +130,7 @@ pub enum Misconduct {
     },
     /// A release is charged with an event other than the configured one.
     #[error(
-        "it charged the release of round {round} with another event than the configuration says, so the cost of the release \
+        "it charged the release of round {round} with another event than the configured one, so the cost of the release \
          is unknown"
     )]
     OtherEvent {

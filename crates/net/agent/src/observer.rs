@@ -33,8 +33,8 @@ pub enum Notice<'a> {
     Retrying(&'a str, Duration),
     /// The study waits to begin, or is paused. Reported once each time.
     StudyWaits(StudyState),
-    /// A round waits for the study's helper: nothing is charged or sent until it has answered.
-    /// Reported once per round.
+    /// A round waits for the study's helper: nothing is charged or sent until it has confirmed the
+    /// round. Reported once per round.
     HelperAwaited(u64),
     /// At a free pace: the agent's plan is done, and its last upload waits for a window. Reported
     /// once per run.

@@ -225,7 +225,7 @@ impl Pace {
         Instant::At(known.began_ms.saturating_add(first).saturating_add(later))
     }
 
-    /// Returns the number of attempts whose waits double, and the maximum wait of later attempts.
+    /// Returns the number of attempts with doubling waits, and the maximum wait of later attempts.
     fn doublings(&self, round: u64) -> (u32, u64) {
         let most = RETRY_MS.1.min(self.longest_pause_ms(round));
         let n_doubled = (1..u64::BITS).find(|n| self.shortest_ms(round) << (n - 1) >= most);

@@ -121,7 +121,7 @@ fn one(
         in_doubt.iter().find(|&&round| round < status.round && !released.contains(&round))
     {
         let reason = format!(
-            "it says that this agent's upload is in the release of round {round}, but the study's signed ledger has no such release"
+            "it reports that this agent's upload is in the release of round {round}, but the study's signed ledger has no such release"
         );
         return Err(unusable(&reason));
     }

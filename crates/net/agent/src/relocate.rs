@@ -35,8 +35,8 @@ pub struct MoveOptions {
 ///
 /// The server at this address must prove that it holds the coordinator's key, which the agent has
 /// from its enrolment token. It must also sign an account of the agent that contains each study
-/// with the agreed configuration. Nothing is signed or sent before that proof. No study that moves
-/// may be running.
+/// with the agreed configuration. Nothing is signed or sent before the proof of the key. No study
+/// that moves may be running.
 ///
 /// # Errors
 /// If there is no response from the address, another coordinator responds, or a study is running.

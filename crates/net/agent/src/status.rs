@@ -47,8 +47,8 @@ pub struct MembershipStatus {
     pub n_trials: u64,
     /// The best value so far.
     pub best: Option<f64>,
-    /// The trust in the other agents, in percent, at the newest query whose source names it; below
-    /// 0 if it was in their negated functions.
+    /// The trust in the other agents, in percent, at the newest query with a source that states it;
+    /// below 0 if it was in their negated functions.
     pub trust_percent: Option<i8>,
     /// The alignment of all agents' vectors, estimated from the releases that this agent has.
     /// `None` before the first release, if nothing is released, or if this program cannot read the

@@ -112,7 +112,7 @@ impl FromStr for EnrolmentToken {
             return Err(TokenUnreadable::Earlier);
         }
         let Some(encoded) = text.strip_prefix(PREFIX) else {
-            // A text that is only the beginning of the prefix is a truncated token.
+            // A proper prefix of `PREFIX` is a truncated token.
             let is_rest = !text.is_empty() && PREFIX.starts_with(text);
             return Err(if is_rest {
                 TokenUnreadable::CutOff { found: text.len() }

@@ -70,7 +70,7 @@ impl Axis {
         }
     }
 
-    /// Integers from end to end, without a margin.
+    /// An integer axis from `low` to `high`, without margins.
     pub(crate) fn iterations(low: f64, high: f64, n_ticks: u32) -> Self {
         let made = (Made::Iterations, low, high);
         let high = high.max(low + 1.0);
@@ -79,7 +79,7 @@ impl Axis {
         Self { n_ticks, ..Self::stepped(made, (low, high), ticks) }
     }
 
-    /// Integers, with a margin that keeps points at the ends inside.
+    /// An integer axis with margins, so that points at either end are drawn in full.
     pub(crate) fn whole(low: f64, high: f64, n_ticks: u32) -> Self {
         let margin = ((high - low) * 0.04).max(0.5);
         let step = nice_step((high - low).max(1.0), n_ticks).max(1.0);
@@ -95,7 +95,7 @@ impl Axis {
         Self::stepped((Made::Fixed, 0.0, 0.0), (0.0, 1.12 * high), ticks)
     }
 
-    /// Lengths from `low` to `high`, without ticks.
+    /// A linear axis from `low` to `high`, without ticks.
     pub(crate) fn bare(low: f64, high: f64) -> Self {
         Self::stepped((Made::Fixed, 0.0, 0.0), (low, high), Vec::new())
     }

@@ -356,13 +356,10 @@ fn awkward_parameters_are_drawn_too() {
         value: Some(1.0 / (1.0 + index as f64)),
         coordinates: parameters
             .iter()
-            .map(|parameter| match &parameter.range {
-                Kind::Categorical { .. } => PlottedValue::Choice(index),
-                Kind::Float { low, high, .. } => {
-                    PlottedValue::Number(if index.is_multiple_of(2) { *low } else { *high })
-                }
-                Kind::Int { low, .. } => PlottedValue::Number(*low as f64),
-                Kind::Stepped(grid) => PlottedValue::Number(grid.high()),
+            .map(|parameter| match parameter.range.numbers() {
+                Some(numbers) if index.is_multiple_of(2) => PlottedValue::Number(numbers.low),
+                Some(numbers) => PlottedValue::Number(numbers.high),
+                None => PlottedValue::Choice(index),
             })
             .collect(),
         initial: false,

@@ -31,7 +31,7 @@ impl fmt::Debug for FeatureReport {
 }
 
 impl FeatureReport {
-    /// Creates the report on an agent's observations. Non-finite outputs are skipped.
+    /// Builds the report from an agent's observations. Non-finite outputs are skipped.
     ///
     /// With `standardize`, each agent first scales its own outputs to mean 0 and variance 1. σ² is
     /// in the units of the resulting outputs. Cost O(t M²).

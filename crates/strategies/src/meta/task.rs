@@ -93,7 +93,7 @@ pub struct GpTask {
 
 impl GpTask {
     /// Conditions on the task's observations, with hyperparameters determined by `settings`.
-    /// Non-finite outputs are skipped. Cost O(N_i³) for each fit and once for the factor.
+    /// Non-finite outputs are skipped. Costs O(N_i³) per hyperparameter fit, plus one factorization.
     ///
     /// # Errors
     /// If the task has no finite output or no posterior.

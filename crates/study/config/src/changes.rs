@@ -177,7 +177,7 @@ impl Changes {
         (!all.is_empty()).then_some(Self { stored_in, file: None, all })
     }
 
-    /// Compares the tables of two files as read, including keys that only one of them has.
+    /// Compares two parsed files before validation, including keys that only one of them has.
     pub fn between_tables(
         stored: &serde_json::Value,
         given: &serde_json::Value,
@@ -189,7 +189,7 @@ impl Changes {
         Self::between(&stored, &given, stored_in)
     }
 
-    /// Returns a single differing key, with both values as displayed.
+    /// Creates a set with one changed key, whose values are already formatted for display.
     pub fn of_key(
         path: &[&str],
         stored: Option<String>,

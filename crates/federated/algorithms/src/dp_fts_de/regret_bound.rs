@@ -22,7 +22,7 @@ pub fn regularizer(rounds: u64) -> f64 {
 /// ϑ_t = (1 − p_t) Σ_i Σ_{n ∈ C_t} φ_n^(i), the weight of clipped agents over all P regions. It is
 /// at most (1 − p_t) P (Theorem 1).
 ///
-/// `agent_weights` contains P rows of N weights. C_t are the agents with ‖ω_n‖ > S/√P. `clipped`
+/// `agent_weights` contains P rows of N weights. C_t is the set of agents with ‖ω_n‖ > S/√P. `clipped`
 /// contains N indicators (0 or 1), or N probabilities, in which case the result is an expectation.
 ///
 /// # Panics

@@ -183,7 +183,7 @@ impl Free {
     /// Gives up a pending upload that is no longer useful.
     fn end_pending(&mut self, contact: &mut Contact) {
         if let Some(round) = self.pending.take() {
-            let why = "the coordinator gave no answer while the window was open";
+            let why = "the coordinator did not respond while the window was open";
             contact.effect(Effect::Miss { round, is_made: true, why });
             contact.effect(Effect::Forget); // INV-26
         }

@@ -37,11 +37,11 @@ pub(crate) struct Now {
     pub(crate) chance: f64,
 }
 
-/// An event for a machine whose turns have tasks of type `T`.
+/// An event for a machine with tasks of type `T`.
 pub(crate) enum Event<T> {
     /// A turn begins.
     Turn(T),
-    /// The study's state. The driver has compared the clocks and the account.
+    /// The study's state. The driver has already compared the clocks and settled the account.
     State(Result<StudyStatus, LinkError>),
     Polled(Result<Polled, LinkError>),
     Made(Made),
@@ -73,7 +73,7 @@ pub(crate) enum Next {
     Send(u64),
     /// The turn ends, and its task is done.
     Done,
-    /// The turn ends. Its task, if any, is not done yet.
+    /// The turn ends with a step. In rounds, its task is not done yet.
     Rest(Step),
     /// The turn ends, and the study is over.
     StudyOver,
@@ -112,7 +112,8 @@ pub(crate) enum Effect {
     StudyWaits(StudyState),
     /// Report that a round waits for the study's helper.
     HelperAwaited(u64),
-    /// Keep the evidence of misconduct, if there is any. Erase and send nothing more.
+    /// Store the evidence of misconduct, if there is any, and erase the study's vectors: nothing
+    /// more is sent.
     Accuse { misconduct: Misconduct, evidence: Option<Vec<u8>> },
 }
 
@@ -145,7 +146,7 @@ pub(crate) trait Dialogue {
     /// Ends a turn with a step.
     fn conclude(&mut self, contact: &mut Contact, step: Step, now: Now) -> Next;
 
-    /// Ends a turn whose last request continues in the background.
+    /// Ends a turn and leaves its last request in progress.
     fn set_aside(&mut self) -> Next;
 
     fn on_polled(

@@ -116,8 +116,8 @@ impl Rounds {
     }
 
     /// Requests the state of the round once, as soon as requests are allowed, and waits while the
-    /// study has not started or is paused. Returns `None` once the upload's instant is known or has
-    /// passed.
+    /// study has not started or is paused. Returns `None` once it is known whether the upload may
+    /// still be sent.
     fn ask_round(&mut self, contact: &mut Contact, round: u64, now: Now) -> Option<Next> {
         if let Some(next) = self.keep_quiet(now) {
             return Some(next);

@@ -231,7 +231,7 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
             }
         },
         |m| matches!(m, Misconduct::OtherRound { seq: 3, .. }),
-        "the configuration says round 2",
+        "the configuration requires round 2",
     );
     refused(
         |handout, coordinator| {
@@ -319,9 +319,9 @@ fn bad_coordinators_that_are_others() {
     assert_eq!(coordinator.borrow().arrived.len(), n_arrived);
 }
 
-/// A coordinator that was rolled back is detected even if it hands out nothing: it reports a round
-/// that this agent has passed for half a minute. A short report is allowed, because a coordinator
-/// may lag behind its own store.
+/// A coordinator that was rolled back is detected even if it hands out nothing: for half a minute,
+/// it reports an earlier round than the agent's newest one. A shorter time is tolerated, because a
+/// coordinator may lag behind its own store.
 #[test]
 fn bad_coordinators_that_were_rolled_back_are_seen_while_they_hand_out_nothing() {
     let folder = tempfile::tempdir().unwrap();

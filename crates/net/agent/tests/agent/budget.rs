@@ -159,8 +159,8 @@ fn a_study_that_charges_needs_a_budget_and_says_which() {
     }
 }
 
-/// INV-25: an agent with a budget refuses a study whose uploads have no price, for any of the
-/// possible reasons, until the agent's owner names the study.
+/// INV-25: an agent with a budget refuses every kind of study that does not charge uploads as the
+/// default mode does, until the agent's owner names the study.
 #[test]
 fn a_cap_refuses_what_has_no_price() {
     const PAPER: &str = "[privacy]\nmode = \"paper\"\nsampling_rate = 0.5\nnoise_multiplier = 1.0\nmax_norm = 5.0\n\
@@ -186,7 +186,7 @@ fn a_cap_refuses_what_has_no_price() {
         assert!(text.contains("allow_unprotected = [\"open\"]"), "{text}");
         assert!(coordinator.borrow().arrived.is_empty(), "{what}");
         assert!(!members[0].home.join("trials.db").exists());
-        // The owner may name the study. Then the cap holds if there is a price.
+        // If the owner names the study, the cap applies to its charges, if there are any.
         members[0].allow_unprotected = vec!["open".to_owned()];
         finish(&mut members[0].session().unwrap(), 20).unwrap();
         let n_sent = n_arrived(&coordinator);
@@ -194,14 +194,13 @@ fn a_cap_refuses_what_has_no_price() {
             true => assert_eq!(n_sent, 0, "{what}"),
             false => assert!(n_sent > 0, "{what}"),
         }
-        // An agent that has never had a budget has promised nothing. Paper mode requires one.
+        // An agent that has never had a budget may join. Paper mode requires a budget.
         members[1].cap = None;
         assert_eq!(members[1].session().is_ok(), !what.contains("paper"));
     }
 }
 
-/// INV-25: a budget belongs to the home. A file without a budget does not allow a study without a
-/// price.
+/// INV-25: a budget belongs to the home. A file without a budget does not lift the refusal.
 #[test]
 fn a_home_with_a_budget_has_it_with_every_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -224,7 +223,7 @@ fn a_home_with_a_budget_has_it_with_every_file() {
         })
     };
     let budget = || Home::open(&home).unwrap().budget().unwrap();
-    // An agent that has never had a budget has promised nothing.
+    // An agent that has never had a budget may join.
     assert_eq!(run("b", "").unwrap(), Ended::Interrupted);
     assert!(budget().is_none());
     // A budget that excludes the agent from a study also does so with every other file.

@@ -31,7 +31,7 @@ fn from_digits(digits: &str) -> Vec<u8> {
 }
 
 /// No file of an agent contains its token, and only the key file contains its key: as text, as
-/// hexadecimal digits and as bytes. This holds while the agent takes part and after its study has
+/// hexadecimal digits and as bytes. This is true while the agent takes part and after its study has
 /// ended.
 #[test]
 fn canary_grep() {

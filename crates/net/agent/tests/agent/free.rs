@@ -234,8 +234,8 @@ const SECONDS: [u64; 3] = [67, 68, 127];
 const SIMULATED: &str = "[privacy]\nepsilon = 20.0\nsimulate = true\nparticipations = 3\n";
 const CHARGED: &str = "[privacy]\nepsilon = 2.0\nparticipations = 2\n";
 
-/// Trials end in the first half of a window, so no event falls between an agent's instant and the
-/// end of a window.
+/// Trials end in the first half of a window, so events between an agent's instant and the end of a
+/// window make no difference.
 #[test]
 fn agents_of_their_own_do_at_a_free_pace_what_they_do_in_one_process() {
     for (algorithm, more) in [
@@ -387,7 +387,7 @@ fn a_request_that_is_set_aside_is_taken_up() {
 }
 
 /// The response to a request that was set aside belongs to its first transmission. A coordinator
-/// that did not see the second one has forgotten nothing.
+/// that has seen only the counter of that transmission has forgotten nothing.
 #[test]
 fn a_request_that_is_set_aside_is_no_sign_of_a_restored_coordinator() {
     let folder = tempfile::tempdir().unwrap();

@@ -17,12 +17,12 @@ use crate::ways::{note, now_ms, pass_time};
 use crate::world::{Bump, CHARGED, Member, coordinator, finish, members, take_turns};
 
 /// An objective with a duration that reveals whether the point is below one half.
-struct EventData {
+struct RevealingDuration {
     below: Duration,
     above: Duration,
 }
 
-impl Objective for EventData {
+impl Objective for RevealingDuration {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
         pass_time(match point.number("x") < 0.5 {
             true => self.below,
@@ -42,7 +42,7 @@ fn heard(below: u64, above: u64) -> Heard {
     let mut members = members(folder.path(), &coordinator);
     let (below, above) = (Duration::from_millis(below), Duration::from_millis(above));
     for member in &mut members {
-        member.objective = Arc::new(EventData { below, above });
+        member.objective = Arc::new(RevealingDuration { below, above });
     }
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     take_turns(&mut sessions);
@@ -83,7 +83,7 @@ fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
         let coordinator = coordinator("pace", "dp-fts-de", CHARGED);
         let mut members = members(folder.path(), &coordinator);
         let took = Duration::from_millis(took);
-        members[0].objective = Arc::new(EventData { below: took, above: took });
+        members[0].objective = Arc::new(RevealingDuration { below: took, above: took });
         let mut session = members[0].session().unwrap();
         assert_eq!(finish(&mut session, 3).unwrap(), None);
         drop(session);
@@ -110,7 +110,7 @@ fn one(
     coordinator.borrow_mut().begins_ms = Some(begins_ms);
     let mut members = members(folder.path(), &coordinator);
     let took = Duration::from_millis(took_ms);
-    members[0].objective = Arc::new(EventData { below: took, above: took });
+    members[0].objective = Arc::new(RevealingDuration { below: took, above: took });
     (folder, coordinator, members)
 }
 

@@ -156,7 +156,7 @@ fn two_machines_with_one_home_notice_each_other() {
 /// Lost responses, and ends of the process between any two steps, do not look like a home that was
 /// rolled back.
 #[test]
-fn lost_answers_and_sudden_ends_are_no_rolled_back() {
+fn lost_responses_and_sudden_ends_do_not_look_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
     let (_, members, _) = study(folder.path(), CHARGED);
     members[0].link.n_lost.set(7);

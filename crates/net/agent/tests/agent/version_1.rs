@@ -26,7 +26,7 @@ fn upload(mark: u8) -> Vec<u8> {
 
 /// Replaces a home's database by one in the layout of the first version, with the same rows and raw
 /// vectors.
-fn rolled_back(home: &Path, coordinator: &TestCoordinator) {
+fn downgrade(home: &Path, coordinator: &TestCoordinator) {
     let (path, now) = (home.join("agent.db"), home.join("now.db"));
     std::fs::rename(&path, &now).unwrap();
     let old = Connection::open(&path).unwrap();
@@ -91,7 +91,7 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     drop(sessions);
     let before = status(&member.home).unwrap();
     let vector = |round| coordinator.borrow().arrived[&(0, round)][0].clone();
-    rolled_back(&member.home, &coordinator.borrow());
+    downgrade(&member.home, &coordinator.borrow());
     coordinator.borrow_mut().counters.clear(); // unknown to the first version
     let kept = [vector(1), upload(N_LEFT)];
     let mut forgotten = vec![vector(0), upload(OVER)];

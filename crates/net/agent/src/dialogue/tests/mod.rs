@@ -283,7 +283,7 @@ fn failed_attempts_are_repeated_at_instants() {
     let mut ms = T0 + waits(&talk.state(running(0, 0), T0).0);
     for n in 1..9 {
         let next = match talk.deliver(true, ms) {
-            // The coordinator may have been restored since its last answer.
+            // The coordinator may have been restored since its last response.
             Next::AskState if n > 1 => talk.state(running(0, ms - T0), ms).0,
             next => next,
         };
