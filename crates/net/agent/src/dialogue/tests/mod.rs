@@ -262,13 +262,15 @@ fn a_round_is_missed_only_after_its_state_was_asked_for() {
 fn nothing_is_made_before_the_helper_has_answered() {
     let mut talk = Talk::rounds(Study::summed());
     let held = Progress { elapsed_ms: None, ..running(0, 0) };
-    for ms in [T0, T0 + 1_000] {
-        assert!(matches!(talk.deliver(false, ms), Next::AskState));
-        let (next, effects) = talk.state(held, ms);
-        assert!(matches!(next, Next::Poll(_)), "{next:?}");
-        let is_said = effects.iter().any(|effect| matches!(effect, Effect::HelperAwaited(0)));
-        assert_eq!(is_said, ms == T0, "reported once: {effects:?}");
-    }
+    assert!(matches!(talk.deliver(false, T0), Next::AskState));
+    let (next, effects) = talk.state(held, T0);
+    assert!(matches!(next, Next::Poll(_)), "{next:?}");
+    assert!(matches!(effects[..], [Effect::HelperAwaited(0), Effect::StudyWaits(_)]));
+    // Also if the coordinator says that the round has begun.
+    assert!(matches!(talk.deliver(false, T0 + 1_000), Next::AskState));
+    let (next, effects) = talk.state(running(0, 0), T0 + 1_000);
+    assert_eq!(waits(&next), 1_000);
+    assert!(effects.is_empty(), "it is reported once: {effects:?}");
     let answered = Progress { round_key: talk.study.key(0), ..running(0, 0) };
     assert!(matches!(talk.deliver(false, T0 + 2_000), Next::AskState));
     assert!(matches!(talk.state(answered, T0 + 2_000).0, Next::Make(0)));
@@ -479,6 +481,12 @@ fn an_agent_whose_upload_is_not_collected_has_nothing_to_send() {
     talk.on(Event::Polled(Ok(Polled::Nothing(running(0, 0)))), T0);
     let Instant::At(at) = talk.contact.pace.upload_at(0) else { panic!("the window is open") };
     talk.on(Event::Turn(free::Task::Speak(due)), at);
+    talk.on(Event::Made(Made::Kept), at);
+    talk.on(Event::Sent(Err(unreachable())), at);
+    // The next attempt follows in the same window.
+    let Instant::At(at) = talk.contact.pace.attempt_at(0, 1) else { panic!("there is another") };
+    assert!(matches!(talk.on(Event::Turn(free::Task::Speak(due)), at).0, Next::AskState));
+    assert!(matches!(talk.state(running(0, at - T0), at).0, Next::Make(0)));
     talk.on(Event::Made(Made::Kept), at);
     talk.on(Event::Sent(Err(refused(ProblemCode::NotCollected))), at);
     assert!(!talk.machine.has_unsent(true));
