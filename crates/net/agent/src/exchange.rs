@@ -18,7 +18,7 @@ use crate::{Misconduct, Notice, RunError};
 /// Interval, in milliseconds, at which a response without news is stored as the last contact.
 const CONTACT_MS: u64 = 60_000;
 
-/// Data that a turn of a dialogue may need.
+/// Inputs of a turn of a dialogue.
 pub(crate) struct Supply<'u> {
     /// Number of finished trials after which the machine acts on a new handout.
     pub(crate) n_told: u64,

@@ -98,7 +98,7 @@ impl Beside {
         let is_patient =
             self.held_at.is_none_or(|since| now_ms < since.saturating_add(window / HOLDS));
         let guard = self.slowest.saturating_mul(2).min(window / GUARDS);
-        self.deferred_error.is_none() && is_patient && self.dialogue.speaks_within(guard, now_ms)
+        self.deferred_error.is_none() && is_patient && self.dialogue.is_request_near(guard, now_ms)
     }
 
     /// Returns true while a trial is running.
@@ -160,24 +160,24 @@ impl Beside {
         if self.deferred_error.is_some() {
             return Ok(Step::Waits(PAUSE));
         }
-        match self.speak(core) {
+        match self.poll_or_send(core) {
             Err(error) if self.running.is_some() => {
                 // Do not lose the running trial to a failed request.
                 self.deferred_error = Some(error);
                 Ok(Step::Went)
             }
-            spoken => spoken,
+            result => result,
         }
     }
 
     /// Polls or sends if it is time. Returns the wait until the next instant.
-    fn speak(&mut self, core: &mut Core<'_>) -> Result<Step, RunError> {
+    fn poll_or_send(&mut self, core: &mut Core<'_>) -> Result<Step, RunError> {
         self.catch_up(core)?;
         let is_kept = match core.contact.resend {
             Some(round) => core.keeps(round)?,
             None => false,
         };
-        let task = Task::Speak(Due { has_upload: core.machine.has_upload(), is_kept });
+        let task = Task::Due(Due { has_upload: core.machine.has_upload(), is_kept });
         let supply = Supply::none(self.n_told_next(core));
         Ok(core.turn(&mut self.dialogue, task, supply)?.unwrap_or(Step::Went))
     }

@@ -25,7 +25,7 @@ pub(super) const MOMENT: Duration = Duration::from_secs(5);
 /// Upper bound on the wait that a coordinator may request.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// The state of an agent's contact with its coordinator in one study.
+/// An agent's knowledge of its coordinator in one study.
 #[derive(Debug)]
 pub(crate) struct Contact {
     pub(crate) follower: Follower,

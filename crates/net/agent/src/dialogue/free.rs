@@ -23,10 +23,10 @@ pub(crate) enum Task {
     /// Before the first trial: check the clocks.
     Meet,
     /// Make the request that is due, or resume the one that was set aside.
-    Speak(Due),
+    Due(Due),
 }
 
-/// The state of uploads, as known to the driver.
+/// Uploads that the driver has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     /// True if the agent's machine has something new to send.
@@ -46,7 +46,7 @@ enum Errand {
     Resend(u64),
 }
 
-/// The time at which a window's upload is due.
+/// Due time of the upload of a window.
 enum Upload {
     At(u64),
     Now(u64),
@@ -66,8 +66,8 @@ pub(crate) struct Free {
     /// Earliest time of the next upload.
     sends_at: u64,
     /// The next known instant of a poll or an upload.
-    speaks_at: u64,
-    /// The newest window for which the agent has decided whether there is an upload.
+    next_request_ms: u64,
+    /// The newest window for which it is decided whether there is an upload.
     decided: Option<u64>,
     /// The window of the stored upload without a response.
     pending: Option<u64>,
@@ -88,7 +88,7 @@ impl Free {
             aside: None,
             asks_at: 0,
             sends_at: 0,
-            speaks_at: 0,
+            next_request_ms: 0,
             decided,
             pending,
             is_spent: false,
@@ -106,14 +106,14 @@ impl Free {
         self.pending.is_some() || has_upload && !self.is_spent
     }
 
-    /// Returns true if work of this duration, started now, might delay the next request.
-    pub(crate) fn speaks_within(&self, guard_ms: u64, now_ms: u64) -> bool {
+    /// Returns true if work of this duration, begun now, might delay the next request.
+    pub(crate) fn is_request_near(&self, guard_ms: u64, now_ms: u64) -> bool {
         let is_waiting = !self.is_over && self.aside.is_none();
-        is_waiting && guard_ms > 0 && self.speaks_at <= now_ms.saturating_add(guard_ms)
+        is_waiting && guard_ms > 0 && self.next_request_ms <= now_ms.saturating_add(guard_ms)
     }
 
     /// Chooses the errand of a turn, or waits until one is due.
-    fn speak(&mut self, contact: &mut Contact, due: Due, now: Now) -> Next {
+    fn choose(&mut self, contact: &mut Contact, due: Due, now: Now) -> Next {
         if let Some(errand) = self.aside.take() {
             return self.start(contact, errand, due, now);
         }
@@ -209,7 +209,7 @@ impl Free {
     /// Waits until the next instant of a poll or an upload.
     fn rest(&mut self, next: Option<u64>, now: Now) -> Next {
         let until = next.map_or(self.asks_at, |at| at.min(self.asks_at));
-        self.speaks_at = until;
+        self.next_request_ms = until;
         Next::Rest(match until.saturating_sub(now.ms) {
             0 => Step::Went,
             left => Step::Waits(Duration::from_millis(left).min(PAUSE)),
@@ -226,8 +226,8 @@ impl Dialogue for Free {
                 self.errand = Errand::Meet;
                 self.proceed(contact, now)
             }
-            Task::Speak(_) if self.is_over => Next::wait(PAUSE),
-            Task::Speak(due) => self.speak(contact, due, now),
+            Task::Due(_) if self.is_over => Next::wait(PAUSE),
+            Task::Due(due) => self.choose(contact, due, now),
         }
     }
 
@@ -254,7 +254,7 @@ impl Dialogue for Free {
                     Step::Went => contact.pace.asks_next(now.ms),
                     Step::Ended(_) => now.ms,
                 };
-                self.speaks_at = self.asks_at;
+                self.next_request_ms = self.asks_at;
                 if self.is_over {
                     self.end_pending(contact);
                 }

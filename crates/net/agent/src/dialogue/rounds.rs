@@ -119,7 +119,7 @@ impl Rounds {
     /// study has not started or is paused. Returns `None` once it is known whether the upload may
     /// still be sent.
     fn ask_round(&mut self, contact: &mut Contact, round: u64, now: Now) -> Option<Next> {
-        if let Some(next) = self.keep_quiet(now) {
+        if let Some(next) = self.backoff(now) {
             return Some(next);
         }
         if !contact.has_asked {
@@ -133,13 +133,13 @@ impl Rounds {
     }
 
     /// Returns the wait until the coordinator may be polled; `None` if it may be polled now.
-    fn keep_quiet(&self, now: Now) -> Option<Next> {
+    fn backoff(&self, now: Now) -> Option<Next> {
         let left = self.quiet_until.saturating_sub(now.ms);
         (left > 0).then(|| Next::wait(Duration::from_millis(left)))
     }
 
     fn await_round(&mut self, contact: &mut Contact, now: Now) -> Next {
-        if let Some(next) = self.keep_quiet(now) {
+        if let Some(next) = self.backoff(now) {
             return next;
         }
         let round = contact.follower.round();

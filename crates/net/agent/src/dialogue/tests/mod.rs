@@ -440,32 +440,32 @@ fn a_request_that_is_set_aside_is_resumed() {
     let machine = Free::new(study.federation.last_round(), (None, None));
     let mut talk = Talk { study, contact, machine };
     let due = free::Due { has_upload: true, is_kept: false };
-    let speak = || Event::Turn(free::Task::Speak(due));
-    assert!(matches!(talk.on(speak(), T0).0, Next::AskState));
+    let turn = || Event::Turn(free::Task::Due(due));
+    assert!(matches!(talk.on(turn(), T0).0, Next::AskState));
     assert!(matches!(talk.state(running(0, 0), T0).0, Next::Poll(_)));
     assert!(matches!(
         talk.on(Event::Polled(Err(LinkError::SetAside)), T0).0,
         Next::Rest(Step::Went)
     ));
-    assert!(!talk.machine.speaks_within(1_000_000, T0), "the trial's result comes first");
-    let (next, _) = talk.on(speak(), T0 + 5);
+    assert!(!talk.machine.is_request_near(1_000_000, T0), "the trial's result comes first");
+    let (next, _) = talk.on(turn(), T0 + 5);
     assert!(matches!(next, Next::Poll(Poll { wait_s: 0, .. })), "{next:?}");
     let answer = Event::Polled(Ok(Polled::Nothing(running(0, 5))));
     assert!(matches!(talk.on(answer, T0 + 5).0, Next::Rest(Step::Went)));
     let Instant::At(at) = talk.contact.pace.upload_at(0) else { panic!("the window is open") };
-    assert!(waits(&talk.on(speak(), T0 + 10).0) <= 1_000);
-    assert!(talk.machine.speaks_within(at - T0 - 10, T0 + 10));
-    assert!(!talk.machine.speaks_within(at - T0 - 11, T0 + 10));
-    assert!(matches!(talk.on(speak(), at).0, Next::Make(0)));
+    assert!(waits(&talk.on(turn(), T0 + 10).0) <= 1_000);
+    assert!(talk.machine.is_request_near(at - T0 - 10, T0 + 10));
+    assert!(!talk.machine.is_request_near(at - T0 - 11, T0 + 10));
+    assert!(matches!(talk.on(turn(), at).0, Next::Make(0)));
     assert!(matches!(talk.on(Event::Made(Made::Kept), at).0, Next::Send(0)));
     assert!(matches!(talk.on(Event::Sent(Err(LinkError::SetAside)), at).0, Next::Rest(Step::Went)));
-    assert!(matches!(talk.on(speak(), at + 1).0, Next::Make(0)), "the stored one");
+    assert!(matches!(talk.on(turn(), at + 1).0, Next::Make(0)), "the stored one");
     talk.on(Event::Made(Made::Kept), at + 1);
     assert!(talk.machine.has_unsent(false));
     talk.on(Event::Sent(Ok(())), at + 1);
     assert!(!talk.machine.has_unsent(false));
-    // A window has one upload.
-    assert!(matches!(talk.on(speak(), at + 2).0, Next::Rest(Step::Waits(_))));
+    // One upload in a window.
+    assert!(matches!(talk.on(turn(), at + 2).0, Next::Rest(Step::Waits(_))));
 }
 
 /// By the coordinator's count, the agent has reached its maximum number of releases.
@@ -476,16 +476,16 @@ fn an_agent_whose_upload_is_not_collected_has_nothing_to_send() {
     let machine = Free::new(study.federation.last_round(), (None, None));
     let mut talk = Talk { study, contact, machine };
     let due = free::Due { has_upload: true, is_kept: false };
-    talk.on(Event::Turn(free::Task::Speak(due)), T0);
+    talk.on(Event::Turn(free::Task::Due(due)), T0);
     talk.state(running(0, 0), T0);
     talk.on(Event::Polled(Ok(Polled::Nothing(running(0, 0)))), T0);
     let Instant::At(at) = talk.contact.pace.upload_at(0) else { panic!("the window is open") };
-    talk.on(Event::Turn(free::Task::Speak(due)), at);
+    talk.on(Event::Turn(free::Task::Due(due)), at);
     talk.on(Event::Made(Made::Kept), at);
     talk.on(Event::Sent(Err(unreachable())), at);
     // The next attempt follows in the same window.
     let Instant::At(at) = talk.contact.pace.attempt_at(0, 1) else { panic!("there is another") };
-    assert!(matches!(talk.on(Event::Turn(free::Task::Speak(due)), at).0, Next::AskState));
+    assert!(matches!(talk.on(Event::Turn(free::Task::Due(due)), at).0, Next::AskState));
     assert!(matches!(talk.state(running(0, at - T0), at).0, Next::Make(0)));
     talk.on(Event::Made(Made::Kept), at);
     talk.on(Event::Sent(Err(refused(ProblemCode::NotCollected))), at);

@@ -115,7 +115,7 @@ impl Played for Free {
     fn task(agent: &mut Agent<Self>, _: &Study) -> Option<free::Task> {
         agent.has_finished = agent.machine.is_over();
         let due = free::Due { has_upload: agent.has_new, is_kept: true };
-        Some(free::Task::Speak(due))
+        Some(free::Task::Due(due))
     }
 
     fn done(_: &mut Agent<Self>, _: &mut Clockwork) {
