@@ -8,8 +8,8 @@
 //! free pace.
 //!
 //! An agent's state is the log in its folder. A run replays the log and continues from there. Start
-//! at [`enrol`], then read [`run`] and its [`Session`]; `follower.rs` verifies handouts,
-//! `budget.rs` contains the budget.
+//! at [`enrol`], then read [`run`] and its [`Session`]; `dialogue` decides requests and
+//! retries without I/O, `follower.rs` verifies handouts, and `budget.rs` contains the budget.
 
 mod account;
 mod agent_file;
