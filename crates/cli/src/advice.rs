@@ -1,5 +1,5 @@
-//! One-line notes on clipping norms and numbers of features that cannot work well according to the
-//! theory in the papers.
+//! One-line notes about clipping norms and feature counts that, according to the papers' theory,
+//! cannot work well.
 
 use fedbo_federated::dp_fts_de::clipping::{clipped_share, default_max_norm};
 use fedbo_federation::N_FEATURES_MAX;
@@ -11,8 +11,8 @@ use fedbo_console::text::digits;
 /// is clipped.
 const CLIPPED_MAX: f64 = 0.5;
 
-/// Returns a note if the norm S clips most samples of `n_features` weights. `key` is the name of
-/// the setting S.
+/// Returns a note if clipping to norm S affects most samples of `n_features` weights. `key` is the
+/// name of this setting.
 pub(crate) fn clipping(
     key: &str,
     max_norm: f64,

@@ -54,7 +54,8 @@ struct Verbosity {
     verbose: u8,
 }
 
-/// Returns the full command line, used for parsing, completions and manual pages.
+/// Returns the definition of the full command line, which is used for parsing, completions and
+/// manual pages.
 fn command_line() -> clap::Command {
     /// Accepts negative numbers as values in all subcommands. The value parser of the argument then
     /// checks them; otherwise clap would reject them as unknown options.
@@ -110,7 +111,7 @@ pub fn guarded(is_quiet: bool, exits: &[ExitOf], run: impl FnOnce() -> anyhow::R
     exit.status()
 }
 
-/// Error of [`answer`], as text.
+/// Error returned by [`answer`].
 #[derive(Debug)]
 pub struct AnswerError {
     /// Description of the error and its remedy.

@@ -17,9 +17,9 @@ use indicatif::ProgressBar;
 
 use fedbo_documents::promise::{NOT_PROMISED, promised};
 
-/// Maximum number of agents with their own line on the screen.
+/// Maximum number of agents for which each agent gets a line on the screen.
 const AGENT_LINES_MAX: usize = 16;
-/// Number of progress lines per arm without a terminal.
+/// Number of progress lines per arm if standard error is not a terminal.
 const N_LINES: u64 = 10;
 /// Progress display of a federation.
 pub(crate) struct RunDisplay {
@@ -165,7 +165,8 @@ impl RunProgress for RunDisplay {
         if self.mode == Mode::Lines {
             let agents = if n_agents == 1 { "agent" } else { "agents" };
             let mut text = state.arm.clone();
-            // All runs have the same size as the first.
+            // All runs have the same numbers of agents and rounds, so only the first run's line
+            // contains them.
             if start.run.is_none_or(|(run, _)| run == 0) {
                 text += &format!(
                     ": {n_agents} {agents}, {} initial points and {} rounds each",

@@ -345,7 +345,7 @@ impl View {
     }
 
     /// Returns the line about a trial that has just finished, or `None` if the rate limit
-    /// suppresses it. The live view has only lines about failures.
+    /// suppresses it. In the live view, only failures get a line.
     fn line(&mut self, trial: &Trial, is_best: bool, now: Instant, live: bool) -> Option<String> {
         let number = trial.number;
         let failed = match trial.told() {

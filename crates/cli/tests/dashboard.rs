@@ -109,7 +109,7 @@ impl Served {
         serde_json::from_str(&self.get(path)).expect("JSON")
     }
 
-    /// Returns the ids and data of a study's events.
+    /// Returns the IDs and data of a study's events.
     fn events(
         &self,
         id: &str,
@@ -118,7 +118,7 @@ impl Served {
         self.events_at(&format!("/api/studies/{id}/events"), after)
     }
 
-    /// Returns the ids and data of the events at a path.
+    /// Returns the IDs and data of the events at a path.
     fn events_at(
         &self,
         path: &str,
@@ -127,7 +127,7 @@ impl Served {
         self.named_events_at(path, after).map(|(_, id, data)| (id, data))
     }
 
-    /// Returns the names, ids and data of the events at a path.
+    /// Returns the names, IDs and data of the events at a path.
     fn named_events_at(
         &self,
         path: &str,
@@ -176,12 +176,12 @@ impl Answer {
     }
 }
 
-/// Returns the position in an event's id.
+/// Returns the position in an event's ID.
 fn seq(id: &str) -> u64 {
     id.rsplit('-').next().and_then(|seq| seq.parse().ok()).expect("a number")
 }
 
-/// A study of 12 trials. Some fail with messages that a page must not interpret as markup.
+/// Creates a study of 12 trials. Some fail with messages that a page must not interpret as markup.
 fn told(trials: u64) -> Sandbox {
     let sandbox = Sandbox::new();
     let script = format!(
@@ -360,8 +360,8 @@ fn trials_appear_as_they_are_told_and_none_twice_after_an_interruption() {
     }
     finished(tuning).expect(0, &[]);
     served.stop();
-    // Another server continues where the first one stopped, because the browser sends its last
-    // event id.
+    // A second server continues where the first one stopped, because the browser sends its last
+    // event ID.
     let served = Served::start(&sandbox, &["sqlite:study.db"]);
     while numbers.len() < 9 {
         let (id, news) = served.events("0-1", Some(&last)).next().expect("an event");
@@ -468,7 +468,7 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
         let answer = served.request("GET", &format!("/api/runs/{id}"), &[&served.cookie()]);
         assert_eq!(answer.status, 404, "{id}: {}", answer.body);
     }
-    // New rows of the displayed arm.
+    // New rows of the displayed arm arrive as events.
     let mut events = served.events_at(&format!("{base}/events?arm=ts"), None);
     let (seen, news) = events.next().expect("the rows so far");
     assert_eq!((seq(&seen), &news["arms"]), (1, &serde_json::json!(["fts", "ts"])));
@@ -488,7 +488,7 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
     assert_eq!(again.next().expect("the rest").1["rows"].as_array().map(Vec::len), Some(1));
     let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some(&seen));
     assert_eq!(again.next().expect("the rest").1["rows"].as_array().map(Vec::len), Some(0));
-    // Means of both arms: north has 0.5 and 1.5.
+    // Check the means of both arms: north has 0.5 and 1.5.
     let means = served.json(&format!("{base}/means"));
     let fts = &means["metrics"][0]["arms"][0];
     assert_eq!((&fts["arm"], &fts["means"]), (&"fts".into(), &serde_json::json!([0.5, 1.5])));
@@ -509,7 +509,7 @@ fn a_page_in_a_file_has_everything_and_runs_nothing() {
     assert!(page.matches("data:image/svg+xml;base64,").count() >= 3);
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
     assert!(!page.contains("@font-face") && page.contains("--ground"), "it asks for no file");
-    // A run with names that contain markup.
+    // Create a run with names that contain markup.
     let results = sandbox.path("results/lines");
     std::fs::create_dir_all(&results).expect("a folder");
     let head = "experiment,arm,agent,run,iteration,source,x1,value,best,regret,ask_seconds,status";
@@ -519,7 +519,7 @@ fn a_page_in_a_file_has_everything_and_runs_nothing() {
     write("results/lines", "lines.html").expect(0, &[]);
     let page = std::fs::read_to_string(sandbox.path("lines.html")).expect("a page");
     assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script"), "{page}");
-    // Two sources at once, and a nonexistent folder.
+    // Two sources at once and a nonexistent folder are refused.
     write(".", "both.html").expect(2, &["one study or run; here are test, lines"]);
     write("good.toml", "none/good.html").expect(4, &["none/good.html"]);
     sandbox.fedbo(&["dashboard", "good.toml", "--html", "x.html", "--json"]).expect(2, &["--json"]);

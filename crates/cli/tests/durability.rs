@@ -29,8 +29,8 @@ fn log(sandbox: &Sandbox) -> BTreeMap<String, String> {
     values
 }
 
-/// Returns the columns that determine a study's course, as text. Numbers round-trip exactly, so
-/// equal texts mean equal bits.
+/// Returns the columns that determine a study's course, as strings. Numbers round-trip exactly, so
+/// equal strings mean equal bits.
 fn course(rows: &[Exported]) -> Vec<String> {
     let columns = ["number", "source", "x", "n", "kind", "state", "value"];
     let line = |row: &Exported| columns.map(|name| row[name].as_str()).join(",");
@@ -321,7 +321,7 @@ fn what_is_read_only_can_be_looked_at_and_nothing_else() {
     assert_eq!(sandbox.names(), names);
     allow(sandbox.folder.path(), 0o755);
     assert_eq!(sandbox.fedbo(&["export", "s.toml"]).stdout, before);
-    // A nonexistent folder.
+    // The folder of the storage does not exist.
     let text = study(4, "sobol", LOSS).replace("sqlite:study.db", "sqlite:nowhere/study.db");
     sandbox.write("other.toml", &text);
     let ran = sandbox.fedbo(&["tune", "other.toml"]);

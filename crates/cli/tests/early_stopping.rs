@@ -9,7 +9,7 @@ use common::{Sandbox, finished, json};
 use rustix::process::Signal;
 use training::{Training, n_epochs, stopped};
 
-/// A study of one parameter with the command `argv`, a TOML list.
+/// Returns a study of one parameter with the command `argv`, a TOML list.
 fn study(trials: u64, argv: &str, further: &str) -> String {
     format!(
         r#"[study]
@@ -35,7 +35,7 @@ command = {argv}
     )
 }
 
-/// A loss that falls towards (x − 1/2)²; records in a file when it is stopped.
+/// Script with a loss that falls towards (x − 1/2)². It records in a file when it is stopped.
 const PYTHON: &str = r#"import json, math, select, sys, time
 x, pause = float(sys.argv[1]), float(sys.argv[2])
 for epoch in range(1, 11):
@@ -48,7 +48,7 @@ for epoch in range(1, 11):
         sys.exit(7)
 "#;
 
-/// The same as a shell script that asks to be stopped by a signal.
+/// Shell script like [`PYTHON`] that asks to be stopped by a signal.
 const SHELL: &str = r#"trap 'echo "$1 $e" >> saved.txt; exit 7' USR1
 echo '{"stop_by": "SIGUSR1"}'
 e=1
@@ -59,8 +59,8 @@ while [ $e -le 10 ]; do
 done
 "#;
 
-/// The same, ignoring all stop requests; from the fourth trial on it would run for a minute after
-/// its last report.
+/// Shell script like [`SHELL`] that ignores all stop requests. From the fourth trial on, it would
+/// run for a minute after its last report.
 const DEAF: &str = r#"trap '' TERM INT USR1
 echo $$ > pid.$FEDBO_TRIAL
 e=1
@@ -183,7 +183,7 @@ esac"#;
         ],
     );
     let left_out = ran.stderr.lines().filter(|line| line.contains("such reports are ignored"));
-    // One warning about the order, one about invalid epochs.
+    // There is one warning about the order and one about invalid epochs.
     assert_eq!(left_out.count(), 2, "{}", ran.stderr);
     let course = TRAINING.course(&sandbox);
     let word = |row: &Vec<String>| format!("{} {} {}", row[0], row[1], row[2]);
@@ -201,7 +201,7 @@ esac"#;
     );
 }
 
-/// A run without any valid report prints one warning, with the error in the printed lines.
+/// A run without any valid report prints one warning, which states the error in the printed lines.
 #[test]
 fn reports_that_are_none_are_named() {
     for (script, expected) in [
@@ -380,8 +380,8 @@ CREATE INDEX trials_open ON trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON trials (study, told_seq) WHERE told_seq IS NOT NULL;
 ";
 
-/// For a storage of version 1, the message states the remedy. After the upgrade, its study
-/// continues, and another study in it stops trials early.
+/// For a storage of version 1, the message states the remedy. After the upgrade, the stored study
+/// continues, and a new study in the storage stops trials early.
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
 fn an_old_storage_is_upgraded_and_goes_on() {
@@ -487,7 +487,7 @@ fn mistakes_in_the_file_are_named() {
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["there is nothing left to do"]);
 }
 
-/// The documented example, with both of its scripts.
+/// Runs the documented example with both of its scripts.
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
 fn the_example_runs() {

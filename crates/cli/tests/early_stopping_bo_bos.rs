@@ -7,7 +7,7 @@ use common::{Sandbox, json};
 use rustix::process::Signal;
 use training::{Training, n_epochs, stopped};
 
-/// A study of three parameters with the command `argv`, a TOML list.
+/// Returns a study of three parameters with the command `argv`, a TOML list.
 fn study(trials: u64, argv: &str, further: &str) -> String {
     format!(
         r#"[study]
@@ -39,8 +39,8 @@ command = {argv}
     )
 }
 
-/// A loss that falls from 400, and falls far if the point is on a high hill with ripples. Records
-/// in a file when it is stopped.
+/// Script with a loss that falls from 400, and falls far if the point is on a high hill with
+/// ripples. It records in a file when it is stopped.
 const PYTHON: &str = r#"import json, math, select, sys, time
 *point, pause = map(float, sys.argv[1:])
 away = [x - 0.65 for x in point]
@@ -55,7 +55,7 @@ for epoch in range(1, 26):
         sys.exit(7)
 "#;
 
-/// A similar shell script that asks to be stopped by a signal.
+/// Shell script like [`PYTHON`] that asks to be stopped by a signal.
 const SHELL: &str = r#"trap 'echo "$1 $e" >> saved.txt; exit 7' USR1
 echo '{"stop_by": "SIGUSR1"}'
 e=1
@@ -105,7 +105,7 @@ fn scripts_are_stopped_and_it_is_said_why() {
         let document = json(&sandbox.fedbo(&["trials", "s.toml", "--json"]));
         let why = document["trials"][stopped[0]]["stopped_because"].as_str();
         assert!(why.is_some_and(|why| why.contains("it would end better than")));
-        // The decisions as a picture; an initial trial has none.
+        // The decisions are drawn as a picture. An initial trial has none.
         let number = stopped[0].to_string();
         let ran = sandbox.fedbo(&["plot", "s.toml", "--trial", &number]);
         ran.expect(0, &[]);

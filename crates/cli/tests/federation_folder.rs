@@ -23,7 +23,7 @@ pub(crate) struct World {
     /// `[privacy]` of the agents: a budget if the study charges one.
     budget: &'static str,
     trial_s: f64,
-    /// Card and port of the helper, if two servers sum.
+    /// Card and port of the helper, if two servers compute the sums.
     helper: Option<(String, u16)>,
 }
 
@@ -43,14 +43,15 @@ pub(crate) struct Setup {
     pub(crate) free_windows: Option<u64>,
     /// Duration of a trial in seconds.
     pub(crate) trial_s: f64,
-    /// True if two servers sum.
+    /// True if two servers compute the sums.
     pub(crate) secure_sum: bool,
     /// True if coordinators on one database each sum their own uploads.
     pub(crate) sharded: bool,
 }
 
 impl Setup {
-    /// Sums with noise from the seed, so that equal runs give equal results.
+    /// Returns a setup that releases sums with noise from the seed, so that equal runs give equal
+    /// results.
     pub(crate) fn simulated(n_agents: usize, rounds: u64, round_s: f64) -> Self {
         Self {
             n_agents,
@@ -67,7 +68,7 @@ impl Setup {
         }
     }
 
-    /// Sums with secret noise, charged to a ledger.
+    /// Returns a setup that releases sums with secret noise, charged to a ledger.
     pub(crate) fn charged(n_agents: usize, rounds: u64, round_s: f64) -> Self {
         Self {
             privacy: "epsilon = 6.0\n",
@@ -297,14 +298,14 @@ impl World {
         format!("{scheme}://127.0.0.1:{port}")
     }
 
-    /// Command of the helper's service.
+    /// Returns the command of the helper's service.
     pub(crate) fn helper(&self) -> Command {
         let (_, port) = self.helper.as_ref().unwrap();
         let listen = format!("127.0.0.1:{port}");
         self.program(&["helper", "run", "--data", "helper", "--listen", &listen])
     }
 
-    /// Command for joining the study of a running coordinator as its helper.
+    /// Returns the command that joins the study of a running coordinator as its helper.
     pub(crate) fn joining(&self, port: u16) -> Command {
         let shown = self.json(&["coordinator", "study", "show", "labs"]);
         let config = shown["config"].as_str().unwrap();
@@ -360,7 +361,7 @@ impl World {
         command
     }
 
-    /// The command that runs an agent.
+    /// Returns the command that runs an agent.
     pub(crate) fn agent(&self, agent: usize) -> Command {
         self.program(&["agent", "run", &format!("agent{agent}.toml")])
     }
@@ -373,7 +374,7 @@ impl World {
         (0..self.n_agents).map(|agent| Process::start(&mut self.agent(agent))).collect()
     }
 
-    /// Returns the trials of an agent: point and value of each.
+    /// Returns the point and value of each of an agent's trials.
     pub(crate) fn trials(&self, agent: usize) -> Vec<[f64; 3]> {
         let text = self.done(&["export", &format!("sqlite:home{agent}/trials.db")]);
         columns(&text, ["x", "y", "value"])
@@ -428,7 +429,7 @@ fn command(agent: usize, seconds: f64) -> String {
     )
 }
 
-/// Parses columns of numbers in a CSV text without quotes; other cells become NaN.
+/// Parses columns of numbers in a CSV file without quotes. Other cells become NaN.
 fn columns<const N: usize>(text: &str, names: [&str; N]) -> Vec<[f64; N]> {
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next().unwrap().split(',').collect();

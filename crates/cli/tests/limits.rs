@@ -11,17 +11,17 @@ use common::{
 use fedbo_testkit::postgres::Server;
 use rustix::process::Signal;
 
-/// A script that fails until a file `ok` exists.
+/// Returns a script that fails until a file `ok` exists.
 fn until_ok(script: &str) -> String {
     format!("if [ ! -e ok ]; then echo no licence >&2; exit 3; fi; {script}")
 }
 
-/// A study with `lines` added to `[study]`.
+/// Returns a study with `lines` added to `[study]`.
 fn limited(lines: &str, trials: u64, strategy: &str, script: &str) -> String {
     study(trials, strategy, script).replacen("seed = 3\n", &format!("seed = 3\n{lines}\n"), 1)
 }
 
-/// Points and values of trials.
+/// Returns the points and values of trials.
 fn course(rows: &[Exported]) -> Vec<[String; 4]> {
     let columns = ["x", "n", "kind", "value"];
     rows.iter().map(|row| columns.map(|column| row[column].clone())).collect()
@@ -124,7 +124,7 @@ fn one_trial_can_be_tried_again_and_only_one_that_failed() {
 #[test]
 fn a_number_ends_a_run_later_too_and_zero_never_does() {
     let sandbox = Sandbox::new();
-    // Values at first, then failures.
+    // The script prints values at first, and then fails.
     let script = format!("[ $FEDBO_TRIAL -gt 3 ] && exit 4; {LOSS}");
     sandbox.write("s.toml", &limited("failures_max = 3", 12, "random", &script));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
@@ -270,7 +270,7 @@ fn an_agent_that_fails_from_the_start_ends_fedbo_run_and_resume_goes_on() {
     sandbox.fedbo(&["run", "f.toml", "--resume", "--quiet"]).expect(0, &["5 of 10 trials failed"]);
     assert_eq!(sandbox.results("results/test").len(), 1 + 20);
 
-    // A different number, and no limit.
+    // Try a different number, and no limit.
     std::fs::remove_file(sandbox.path("ok")).expect("it is there");
     let again = ["run", "f.toml", "--overwrite", "--quiet", "--failures-max"];
     sandbox

@@ -20,7 +20,7 @@ fn read(sandbox: &Sandbox, path: &str) -> String {
     std::fs::read_to_string(sandbox.path(path)).expect("a file")
 }
 
-/// Rows without the seconds of proposals, which differ between runs.
+/// Returns rows without the seconds of proposals, which differ between runs.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next().expect("a header").split(',').collect();
@@ -34,8 +34,8 @@ fn rows(text: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Arms, the table, and the folder with the team's regret. Results do not depend on the number of
-/// threads.
+/// Checks the arms, the table, and the folder with the team's regret. Results do not depend on the
+/// number of threads.
 #[test]
 fn a_team_runs_with_its_control_arms() {
     let sandbox = Sandbox::new();
@@ -59,7 +59,7 @@ fn a_team_runs_with_its_control_arms() {
     assert_eq!(one, two);
     let regret = read(&sandbox, "1/regret.csv");
     assert_eq!(regret, read(&sandbox, "2/regret.csv"));
-    // Three arms and six rounds.
+    // The file has a header and rows for three arms and six rounds.
     assert_eq!(regret.lines().count(), 1 + 18);
     let of = |arm: &str| -> Vec<&str> {
         regret.lines().filter(|line| line.split(',').nth(1) == Some(arm)).collect()

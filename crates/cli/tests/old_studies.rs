@@ -4,7 +4,7 @@
 use crate::common;
 use common::{Ran, Sandbox, json, wait_until};
 
-/// A study over x and y in `storage`. Its command prints an awk expression.
+/// Returns a study over x and y in `storage`. The study's command prints an awk expression.
 fn study(name: &str, storage: &str, trials: u64, rest: &str, awk: &str) -> String {
     format!(
         r#"[study]
@@ -30,7 +30,7 @@ command = ["sh", "-c", "awk -v x={{x}} -v y={{y}} 'BEGIN {{ printf \"%.17g\\n\",
 
 const LIKE: &str = "(x - 0.55)^2 + (y - 0.3)^2";
 const NEAR: &str = "(x - 0.45)^2 + 1.2 * (y - 0.35)^2 + 0.02";
-/// Its best values are where the others have their worst.
+/// Objective whose best values are at the worst points of the other studies.
 const UNLIKE: &str = "3 - (x - 0.5)^2 - (y - 0.3)^2";
 const NEW: &str = "(x - 0.5)^2 + (y - 0.33)^2 + 0.01";
 const THREE: &str =
@@ -38,7 +38,7 @@ const THREE: &str =
 
 const TWO: &str = "[meta]\nstudies = [\"sqlite:old.db#like\", \"sqlite:old.db#near\"]";
 
-/// A sandbox with three old studies in `old.db`.
+/// Creates a sandbox with three old studies in `old.db`.
 fn with_old_studies() -> Sandbox {
     let sandbox = Sandbox::new();
     for (name, awk) in [("like", LIKE), ("near", NEAR), ("unlike", UNLIKE)] {
@@ -102,15 +102,15 @@ fn a_misleading_old_study_is_dropped_and_named_with_the_reason() {
     let picture =
         std::fs::read_to_string(sandbox.path("pictures/transfer.svg")).expect("a picture");
     assert!(picture.contains("unlike: dropped"));
-    // The output of a study without old studies has no such part.
+    // The output of a study without old studies does not contain this part.
     let best = json(&sandbox.fedbo(&["best", "like.toml", "--json"]));
     assert!(best["old_studies"].is_null());
     let ran = sandbox.fedbo(&["plot", "like.toml", "--out", "pictures"]);
     assert!(!ran.stdout.contains("transfer"), "{}", ran.stdout);
 }
 
-/// Two of three old studies are similar to the new one and form one joint prior. Its weight is
-/// shown wherever the weights of single studies are shown.
+/// Two of three old studies are similar to the new one and form one joint prior. The prior's weight
+/// is shown wherever the weights of single studies are shown.
 #[test]
 fn a_shared_prior_of_old_studies_shows_its_trust_in_all_places() {
     let sandbox = with_old_studies();
@@ -155,7 +155,8 @@ fn a_shared_prior_of_old_studies_shows_its_trust_in_all_places() {
     let picture = std::fs::read_to_string(picture).expect("a picture");
     assert!(picture.contains("share of all") && !picture.contains("part of each old study"));
     assert!(picture.contains("after 9 told: old studies have "));
-    // Without the interruption, the trials are the same. Other options define another study.
+    // Without the interruption, the trials are the same. Different options define a different
+    // study.
     let whole = with_old_studies();
     whole.write("new.toml", &study("new", "new.db", 9, &shared(""), NEW));
     tune(&whole, &["--quiet"]).expect(0, &[]);
@@ -182,7 +183,7 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
     wait_until(|| told(&sandbox).len() >= 3);
     child.kill().expect("alive");
     child.wait().expect("it ends");
-    // One old study continues, and the file of another is missing.
+    // One old study continues, and the file of a second one is missing.
     sandbox.fedbo(&["tune", "near.toml", "--trials", "17", "--quiet"]).expect(0, &[]);
     let news = "old study near has changed: it has 17 trials now, and had 15; this study continues with the data read at its start";
     let ran = tune(&sandbox, &["--trials", "6"]);
@@ -198,7 +199,7 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
     tune(&sandbox, &[]).expect(0, &["unlike (sqlite:old.db#unlike): 15 trials", news]);
     assert_eq!(told(&sandbox), told(&whole));
 
-    // The file's settings of old studies are part of the study.
+    // The settings about old studies in the file are part of the study.
     let other = THREE.replace(", \"sqlite:old.db#near\"", "");
     sandbox.write("new.toml", &study("new", "new.db", 9, &other, NEW));
     let ran = tune(&sandbox, &[]);
@@ -349,7 +350,7 @@ fn the_best_points_of_old_studies_can_be_tried_first() {
         sandbox.write("new.toml", &study("new", "new.db", 8, &warm(3, strategy), NEW));
         let ran = tune(&sandbox, &["--trials", "2"]);
         ran.expect(0, &["tries the best 3 points of 2 old studies first:"]);
-        // A user's point that equals one of them is not tried twice.
+        // A user's point that equals one of these points is not tried twice.
         let point = [format!("x={}", like[1]["x"]), format!("y={}", like[1]["y"])];
         sandbox.fedbo(&["enqueue", "new.toml", &point[0], &point[1]]).expect(0, &[]);
         tune(&sandbox, &["--quiet"]).expect(0, &[]);

@@ -151,7 +151,7 @@ mod collector {
     }
 
     /// Returns the fields of a span or a log record with a random identifier of 8 or 16 bytes,
-    /// which may happen to be valid text: `trace_id`, `span_id` and a span's `parent_span_id`.
+    /// which can happen to be valid UTF-8: `trace_id`, `span_id` and a span's `parent_span_id`.
     fn identifiers(path: &str) -> &'static [u64] {
         match path {
             "/v1/traces" => &[1, 2, 4],
@@ -160,13 +160,13 @@ mod collector {
         }
     }
 
-    /// Returns the texts in a request: byte fields that are readable text and not protobuf
+    /// Returns the strings in a request: byte fields that are readable text and not protobuf
     /// messages. Skips identifiers of spans and log records.
     pub(super) fn texts(request: &Arrived) -> Vec<String> {
         fields(&request.body, identifiers(&request.path), &[]).unwrap_or_default()
     }
 
-    /// Returns the texts of the fields below a path of field numbers, or `None` if the bytes are
+    /// Returns the strings in the fields below a path of field numbers, or `None` if the bytes are
     /// not a message.
     fn fields(mut bytes: &[u8], identifiers: &[u64], path: &[u64]) -> Option<Vec<String>> {
         let mut found = Vec::new();

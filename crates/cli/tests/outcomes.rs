@@ -6,7 +6,8 @@ use crate::common;
 use common::{Exported, Sandbox, finished_code, interrupt, json, study, wait_until};
 use rustix::process::Signal;
 
-/// Prints two objectives and a number for a constraint. The objectives conflict on the front.
+/// Script that prints two objectives and a number for a constraint. The objectives conflict on the
+/// front.
 const NUMBERS: &str = r#"awk -v x="$1" -v n="$2" 'BEGIN { printf "{\"error\": %.17g, \"size\": %.17g, \"ms\": %.17g}\n", x * x + n / 10, (x - 1) ^ 2 + n / 10, 10 * n }'"#;
 
 const OBJECTIVES: &str = "
@@ -21,12 +22,12 @@ name = \"ms\"
 at_most = 50.0
 ";
 
-/// A study with two objectives and a constraint.
+/// Returns a study with two objectives and a constraint.
 fn two(trials: u64, script: &str) -> String {
     study(trials, "random", script).replacen("direction = \"minimize\"\n", "", 1) + OBJECTIVES
 }
 
-/// A study with one objective and a constraint that `script` prints as `ms`.
+/// Returns a study with one objective and a constraint that `script` prints as `ms`.
 fn bounded(trials: u64, bound: &str, script: &str) -> String {
     let text = study(trials, "random", script);
     format!("{text}\n[[constraints]]\nname = \"ms\"\n{bound}\n")
@@ -116,7 +117,7 @@ fn an_export_is_imported_with_all_numbers() {
     assert_eq!(numbers(sandbox.export("sqlite:old.db")), numbers(sandbox.export("s.toml")));
     let again = sandbox.fedbo(&[&import[..], &["old"]].concat());
     assert!(again.expect(0, &[]).stdout.contains("0 trials imported"), "{}", again.stdout);
-    // A table without one of the numbers.
+    // Remove one of the numbers from the table.
     let text = std::fs::read_to_string(sandbox.path("old.csv")).expect("a table");
     sandbox.write("old.csv", &text.replacen(",ms,", ",milliseconds,", 1));
     let refused = sandbox.fedbo(&[&import[..], &["other"]].concat());
@@ -272,8 +273,8 @@ fn a_run_that_is_killed_keeps_all_numbers_and_goes_on() {
     assert_eq!(course(parts.export("s.toml")), course(whole.export("s.toml")));
 }
 
-/// The definition of a study without these tables has no keys for them, and its storage has no
-/// table for them.
+/// If a study's file lacks these tables, the study's definition has no keys for them, and its
+/// storage has no table for them.
 #[test]
 fn a_study_with_one_number_is_stored_as_ever() {
     let sandbox = Sandbox::new();

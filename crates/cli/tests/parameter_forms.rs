@@ -22,8 +22,8 @@ type = "categorical"
 choices = [16, 0.5, true, "auto"]
 "#;
 
-/// Records the arguments and `FEDBO_PARAMS`. The value is better the closer x is to 0.15 and n to
-/// 24.
+/// Script that records the arguments and `FEDBO_PARAMS`. The value is better the closer x is to
+/// 0.15 and n to 24.
 const KEEPS: &str = r#"echo "$1 $2 $3" >> args; echo "$FEDBO_PARAMS" >> params; awk -v x="$1" -v n="$2" 'BEGIN { printf "%.17g\n", (x - 0.15) ^ 2 + (n - 24) ^ 2 / 900 }'"#;
 
 fn study(trials: u64, more: &str) -> String {
@@ -66,7 +66,7 @@ fn they_reach_the_objective_and_every_storage_as_they_were_declared() {
         let text = format!("{} {} {}", point["x"], point["n"], point["size"]);
         assert_eq!(args, text.replace('"', ""));
     }
-    // Exports keep the types if the format has types.
+    // Exports keep the types of values if the format has types.
     for row in sandbox.export("s.toml") {
         let size: Vec<&str> = row
             .iter()

@@ -11,8 +11,8 @@ use rustix::process::Signal;
 
 use peer_ring::{Graph, PeerRing};
 
-/// There are seven peers in a star. Its centre is disconnected from one of them, and another one is
-/// killed meanwhile. Every observation arrives once, and results equal those of one process.
+/// There are seven peers in a star. The centre is disconnected from one of them, and another peer
+/// is killed meanwhile. Every observation arrives once, and results equal those of one process.
 #[test]
 fn star() {
     let circle = PeerRing::new(Graph::Star(7), 4, "");
@@ -56,7 +56,7 @@ fn asynchronous() {
     let circle = PeerRing::new(Graph::Ring(4), 5, "pace = \"asynchronous\"\n");
     circle.cut(1, 2);
     let mut peers = circle.start_all();
-    // Disconnected peers are not waited for.
+    // The peers do not wait for disconnected ones.
     for peer in &mut peers {
         peer.wait_for("round 5");
     }
@@ -165,7 +165,7 @@ fn killed_at_any_moment() {
     let mut peers = circle.start_all();
     for kill in 0_u64..60 {
         let victim = usize::try_from(kill % 3).unwrap();
-        // From 0 to 400 ms, in irregular order.
+        // The delays are between 0 and 400 ms, in irregular order.
         std::thread::sleep(std::time::Duration::from_millis(kill * 7919 % 401));
         peers[victim].signal(Signal::KILL);
         let _ = peers[victim].end(); // it may already have exited

@@ -22,7 +22,7 @@ fn number(value: &Value, key: &str) -> f64 {
 
 const PAPERS: &str = "epsilon --sampling-rate 0.25 --noise-multiplier 1 --rounds 40";
 
-/// The line that always states the assumptions of the number, which the threat model relies on.
+/// Every ε is printed with a line that states its assumptions. The threat model relies on this.
 #[test]
 fn an_epsilon_is_never_printed_alone() {
     let ran = privacy(&format!("{PAPERS} --delta 1e-5"));

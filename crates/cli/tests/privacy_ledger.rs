@@ -21,7 +21,7 @@ fn charter(name: &str) -> Charter {
     }
 }
 
-/// A mechanism's event with z = 2.
+/// Returns a mechanism's event with z = 2.
 fn event() -> PrivacyEvent {
     let bound = 1_u64 << 23;
     PrivacyEvent {

@@ -95,7 +95,7 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
         .filter_map(|arm| arm["arm"].as_str())
         .collect();
     assert_eq!(arms, ["fts", "log-ei", "ts", "placebo"], "the controls come with --runs");
-    // Regret of the last query of each agent, averaged over agents.
+    // Compute the regret of the last query of each agent, averaged over agents.
     let rows = sandbox.results("results/test");
     let regret = |arm: &str, run: u32| {
         let rows = of(&rows, arm, run);
@@ -125,7 +125,7 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
     };
     close(&found["estimate"]["mean"], mean);
     close(&found["estimate"]["standard_error"], error);
-    // Quantile of Student's distribution with 3 degrees of freedom.
+    // The factor is the quantile of Student's distribution with 3 degrees of freedom.
     close(&found["interval"]["low"], mean - 3.182_446_305_284 * error);
     close(&found["interval"]["high"], mean + 3.182_446_305_284 * error);
     let differences = summary["differences"].as_array().expect("differences");
@@ -137,7 +137,7 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
     }
 }
 
-/// A script that is slow enough to be interrupted. A file `hold` makes a trial of `a` wait for the
+/// Script that is slow enough to be interrupted. A file `hold` makes a trial of `a` wait for the
 /// interruption.
 const SLOW: &str = r#"if [ -e hold ]; then sleep 60; fi; sleep 0.01; awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
 
@@ -177,8 +177,8 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     assert_eq!(whole, &expected[..whole.len()]);
     assert!(expected[whole.len()..whole.len() + 2].contains(last), "{last}");
 
-    // With another seed or none, with fewer runs than exist, or as a single run, the command does
-    // not continue these results.
+    // With a different seed or none, with fewer runs than exist, or as a single run, the command
+    // does not continue these results.
     let refused = |more: &[&str], part: &str| {
         let begin = ["run", "f.toml", "--out", "parts", "--arms", "fts,ts", "--resume"];
         let ran = sandbox.fedbo(&[&begin[..], more].concat());

@@ -57,7 +57,7 @@ fn two_coordinators_do_what_one_process_does() {
     assert!(cluster.inbox().iter().all(|(_, has_vector)| !has_vector), "INV-16");
 }
 
-/// The same with relayed messages.
+/// With two coordinators and relayed messages, all trials equal those of one process.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_relay_what_one_process_does() {
@@ -100,7 +100,7 @@ fn shards_that_are_killed_and_paused() {
     cluster.check(&mut agents, setup.rounds);
 }
 
-/// All coordinators die at each step of a round: when it is shut, chosen, summed, closed and
+/// All coordinators die at each step of a round: when the round is shut, chosen, summed, closed and
 /// charged. The round restarts, and is released once.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
@@ -182,8 +182,8 @@ fn database_killed() {
     kill_the_database(&charged(), [(1, 0), (2, 150), (4, 500)]);
 }
 
-/// A replica with another key would be another coordinator, so it is refused. So is a database that
-/// may lose acknowledged data.
+/// A replica with a different key would be a different coordinator, so it is refused. A database
+/// that may lose acknowledged data is refused too.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn other_keys_and_unsafe_databases_are_refused() {

@@ -118,8 +118,8 @@ fn json_is_on_standard_output_alone() {
     assert_eq!(files["files"][2], serde_json::Value::Null);
 }
 
-/// The summary contains the data of the tradeoff. `plot` redraws it, but only if the summary has
-/// it.
+/// The summary contains the data of the tradeoff. `plot` redraws the tradeoff, but only if the
+/// summary has its data.
 #[test]
 fn a_tradeoff_is_drawn_again_from_the_summary() {
     let sandbox = Sandbox::new();
@@ -196,7 +196,7 @@ command = ["sh", "-c", "pwd >> seen; echo \"$FEDBO_PARAMS\" >> seen; echo \"{\\\
     assert!(seen.contains("/elsewhere\n{\"zeta\":") && seen.contains("\"alpha\":"), "{seen}");
 }
 
-/// A script that is slow enough to be interrupted. A file `hold` makes a trial wait for the
+/// Script that is slow enough to be interrupted. A file `hold` makes a trial wait for the
 /// interruption.
 const SLOW: &str = r#"if [ -e hold ]; then sleep 60; fi; sleep 0.02; awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
 
@@ -289,8 +289,8 @@ fn an_interrupted_replay_loses_nothing() {
     assert_eq!(again.lines().count(), whole.lines().count());
 }
 
-/// With more rounds, the first arm continues before the second one is replayed. Its results are
-/// kept if the run is killed or stopped.
+/// With more rounds, the first arm continues before the second one is replayed. The first arm's
+/// results are kept if the run is killed or stopped.
 #[test]
 fn a_run_that_is_extended_keeps_what_it_adds() {
     let sandbox = Sandbox::new();
@@ -309,7 +309,7 @@ fn a_run_that_is_extended_keeps_what_it_adds() {
     let staging = sandbox.path("results/test/.new-results");
     let n_lines = |path: &Path| std::fs::read_to_string(path).unwrap_or_default().lines().count();
     let before = std::fs::read_to_string(&path).expect("results");
-    // The third round of two agents in the first arm.
+    // Wait for the third round of two agents in the first arm.
     let n_kept = n_lines(&path) + 2;
     for signal in [rustix::process::Signal::KILL, rustix::process::Signal::INT] {
         let child = sandbox.start(&resume);
@@ -456,7 +456,7 @@ fn the_examples_run() {
     }
 }
 
-/// Two runs writing to one file would lose work of both.
+/// If two runs wrote to one file, both would lose work.
 #[test]
 fn two_runs_do_not_share_a_folder() {
     let sandbox = Sandbox::new();
@@ -531,8 +531,8 @@ fn commands_get_no_secrets() {
     }
 }
 
-/// Labels of the value are not settings: a run can be resumed with other labels. Pictures and the
-/// table show these and the labels of arms. The results file contains only the names of arms.
+/// Labels of the value are not settings: a run can be resumed with different labels. Pictures and
+/// the table show these and the labels of arms. The results file contains only the names of arms.
 #[test]
 fn pictures_and_table_show_plain_words_and_results_the_names_of_arms() {
     let sandbox = Sandbox::new();
@@ -572,8 +572,8 @@ fn pictures_and_table_show_plain_words_and_results_the_names_of_arms() {
     assert!(picture().contains("each alone (ts)") && picture().contains("grams (best so far)"));
 }
 
-/// The basic setting of FTS from a file. The trials of one agent are in a table or in a separate
-/// study.
+/// Runs the basic setting of FTS from a file. The trials of one agent are in a table or in a
+/// separate study.
 #[test]
 fn an_agent_tells_trials_that_it_made_before() {
     let sandbox = Sandbox::new();

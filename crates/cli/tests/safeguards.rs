@@ -1,5 +1,5 @@
-//! Protection of a study against its own files, signals, closed pipes and untrusted texts, and the
-//! remedies in messages.
+//! Protection of a study against its own files, signals, closed pipes and untrusted strings, and
+//! the remedies in messages.
 
 use crate::common;
 use std::process::Stdio;
@@ -32,7 +32,7 @@ fn no_result_is_written_over_the_study_itself() {
     let kept = std::fs::read_to_string(sandbox.path("s.toml"));
     assert_eq!(kept.expect("the file"), text);
     assert_eq!(sandbox.fedbo(&["export", "s.toml"]).stdout, before);
-    // Temporary output files and pictures might overwrite it as well.
+    // Temporary output files and pictures could overwrite it as well.
     std::fs::create_dir(sandbox.path("p")).expect("a folder");
     for (name, arguments) in [
         ("all.csv.part", ["export", "sqlite:all.csv.part", "--out", "all.csv"]),
@@ -236,7 +236,7 @@ fn texts_of_others_do_not_steer_the_terminal() {
     let script = format!(
         "if [ $FEDBO_TRIAL = 1 ]; then printf 'red\\342\\200\\256\\n' >&2; exit 3; fi; {LOSS}"
     );
-    // A choice that changes the text direction.
+    // Add a choice that changes the text direction.
     let text =
         study(4, "sobol", &script).replace("[\"a\", \"b\", \"c\"]", "[\"a\", \"b\\u202e\", \"c\"]");
     sandbox.write("s.toml", &text);
@@ -254,7 +254,7 @@ fn texts_of_others_do_not_steer_the_terminal() {
             assert_eq!(raw, None, "{text:?}");
         }
     }
-    // Programs read back the original text.
+    // Programs read back the original string.
     let kind = &json(&document)["trials"][4]["parameters"]["kind"];
     assert_eq!(kind, "b\u{202e}");
     assert_eq!(sandbox.export("s.toml")[4]["kind"], "b\u{202e}");

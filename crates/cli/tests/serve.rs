@@ -267,8 +267,8 @@ fn the_same_nonce_gets_the_same_trial_also_from_a_server_that_was_killed() {
     let spent = served.refused(409, "/v1/ask", &json!({ "worker": "w", "nonce": "a" }));
     assert_eq!(spent["code"], "nonce-used", "{spent}");
     served.kill();
-    // The nonce of a finished trial is not stored, so a later server cannot recognize it, as stated
-    // in docs/serve.md.
+    // The nonce of a finished trial is not stored, so a later server cannot recognize the nonce, as
+    // stated in docs/serve.md.
     let served = Served::start(&sandbox, &["study.toml"]);
     assert_eq!(served.tell("w", 0, 1.5), json!({ "told": "already" }));
     assert_eq!(number(&served.ask("w", "a")), 3);
@@ -314,7 +314,7 @@ fn a_worker_acts_on_its_own_trials_only() {
         let absent = served.refused(404, &format!("/v1/trials/9/{action}"), &body);
         assert_eq!(absent["code"], "no-trial");
     }
-    // A trial that was asked for manually, and a waiting trial.
+    // Create a trial that was asked for manually, and a waiting trial.
     sandbox.fedbo(&["ask", "study.toml"]).expect(0, &[]);
     served.refused(409, "/v1/trials/1/tell", &json!({ "worker": "b", "value": 1.0 }));
     assert_eq!(
@@ -616,8 +616,8 @@ fn the_memory_of_the_server_is_a_storage_too() {
     assert_eq!(sandbox.names(), ["study.toml"]);
 }
 
-/// Bodies that a broken or hostile client may send. None of them takes a trial or ends the server,
-/// and each refusal reports the error.
+/// Sends bodies that a broken or hostile client could send. None of them takes a trial or ends the
+/// server, and each refusal reports the error.
 #[test]
 fn hostile_bodies_are_refused_by_name() {
     let (_sandbox, served) = random(5);

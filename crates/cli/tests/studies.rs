@@ -173,7 +173,7 @@ done"#;
         .current_dir(sandbox.folder.path())
         .output();
     let ran: common::Ran = shell.expect("the shell starts").into();
-    // The last ask, which ends the loop.
+    // This is the last ask, which ends the loop.
     let part = "error: study \"test\" has all its 12 trials; raise trials in the file";
     ran.expect(0, &[part]);
     let rows = sandbox.export("s.toml");
@@ -291,7 +291,7 @@ fn a_noisy_study_also_names_the_best_by_its_model() {
     sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["best", "s.toml"]);
     assert!(ran.expect(0, &[]).stdout.contains("the model "), "{}", ran.stdout);
-    // Points may be tried again.
+    // Points can be tried again.
     for _ in 0..2 {
         sandbox.fedbo(&["enqueue", "s.toml", "x=0", "n=1", "kind=a"]).expect(0, &[]);
     }

@@ -9,7 +9,7 @@ fn refused(from: &str, to: &str, parts: &[&str]) {
     refused_by(&["tune", "ask", "trials"], from, to, parts);
 }
 
-/// The same for settings needed only by the command that evaluates trials.
+/// Like [`refused`], for settings that only the command that evaluates trials needs.
 fn refused_to_run(from: &str, to: &str, parts: &[&str]) {
     refused_by(&["tune"], from, to, parts);
 }
@@ -178,7 +178,8 @@ fn a_changed_definition_is_refused_and_old_trials_stay_readable() {
     }
     // A measured value is not lost because of the change.
     sandbox.fedbo(&["tell", "s.toml", "3", "0.5"]).expect(0, &["warning: "]);
-    // More trials, other jobs and another command do not define another study.
+    // More trials, a different number of jobs and a different command do not define a different
+    // study.
     let more = text.replace("trials = 3", "trials = 5\njobs = 2");
     sandbox.write("s.toml", &more.replace("printf", "printf "));
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["4 of 5 trials told"]);

@@ -6,7 +6,7 @@ use crate::common;
 use common::{LOSS, Ran, Sandbox, finished, study, wait_until};
 use fedbo_testkit::postgres::Server;
 
-/// A study's file with its trials stored at this address.
+/// Returns a study's file whose trials are stored at this address.
 fn study_at(url: &str, trials: u64, strategy: &str, script: &str) -> String {
     study(trials, strategy, script).replace("sqlite:study.db", url)
 }
@@ -73,7 +73,7 @@ fn a_database_holds_the_same_study_as_a_file_and_no_password_is_printed() {
     outside(Some("no")).expect(2, &["PGPASSWORD"]);
     sandbox.fedbo(&["trials", &masked]).expect(2, &["replaces a hidden password"]);
 
-    // Mistakes in an address, on the command line and in a file.
+    // Make mistakes in an address, on the command line and in a file.
     for wrong in [url.replace("postgresql:", "postgresqI:"), format!("{url}?sslcert=x")] {
         silent(&sandbox.fedbo(&["trials", &wrong])).expect(2, &["postgresql://"]);
         sandbox.write("wrong.toml", &study_at(&wrong, 12, "log-ei", LOSS));
@@ -100,8 +100,8 @@ fn a_run_goes_on_when_the_server_is_killed_and_restarted() {
     assert!(told.iter().all(|row| row["attempts"] == "1"), "{told:?}");
 }
 
-/// For a database of the first layout, the message states the remedy. After the upgrade, it keeps
-/// its trials, and another study in it stops trials early.
+/// For a database of the first layout, the message states the remedy. After the upgrade, the
+/// database keeps its trials, and a new study in it stops trials early.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn an_old_database_is_upgraded_and_takes_reports() {

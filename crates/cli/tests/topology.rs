@@ -136,8 +136,8 @@ fn the_advised_edge_raises_the_largest_clique() {
     assert!(ran.stderr.is_empty(), "{}", ran.stderr);
 }
 
-/// There is no missing edge, or no single edge helps, and the message lists the edges that are
-/// needed. Also covers a bound that is not better than the bound of fewer agents.
+/// The message states that no edge is missing or, if no single edge helps, lists the edges that are
+/// needed. The test also covers a bound that is not better than the bound of fewer agents.
 #[test]
 fn where_no_edge_helps_it_says_what_would() {
     let sandbox = Sandbox::new();

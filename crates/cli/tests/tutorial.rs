@@ -17,7 +17,7 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/netw
 const ADDRESS: &str = "127.0.0.2";
 const N_LABS: usize = 8;
 
-/// Returns the commands of a terminal: the content of the fences "```sh TERMINAL" in the page's
+/// Returns the commands for a terminal: the contents of the fences "```sh TERMINAL" in the page's
 /// order.
 fn commands(page: &str, terminal: &str) -> String {
     let mut text = String::new();
@@ -116,7 +116,7 @@ fn the_tutorial_does_what_it_says() {
         assert!(log.contains(warning), "{log}");
         assert!(labs.stdout.contains(&said), "{}", labs.stdout);
         let told = repository.told(&format!("sqlite:examples/network/lab-{lab}/trials.db"));
-        // Three initial points, then one per round that was not missed.
+        // There are three initial points, and one point per round that was not missed.
         assert!((4..=15).contains(&told.len()), "{} trials", told.len());
         assert!(told.iter().all(|row| row["state"] == "complete"), "{told:?}");
         let home = format!("examples/network/lab-{lab}");
@@ -131,7 +131,8 @@ fn the_tutorial_does_what_it_says() {
         assert!(labs.stdout.contains(shown), "{shown}: {}", labs.stdout);
     }
 
-    // The operator's view while the service runs. The last round ends after the labs' last trials.
+    // Read the operator's view while the service runs. The last round ends after the labs' last
+    // trials.
     let data = folder.join("coordinator");
     wait_until(|| {
         let show = ["coordinator", "study", "show", "tutorial", "--json"];
@@ -148,14 +149,14 @@ fn the_tutorial_does_what_it_says() {
         assert!(operator.stdout.contains(shown), "{shown}: {}", operator.stdout);
     }
     assert_eq!(operator.stdout.matches("  enrolled  lab-").count(), N_LABS);
-    // There is one sentence without technical terms. Each lab sees it when it enrols and in its
-    // status, the operator in the statement.
+    // One sentence describes the protection without technical terms. Each lab sees the sentence
+    // when it enrols and in its status, and the operator sees it in the statement.
     let sentence = "in plain words: each party keeps its data and results; the coordinator's operator can read the summary of its model";
     assert_eq!(labs.stdout.matches(sentence).count(), N_LABS + 1, "{}", labs.stdout);
     assert_eq!(operator.stdout.matches(sentence).count(), 1, "{}", operator.stdout);
     assert_eq!(PAGE.matches("in plain words: each party keeps its data and results").count(), 2);
 
-    // Ctrl-C.
+    // Send the signal of Ctrl-C.
     coordinator.signal(Signal::INT);
     let service = coordinator.close();
     for line in service.stderr.lines() {

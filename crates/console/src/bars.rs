@@ -7,9 +7,9 @@ use indicatif::ProgressStyle;
 
 use crate::output::is_quiet;
 
-/// Maximum time between two lines of progress if there is no terminal.
+/// Maximum time between progress lines if standard error is not a terminal.
 pub const SILENCE: Duration = Duration::from_secs(30);
-/// Time between two redraws while no trial ends.
+/// Time between redraws while no trial finishes.
 pub const TICK: Duration = Duration::from_millis(250);
 
 /// Form of the progress display.

@@ -1,4 +1,4 @@
-//! Output of commands: results, notes, tables, texts, progress and exit codes.
+//! Command output: results, notes, tables, formatting, progress and exit codes.
 //!
 //! Results are written to standard output, everything else to standard error. Colours are used only
 //! on terminals unless `CLICOLOR_FORCE` is set; `NO_COLOR` and `CLICOLOR=0` disable them. This

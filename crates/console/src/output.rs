@@ -111,8 +111,8 @@ fn emphasized(text: &str, best: Option<usize>) -> String {
     out
 }
 
-/// Writes a result intended for programs, which is unchanged unless standard output is a terminal.
-/// Returns false if the reader has closed the pipe.
+/// Writes a result intended for programs, verbatim unless standard output is a terminal. Returns
+/// false if the reader has closed the pipe.
 pub fn data(text: &str) -> Result<bool, OutputClosed> {
     if std::io::stdout().is_terminal() {
         return write(&shown_lines(text));

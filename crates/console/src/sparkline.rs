@@ -6,8 +6,8 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 
 /// Plots the best values so far, in chronological order, in at most `width` characters.
 ///
-/// Heights show the distance to the last and best value, capped at four times the median of the
-/// nonzero distances, so that a very bad first guess does not flatten the rest.
+/// Heights show the distance to the last value, which is the best, capped at four times the median
+/// of the nonzero distances, so that a very bad first guess does not flatten the rest.
 pub fn sparkline(best: &[f64], direction: Direction, width: usize) -> String {
     let Some(last) = best.last() else {
         return String::new();

@@ -12,7 +12,7 @@ pub struct Column {
     pub cells: Vec<String>,
     /// True to right-align the cells.
     pub is_number: bool,
-    /// Columns with higher values are omitted first, starting with the last of several equal ones.
+    /// Columns with higher values are omitted first; of columns with equal values, the last one.
     /// Columns with 0 are always shown.
     pub spare: u32,
 }

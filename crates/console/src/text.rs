@@ -40,7 +40,7 @@ fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Replaces passwords in addresses within a message with `***`: `scheme://user:password@host`, also
-/// with a single slash.
+/// if only one slash follows the scheme.
 pub fn without_passwords(text: &str) -> String {
     text.split_inclusive(char::is_whitespace).map(masked).collect()
 }
@@ -117,7 +117,7 @@ pub fn exact_point(point: &Point) -> String {
     entries.collect::<Vec<_>>().join(" ")
 }
 
-/// Quotes a text for a shell.
+/// Quotes a string for a shell.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -205,7 +205,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_month)
 }
 
-/// Joins a text into one line and truncates it.
+/// Joins the lines of a string and truncates the result.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     const CHARS: usize = 300;

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct ListedStudy {
     /// The study's name.
     pub study: String,
-    /// The study's state, as one word.
+    /// The study's state, in one word.
     pub state: &'static str,
     /// Number of finished rounds.
     pub round: u64,
@@ -18,7 +18,7 @@ pub struct ListedStudy {
     pub rounds: u64,
     /// Number of slots for agents.
     pub agents: usize,
-    /// Number of slots that are taken by an agent.
+    /// Number of slots claimed by an agent.
     pub enrolled: usize,
 }
 
@@ -36,7 +36,7 @@ pub fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<ListedStudy> 
     })
 }
 
-/// Returns the state of a slot as one word.
+/// Returns the state of a slot in one word.
 pub fn slot_state(slot: &SlotRecord) -> &'static str {
     match (&slot.key, slot.is_revoked) {
         (_, true) => "revoked",

@@ -2,8 +2,8 @@
 
 /// Formats an error and its causes.
 ///
-/// A cause is skipped if its text is already included. An excerpt of a file follows on separate
-/// lines.
+/// Causes whose text is already included are skipped. The first excerpt of a file, if any, is
+/// appended on separate lines.
 #[must_use]
 pub fn error_text(error: &anyhow::Error) -> String {
     let mut words = String::new();

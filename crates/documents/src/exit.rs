@@ -5,7 +5,7 @@ use std::error::Error;
 use fedbo_console::{BadInput, Exit, OutputClosed};
 use fedbo_error_class::{Classified, class_of};
 
-/// Returns the exit code of an error if it is of a specific type.
+/// Function that returns an error's exit code, or `None` if it does not handle errors of this type.
 pub type ExitOf = fn(&(dyn Error + 'static)) -> Option<Exit>;
 
 /// Returns the exit code of `error` if it is an `E`.
@@ -14,7 +14,7 @@ pub fn exit_of<E: Classified>(error: &(dyn Error + 'static)) -> Option<Exit> {
     class_of::<E>(error).map(Exit::from)
 }
 
-/// The error types with which a command can end.
+/// Functions for all error types that a command can return.
 const EXITS: [ExitOf; 26] = [
     exit_of::<BadInput>,
     exit_of::<OutputClosed>,
@@ -44,8 +44,8 @@ const EXITS: [ExitOf; 26] = [
     exit_of::<fedbo_transport::ListenError>,
 ];
 
-/// Returns the exit code of the first cause of an error that has one. `further` lists additional
-/// error types of the program.
+/// Returns the exit code of the first error in the chain that has one, otherwise `Exit::Internal`.
+/// `further` handles additional error types of the program.
 pub fn of(error: &anyhow::Error, further: &[ExitOf]) -> Exit {
     let of_cause = |cause| EXITS.iter().chain(further).find_map(|of| of(cause));
     error.chain().find_map(of_cause).unwrap_or(Exit::Internal)

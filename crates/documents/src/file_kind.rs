@@ -61,8 +61,8 @@ impl FileKind {
     /// Checks that a file can be of this kind.
     ///
     /// # Errors
-    /// Fails if it is known to be something else. The message contains the right command. Mistakes
-    /// inside the file are reported by its parser.
+    /// Fails if the file is known to be something else. The message contains the right command.
+    /// Mistakes inside the file are reported by its parser.
     pub fn check(self, path: &Path) -> Result<(), BadInput> {
         let (shown, whose) = (path.display(), self.whose());
         if path.is_dir() {
@@ -94,7 +94,7 @@ impl FileKind {
         }
     }
 
-    /// Returns advice for a file of this kind that was given instead of `expected`.
+    /// Returns advice for a user who gave a file of this kind instead of an `expected` one.
     fn way(self, expected: Self, word: &str) -> String {
         match (self, expected) {
             (Self::Study, _) => format!("tune it with: fedbo tune {word}"),
@@ -125,8 +125,8 @@ impl FileKind {
         }
     }
 
-    /// Returns the path, quoted for a shell, of the file of this kind with the most similar name in
-    /// the same folder.
+    /// Returns the path, quoted for a shell, of the file with the most similar name among the files
+    /// of this kind in the same folder.
     fn nearest(self, path: &Path) -> Option<String> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let names = self.names_in(folder);

@@ -1,10 +1,10 @@
-//! Results of the players of a game.
+//! Results of a game's players.
 
 use fedbo_report::study::PlottedValue;
 use fedbo_space::{Kind, Value};
 use serde::Serialize;
 
-/// Prefix of the source of an action that replaced a player's own action.
+/// Source prefix for actions that replaced a player's own action.
 pub const STAND_IN: &str = "stand-in: ";
 
 /// A player's results.
@@ -14,11 +14,11 @@ pub struct PlayerResult {
     pub player: String,
     /// The rule by which the player chooses its actions.
     pub plays: String,
-    /// Mean payoff of the rounds after the initial random rounds.
+    /// Mean payoff over the rounds after the initial random rounds.
     pub mean: Option<f64>,
-    /// Mean payoff of the initial random rounds.
+    /// Mean payoff over the initial random rounds.
     pub mean_of_initial: Option<f64>,
-    /// Mean payoff of the last tenth of the rounds after the initial rounds.
+    /// Mean payoff over the last tenth of the rounds that follow the initial rounds.
     pub mean_of_last_tenth: Option<f64>,
     /// Largest payoff.
     pub best: Option<f64>,

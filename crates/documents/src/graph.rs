@@ -12,8 +12,8 @@ use serde::Serialize;
 use crate::file_kind::FileKind;
 use fedbo_console::BadInput;
 
-/// Maximum product of agents and edges for computing the diameter. The computation takes seconds at
-/// this size.
+/// Maximum product of the numbers of agents and edges for which the diameter is computed. At this
+/// size, the computation takes seconds.
 const DIAMETER_WORK_MAX: u64 = 1_000_000_000;
 
 /// A graph with named agents.
@@ -157,7 +157,7 @@ pub struct CliqueRecord<'a> {
 }
 
 impl<'a> CliqueRecord<'a> {
-    /// Creates the record of a clique of a graph.
+    /// Creates the record of a clique in a graph.
     #[must_use]
     pub fn of(clique: &Clique, source: &'a GraphSource) -> Self {
         Self {

@@ -7,7 +7,7 @@ use fedbo_topology::{Clique, Graph, circle, layout};
 use crate::graph::GraphSource;
 use fedbo_console::text::counted;
 
-/// Number of agents from which positions are computed from graph distances instead of a circle.
+/// Number of agents from which positions follow graph distances instead of a circle.
 const N_CIRCLE_MAX: u32 = 30;
 const N_AGENTS_MAX: u32 = 1_000;
 const N_EDGES_MAX: usize = 20_000;

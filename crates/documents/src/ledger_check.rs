@@ -12,7 +12,7 @@ pub struct CheckDocument {
     study: Option<String>,
     entries: u64,
     head: Option<String>,
-    /// The head used for the comparison.
+    /// The head that the ledger was compared with.
     compared_with: Option<String>,
     problems: Vec<ProblemRecord>,
 }
@@ -44,7 +44,7 @@ impl CheckDocument {
         Ok(document)
     }
 
-    /// Creates the document of a report and the head that the ledger was compared with.
+    /// Creates the document from a report and the head that the ledger was compared with.
     #[must_use]
     pub fn of(report: Report, known: Option<Head>) -> Self {
         let problems = report.problems.into_iter();

@@ -30,7 +30,7 @@ enum At<'a> {
 }
 
 impl From<&Path> for LedgerSource {
-    /// Creates the source for a results folder or a ledger's file.
+    /// Creates the source for a results folder or a ledger file.
     fn from(path: &Path) -> Self {
         Self::File(ledger_file(path))
     }
@@ -100,7 +100,7 @@ impl LedgerSource {
         }
     }
 
-    /// Returns a head noted beside the ledger, and its location.
+    /// Returns the head noted beside the ledger, if any, and the location of the note.
     pub fn noted_head(&self) -> anyhow::Result<Option<(Head, String)>> {
         let (text, place) = match self {
             Self::File(file) => {

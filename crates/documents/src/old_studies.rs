@@ -1,5 +1,5 @@
-//! Texts about the old studies that a study learns from: the trials read from each, and the trust
-//! in each.
+//! Messages about the old studies that a study learns from: the trials read from each, and the
+//! trust in each.
 
 use fedbo_config::ReleaseArchive;
 use fedbo_space::Direction;
@@ -157,7 +157,8 @@ fn percent(share: f64) -> String {
 #[derive(Serialize)]
 pub struct OldStudiesRecord<'a> {
     scale: MetaScale,
-    /// Combined share in the next query; if negative, the share of the negated functions.
+    /// Combined share of the old studies in the next query; if negative, the share of their negated
+    /// functions.
     share: f64,
     studies: Vec<OldStudyRecord<'a>>,
 }
@@ -170,7 +171,8 @@ struct OldStudyRecord<'a> {
     left_out: &'a [LeftOut],
     assumptions: &'a [String],
     best: Option<f64>,
-    /// `None` if the strategy weights all old studies as one. The same applies to `dropped`.
+    /// `None` if the strategy gives all old studies one joint weight. The same applies to
+    /// `dropped`.
     weight: Option<f64>,
     distance: Option<f64>,
     dropped: Option<bool>,

@@ -22,7 +22,7 @@ pub enum StudyPicture {
     Slices,
     /// The importance of each parameter.
     Importance,
-    /// The objectives of a study with multiple objectives, in pairs.
+    /// Pairs of objectives, for a study with multiple objectives.
     Pareto,
     /// The values reported during training, epoch by epoch.
     LearningCurves,
@@ -30,7 +30,7 @@ pub enum StudyPicture {
     Transfer,
 }
 
-/// Error returned if a study has no picture.
+/// Error returned if a picture cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
     /// No trial is finished.
@@ -52,7 +52,7 @@ pub enum PictureError {
     OtherObjectives {
         /// Name of the study.
         study: String,
-        /// Its objectives, as text.
+        /// The number of objectives, in words.
         n_objectives: &'static str,
         /// The pictures available for the study.
         pictures: String,
@@ -204,7 +204,7 @@ pub fn study_plot(
     }
 }
 
-/// Returns the weight of each old study in every query of a study.
+/// Returns the weight of each old study at every query of a study.
 fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
     let last = steps.last().map_or(&[][..], |step| &step.studies);
     let studies = last.iter().enumerate().map(|(index, trust)| PlottedOldStudy {

@@ -1,17 +1,17 @@
-//! Texts about the guarantees of releases and their limits.
+//! Descriptions of the privacy guarantees for releases, and of their limits.
 
 use fedbo_federation::ReleaseScale;
 use fedbo_privacy::accounting::{Adjacency, Claim, Mode};
 
-/// Limits of the guarantee of `fedbo run`.
+/// Limits of the guarantee that `fedbo run` gives.
 pub const NOT_PROMISED: &str = "anything about the trials in results.csv, their times, or which agents take part. This process sees every \
      agent's vectors as they are and is trusted with them (mode central)";
 
-/// Limits of the guarantee of a coordinator's study.
+/// Limits of the guarantee for a study with a coordinator.
 const NOT_PROMISED_OVER_NETWORK: &str = "anything about which agents take part and when. The coordinator sees every agent's vectors as they are and is trusted with them (mode \
      central); trials and values stay with the agents";
 
-/// Limits of the guarantee of a study with a secure sum.
+/// Limits of the guarantee for a study with a secure sum.
 const NOT_PROMISED_OF_SECURE_SUM: &str = "anything about which agents take part and when, or against two servers that work together. Neither server sees a vector; trials and values \
      stay with the agents";
 
@@ -61,8 +61,8 @@ pub fn mode(claim: &Claim) -> &'static str {
 mod tests {
     use super::*;
 
-    /// The process of a run sees all vectors, as does a coordinator. With two servers, neither of
-    /// them does.
+    /// The process of a run sees all vectors, and so does a coordinator. With two servers, neither
+    /// server sees them.
     #[test]
     fn limits_name_the_server_that_sees_vectors() {
         let scale = |is_over_network, n_noises| ReleaseScale {

@@ -17,7 +17,8 @@ use fedbo_console::text::quoted;
 /// Returns a stored study's name if it can be used as a folder name.
 ///
 /// # Errors
-/// Fails if it cannot: the name was chosen by the storage's author and could escape the folder.
+/// Fails otherwise: the author of the storage chose the name, which could refer to a path outside
+/// the folder.
 pub fn folder_of(name: &str) -> Result<&str, BadInput> {
     match fedbo_config::is_folder_name(name) {
         true => Ok(name),
@@ -71,7 +72,7 @@ impl OpenStudy {
     }
 }
 
-/// A study's files, including the auxiliary files of SQLite.
+/// A study's files, including SQLite's auxiliary files.
 pub struct OwnFiles(Vec<PathBuf>);
 
 impl OwnFiles {
@@ -95,14 +96,14 @@ impl OwnFiles {
     }
 }
 
-/// Target of STUDY: a study file or a storage.
+/// The study file or storage that STUDY refers to.
 enum Place {
     File(Box<StudyFile>),
     Storage(Address),
 }
 
 impl StudyRef {
-    /// Creates a reference as if it was given on the command line.
+    /// Creates a reference as if it had been given on the command line.
     pub fn new(place: &str, name: Option<&str>) -> Self {
         Self { place: place.to_owned(), name: name.map(str::to_owned) }
     }
@@ -184,8 +185,8 @@ impl StudyRef {
         }
     }
 
-    /// Opens the study of a file, which sets the number of trials. The storage can be the memory of
-    /// this process.
+    /// Opens the study that a file describes. The file sets the number of trials. The study can be
+    /// stored in this process's memory.
     pub fn to_serve(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
             Place::File(file) => self.create(*file),
@@ -204,8 +205,8 @@ impl StudyRef {
         })
     }
 
-    /// Opens the study of a file. Creates the study in its storage (possibly in memory) if it does
-    /// not exist.
+    /// Opens the study that a file describes. Creates the study in its storage (possibly in memory)
+    /// if it does not exist.
     pub fn create(&self, file: StudyFile) -> anyhow::Result<OpenStudy> {
         let study = file.open().map_err(|error| match error {
             StudyError::Meta(error) => {
@@ -282,8 +283,8 @@ impl StudyRef {
         }
     }
 
-    /// Returns the message for a text that is neither an address nor similar to the path of a study
-    /// file.
+    /// Returns the error message for a STUDY that is neither an address nor likely to be the path
+    /// of a study file.
     fn not_a_file(&self, path: &Path, error: &StorageError) -> Option<String> {
         // The error contains the address without its password.
         let StorageError::Address { address: place, hint } = error else {
@@ -302,8 +303,8 @@ impl StudyRef {
     }
 }
 
-/// Returns the files of a storage, including the auxiliary files of SQLite, also those beside the
-/// target of a symbolic link.
+/// Returns the files of a storage, including SQLite's auxiliary files. For a symbolic link, this
+/// includes the files beside its target.
 fn files_of(address: &Address) -> Vec<PathBuf> {
     let Address::Sqlite(path) = address else {
         return Vec::new();

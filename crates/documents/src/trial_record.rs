@@ -9,7 +9,7 @@ use serde_json::Map;
 
 use fedbo_console::text::{number, quoted, timestamp};
 
-/// Prefix of the token of a holder that asked over HTTP.
+/// Prefix of the tokens of holders that asked over HTTP.
 pub const HTTP_HOLDER_PREFIX: &str = "serve:";
 
 /// Returns the name of a thin worker, given its token; `None` if the token does not belong to a
@@ -258,7 +258,7 @@ impl<'a> TrialsDocument<'a> {
     }
 }
 
-/// Formats all trials as CSV, one per line. Numbers round-trip exactly. Texts are formatted by
+/// Formats all trials as CSV, one per line. Numbers round-trip exactly. Strings are formatted by
 /// `fedbo_space::cell`.
 pub fn csv(
     definition: &Definition,

@@ -1,7 +1,8 @@
-//! Micro benchmarks of the surrogates: one operation each, three sizes, fixed data.
+//! Micro benchmarks of the surrogates. Each benchmark measures one operation on fixed data at three
+//! sizes.
 //!
-//! `cargo xtask bench micro`. Names have the form operation/model/size; `n` counts observations,
-//! `m` features.
+//! Run with `cargo xtask bench micro`. Names have the form operation/model/size; `n` counts
+//! observations, `m` features.
 #![allow(missing_docs, reason = "criterion's macros make functions without documentation")]
 
 use std::hint::black_box;
@@ -20,7 +21,7 @@ fn stream(index: u64) -> Stream {
     Seed::new(1).stream(Purpose::TEST, index, 0)
 }
 
-/// Uniform inputs and a smooth output with noise of standard deviation 0.1.
+/// Returns uniform inputs and smooth outputs with noise of standard deviation 0.1.
 fn smooth(n: usize, dim: usize) -> (Points, Vec<f64>) {
     let mut stream = stream(0);
     let inputs = Points::from_flat(dim, (0..n * dim).map(|_| stream.uniform()).collect());

@@ -1,8 +1,9 @@
-//! Compares how accurately few random and few quasi-random frequencies approximate a kernel.
+//! Compares how accurately a small number of random or quasi-random frequencies approximates a
+//! kernel.
 //!
 //! `cargo run --release -p fedbo-gp --example features` prints the root mean square of φ(x)·φ(x') −
-//! k(x, x') for 20 maps of each kind, over pairs of points at most two length scales apart and over
-//! all pairs.
+//! k(x, x') for 20 maps of each kind, both over pairs of points at most two length scales apart and
+//! over all pairs.
 #![expect(clippy::print_stdout, reason = "an example that prints a table")]
 
 use fedbo_gp::{
@@ -30,7 +31,7 @@ fn main() -> Result<(), GpError> {
     Ok(())
 }
 
-/// Root mean square errors over near pairs and over all pairs.
+/// Returns root mean square errors over near pairs and over all pairs.
 fn errors(
     dim: usize,
     lengthscale: f64,

@@ -1,4 +1,5 @@
-//! Penalties among outputs: values that users report for crashes, and diverged losses.
+//! Detection and compression of penalties: outputs that users report for crashes, and diverged
+//! losses.
 
 /// A map that compresses the bad tail of outputs (larger is better) and leaves all other outputs
 /// unchanged:
@@ -8,28 +9,28 @@
 /// ```
 ///
 /// t is the worst ordinary output, and r is its distance from the best output. The map is
-/// non-decreasing and has slope 1 at t, and its values stay above t − r. A penalty of any size
-/// therefore has at most the leverage of an output that is twice as far from the best as the worst
-/// ordinary one.
+/// non-decreasing, has slope 1 at t, and never goes below t − r. A penalty of any size therefore
+/// has at most the leverage of an output twice as far from the best output as the worst ordinary
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BadTail {
     knee: f64,
     reach: f64,
 }
 
-/// An output beyond the ordinary ones is a penalty if it is more than this many times as far from
-/// the best as the previous output.
+/// An output is a penalty if it is more than this many times as far from the best output as the
+/// next better output.
 const JUMP: f64 = 12.0;
-/// The same factor for a cluster: several nearly equal outputs beyond the ordinary ones, as for
-/// crashes that are reported with the same number.
+/// Like [`JUMP`], for a cluster of several nearly equal outputs, such as a number that is reported
+/// for every crash.
 const JUMP_OF_CLUSTER: f64 = 5.0;
-/// Minimum distance of a cluster's first output from the best, as a fraction of the worst output's
-/// distance.
+/// Minimum distance of a cluster's first output from the best output, as a fraction of the worst
+/// output's distance.
 const CLUSTER: f64 = 0.9;
-/// Minimum number of different outputs at which penalties are detected. With fewer, too little is
-/// known about the ordinary ones.
+/// Minimum number of different outputs for detecting penalties. With fewer, too little is known
+/// about ordinary outputs.
 const N_MIN: usize = 4;
-/// The fraction of different outputs, starting from the best, that are always ordinary.
+/// Fraction of the different outputs, starting with the best, that is always ordinary.
 const ORDINARY: f64 = 0.4;
 
 impl BadTail {
@@ -38,11 +39,11 @@ impl BadTail {
 
     /// Returns the map for these finite outputs.
     ///
-    /// The best 40 % of the different outputs are ordinary. Going down from the best, further
-    /// outputs are ordinary until one is more than twelve times as far from the best as the
-    /// previous one. The factor is five if that output and those beyond it form a cluster: several
-    /// outputs within a tenth of each other. Equal outputs count once, so one penalty for many
-    /// crashes is a single output.
+    /// The best 40 % of the different outputs are ordinary. From there downwards, outputs are
+    /// ordinary until one is more than twelve times as far from the best output as the previous
+    /// one. The factor is five if this output and all worse ones form a cluster: several outputs
+    /// within a tenth of each other. Equal outputs count once, so one penalty for many crashes is a
+    /// single output.
     pub(crate) fn of(y: &[f64]) -> Self {
         let mut sorted = y.to_vec();
         sorted.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -52,7 +53,7 @@ impl BadTail {
         if n < N_MIN {
             return Self::NONE;
         }
-        // Half of the gap, because the whole gap can overflow.
+        // Use half of the gap, because the whole gap can overflow.
         let gap = |index: usize| 0.5 * sorted[0] - 0.5 * sorted[index];
         #[expect(
             clippy::cast_precision_loss,
@@ -125,8 +126,8 @@ mod tests {
         }
     }
 
-    /// Penalties for crashes that include predicted values, for example those of stopped training
-    /// runs, count as one number.
+    /// Nearly equal penalties, such as predicted values for stopped training runs, count as one
+    /// number.
     #[test]
     fn nearly_equal_penalties_are_a_cluster() {
         let ordinary = [-0.3, -0.1, 0.0, -1.0, -0.05];
@@ -134,8 +135,8 @@ mod tests {
         assert_eq!(tail, BadTail { knee: -1.0, reach: 1.0 });
     }
 
-    /// Nothing below the jump factors is compressed, and values that differ by more than a tenth do
-    /// not form a cluster.
+    /// Outputs within the jump factors are not compressed, and values that differ by more than a
+    /// tenth do not form a cluster.
     #[test]
     fn what_is_little_worse_is_ordinary() {
         let ordinary = [-0.3, -0.1, 0.0, -1.0, -0.05];
@@ -144,7 +145,8 @@ mod tests {
         }
     }
 
-    /// Outputs that approach the best one by decades, as in a converging search, are all ordinary.
+    /// Outputs that approach the best output by decades, as in a converging search, are all
+    /// ordinary.
     #[test]
     fn decades_are_no_penalties() {
         let outputs: Vec<f64> = (0..12).map(|i| -(10_f64.powi(-i))).chain([0.0]).collect();

@@ -1,5 +1,5 @@
-//! A Gaussian process of decaying functions over training epochs. It predicts a learning curve from
-//! its first epochs.
+//! A Gaussian process of decaying functions over training epochs, which predicts a learning curve
+//! from its first epochs.
 
 mod average;
 mod continuation;
@@ -17,10 +17,10 @@ use crate::{GpError, positive};
 ///
 /// k(n, n') = a² + ∫ exp(−λ n) exp(−λ n') φ(λ) dλ = a² + (β/(n + n' + β))^α,   φ = Gamma(α, β)
 ///
-/// A curve is therefore a mixture of exponential decays, to 0 or, with a² > 0, to its own level.
-/// Observed errors have noise of variance σ². The prior mean is 0. α (`shape`), β (`rate`) and σ²
-/// are above 0, and a² (`level_variance`) is at least 0; [`DecayProcess::new`] checks this. The
-/// thesis has a² = 0. Its authors' code allows α and β to become negative.
+/// A curve is therefore a mixture of exponential decays to 0 or, with a² > 0, to a level of its
+/// own. Observed errors have noise of variance σ². The prior mean is 0. α (`shape`), β (`rate`) and
+/// σ² are above 0, and a² (`level_variance`) is at least 0; [`DecayProcess::new`] checks this. The
+/// thesis uses a² = 0. The authors' code allows α and β to become negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DecayProcess {
     shape: f64,
@@ -32,24 +32,26 @@ pub struct DecayProcess {
 /// The source of σ².
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DecayNoise {
-    /// A given value.
+    /// Fixed to the given value.
     Fixed(f64),
-    /// Fitted with the other parameters, with σ ~ LogNormal(ln 0.005, 1) from 1e-4 to 0.1.
+    /// Fitted together with the other parameters, with the prior σ ~ LogNormal(ln 0.005, 1)
+    /// restricted to 1e-4 to 0.1.
     Fitted,
 }
 
-/// The method of determining α and β from the first errors.
+/// The method for determining α and β from the first errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DecayFit {
-    /// By evidence: the largest log marginal likelihood for α in `[0.05, 20]` and β in `[0.05,
-    /// 500]`. Searches a logarithmic grid, then runs pattern searches from its best points.
+    /// By evidence: the largest log marginal likelihood for α in `[0.05, 20]` and β in
+    /// `[0.05, 500]`. Searches a logarithmic grid, then runs pattern searches from the best grid
+    /// points.
     Evidence {
         /// σ².
         noise: DecayNoise,
     },
-    /// As in the thesis (A.2): α = α₀ + N₀, β = β₀ + Σ e_n. This is the posterior of a rate λ ~
-    /// Gamma(α₀, β₀) if the errors were draws from an exponential distribution with this rate. The
-    /// authors' code computes it with α₀ = β₀ = 0 and does not use it.
+    /// As in the thesis (A.2): α = α₀ + N₀, β = β₀ + Σ e_n. This would be the posterior of a rate λ
+    /// ~ Gamma(α₀, β₀) if the errors were draws from an exponential distribution with rate λ. The
+    /// authors' code computes this update with α₀ = β₀ = 0, but does not use the result.
     BayesianUpdate {
         /// α₀ ≥ 0.
         shape: f64,
@@ -84,12 +86,12 @@ impl DecayProcess {
         Ok(Self { shape, rate, level_variance, noise_variance })
     }
 
-    /// Fits the process to a curve with the given errors of epochs 1 to N₀. Costs O(N₀³) for each
+    /// Fits the process to a curve with the given errors at epochs 1 to N₀. Cost: O(N₀³) for each
     /// of about a thousand evidence evaluations.
     ///
     /// # Errors
-    /// If an error is not finite, a setting is out of range, or the evidence cannot be computed
-    /// anywhere.
+    /// If an error is not finite, a setting is out of range, or the evidence cannot be computed at
+    /// any point.
     pub fn fit(errors: &[f64], level_variance: f64, fit: DecayFit) -> Result<Self, GpError> {
         if let Some(index) = errors.iter().position(|error| !error.is_finite()) {
             return Err(GpError::NotFinite { index });
@@ -108,29 +110,29 @@ impl DecayProcess {
         }
     }
 
-    /// α.
+    /// Returns α.
     pub fn shape(&self) -> f64 {
         self.shape
     }
 
-    /// β.
+    /// Returns β.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// σ².
+    /// Returns σ².
     pub fn noise_variance(&self) -> f64 {
         self.noise_variance
     }
 
-    /// k(n, n').
+    /// Returns k(n, n').
     pub fn covariance(&self, n: usize, m: usize) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "numbers of epochs are far below 2^53")]
         let sum = (n + m) as f64;
         self.level_variance + (self.rate / (sum + self.rate)).powf(self.shape)
     }
 
-    /// ln N(e; 0, K + σ² I) of the errors at epochs 1, 2, and so on. Cost O(n³).
+    /// Returns ln N(e; 0, K + σ² I) for the errors e at epochs 1, 2, …, n. Cost: O(n³).
     ///
     /// # Errors
     /// If the covariance has no Cholesky factor.
@@ -144,7 +146,7 @@ impl DecayProcess {
         Ok(-0.5 * (square + factor.log_determinant() + n * std::f64::consts::TAU.ln()))
     }
 
-    /// L Lᵀ = K + σ² I at epochs 1 to n.
+    /// Returns L with L Lᵀ = K + σ² I at epochs 1 to n.
     fn factor(&self, n: usize) -> Result<SpdFactor, GpError> {
         let mut gram = PackedLower::zeros(n);
         // k depends only on the sum of the two epochs.
@@ -157,8 +159,8 @@ impl DecayProcess {
         Ok(SpdFactor::new(&gram)?)
     }
 
-    /// The distribution of the noise-free errors at epochs N₀ + 1 to N, given the observed errors
-    /// at epochs 1 to N₀. Cost O(N₀² N + N² r) for a covariance of rank r.
+    /// Returns the distribution of the noise-free errors at epochs N₀ + 1 to N, given the observed
+    /// errors at epochs 1 to N₀. Cost: O(N₀² N + N² r) for a covariance of rank r.
     ///
     /// # Errors
     /// If an error is not finite, or the covariance has no Cholesky factor.
@@ -202,8 +204,8 @@ mod tests {
         DecayProcess::new(1.3, 4.0, 0.0, 1e-5).unwrap()
     }
 
-    /// The integral of (A.1) by the midpoint rule in λ. Its error comes from the first cells,
-    /// because λ^0.3 has no derivative at 0.
+    /// Computes the integral in (A.1) by the midpoint rule in λ. The error comes from the first
+    /// cells, because λ^0.3 has no derivative at 0.
     #[test]
     fn the_kernel_is_the_integral_over_decay_rates() {
         let (shape, rate) = (1.3_f64, 4.0_f64);
@@ -273,8 +275,8 @@ mod tests {
         assert!((average - expected).abs() < 1e-12);
     }
 
-    /// 40 000 draws agree within 5 standard errors for the means, and within 3 % for the standard
-    /// deviations and those of the averages.
+    /// With 40 000 draws, means agree within 5 standard errors, and the standard deviations of
+    /// errors and of averages agree within 3 %.
     #[test]
     fn draws_have_the_law_of_the_continuation() {
         let errors = [0.5, 0.41, 0.36, 0.33, 0.31, 0.3, 0.29, 0.28];
@@ -329,8 +331,8 @@ mod tests {
         }
     }
 
-    /// For curves drawn from a process, the fit has at least the evidence of the true process. The
-    /// fitted parameters stay positive, even for rising curves.
+    /// For curves drawn from a process, the evidence of the fit is at least the evidence of the
+    /// true process. The fitted parameters stay positive, even for rising curves.
     #[test]
     fn a_fit_finds_at_least_the_evidence_of_the_truth() {
         let truth = DecayProcess::new(0.6, 10.0, 0.0, 1e-5).unwrap();

@@ -1,4 +1,4 @@
-//! Log marginal likelihood of a Gaussian process and its gradient.
+//! The log marginal likelihood of a Gaussian process, and its gradient.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use fedbo_optim::Points;
 use crate::linalg::{self, Square};
 use crate::{Columns, GpError, Kernel, lanes, parallel};
 
-/// ln p(y | X) and its gradient in the logarithms of the hyperparameters.
+/// ln p(y | X) and its gradient with respect to the logarithms of the hyperparameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// ln p(y | X) = −½ yᵀα − Σ_i ln L_ii − n/2 ln 2π.
@@ -18,12 +18,12 @@ pub struct Evidence {
     pub jitter: f64,
 }
 
-/// Returns the evidence of a kernel and a noise variance σ² (Rasmussen & Williams 2006, eqs. (5.8)
+/// Returns the evidence for a kernel and a noise variance σ² (Rasmussen & Williams 2006, eqs. (5.8)
 /// and (5.9)).
 ///
 /// ∂/∂θ = ½ tr((α αᵀ − K⁻¹) ∂K/∂θ),   α = K⁻¹ y,   K = k(X, X) + σ² I
 ///
-/// Cost O(n³ + n² d).
+/// Cost: O(n³ + n² d).
 ///
 /// # Errors
 /// If K has no Cholesky factor.
@@ -36,8 +36,8 @@ pub fn evidence(
     Workspace::new(inputs, y).evidence(kernel, noise_variance)
 }
 
-/// The observations, and scratch space for the matrices of one evaluation of their evidence. A fit
-/// allocates it once.
+/// The observations, and scratch space for the matrices in an evaluation of the evidence. Allocated
+/// once per fit.
 pub(crate) struct Workspace<'a> {
     inputs: &'a Points,
     y: &'a [f64],
@@ -90,10 +90,10 @@ impl<'a> Workspace<'a> {
         let mut gradient = vec![0.0; dim + 2];
         moments(&self.columns, &alpha, inverse, &self.slopes, &mut gradient[..dim]);
         for (g, lengthscale) in gradient.iter_mut().zip(kernel.lengthscales()) {
-            *g = *g / lengthscale / lengthscale; // not by ℓ², which may underflow
+            *g = *g / lengthscale / lengthscale; // not by ℓ², which can underflow
         }
-        // tr(ααᵀ − K⁻¹) yields σ². K = k(X, X) + (σ² + jitter) I then yields a² without another
-        // pass over k(X, X).
+        // tr(ααᵀ − K⁻¹) yields the derivative in ln σ². Because K = k(X, X) + (σ² + jitter) I, the
+        // derivative in ln a² then needs no further pass over k(X, X).
         let trace = lanes::wide_dot(&alpha, &alpha) - inverse.trace();
         gradient[dim] = 0.5 * (data_fit - n - (noise_variance + jitter) * trace);
         gradient[dim + 1] = 0.5 * noise_variance * trace;
@@ -101,7 +101,7 @@ impl<'a> Workspace<'a> {
     }
 }
 
-/// k(X, X) + σ² I and a² g(r) as lower triangles.
+/// Computes k(X, X) + σ² I and a² g(r) as lower triangles.
 fn fill(
     kernel: &Kernel,
     noise_variance: f64,
@@ -121,8 +121,8 @@ fn fill(
     });
 }
 
-/// Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate. The factor ½ of the trace
-/// cancels against the omitted triangle.
+/// Computes Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate. The factor ½ of
+/// the trace cancels the factor 2 for the omitted triangle.
 fn moments(columns: &Columns, alpha: &[f64], inverse: &Square, slopes: &Square, sums: &mut [f64]) {
     lanes::vectorized! {
         fn work(

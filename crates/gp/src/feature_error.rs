@@ -1,20 +1,21 @@
-//! The error of random features: the difference between φ(x)·φ(x') and the approximated kernel.
+//! The error of random features: the difference between φ(x)·φ(x') and the kernel.
 
 use fedbo_optim::{Points, sobol};
 
 use crate::{Family, FeatureDescription, FeatureMap, GpError, Kernel, LengthscaleLaw};
 
-/// Number of nodes on either side of the median in the quadrature over ln ℓ, 0.1 standard
-/// deviations apart.
+/// Number of quadrature nodes on either side of the median of ln ℓ, spaced 0.1 standard deviations
+/// apart.
 const N_NODES: i32 = 80;
 /// Approximate number of feature values that a measurement on the unit cube computes for one end of
-/// its pairs.
+/// all pairs.
 const N_VALUES: usize = 1 << 22;
 
 impl FeatureDescription {
-    /// σ_p² = E‖s‖², the mean squared norm of a frequency: d c E[ℓ⁻²], where c is 1 for the squared
-    /// exponential, 3 for Matérn-3/2 and 5/3 for Matérn-5/2, and E[ℓ⁻²] = e^(2 spread²)/median² for
-    /// a log-normal distribution. Its units are the inverse square of those of x.
+    /// Returns σ_p² = E‖s‖², the mean squared norm of a frequency. This is d c E[ℓ⁻²], where c is 1
+    /// for the squared exponential, 3 for Matérn-3/2 and 5/3 for Matérn-5/2, and E[ℓ⁻²] = e^(2
+    /// spread²)/median² for a log-normal distribution. The unit is the inverse square of the unit
+    /// of x.
     #[must_use]
     pub fn mean_square_frequency(&self) -> f64 {
         let of_family = match self.family {
@@ -27,25 +28,25 @@ impl FeatureDescription {
         float(self.dim) * of_family * (2.0 * spread * spread).exp() / (median * median)
     }
 
-    /// An upper bound on P(sup |φ(x)·φ(x') − k(x, x')| ≥ ε) over the unit cube, for features with
-    /// independent frequencies: 2⁸ (σ_p diam/ε)² exp(−M ε²/(4 (d + 2))), diam = √d (Rahimi & Recht
-    /// 2007, Claim 1). The bound is vacuous above 1.
+    /// Returns an upper bound on P(sup |φ(x)·φ(x') − k(x, x')| ≥ ε) over the unit cube, for
+    /// features with independent frequencies: 2⁸ (σ_p diam/ε)² exp(−M ε²/(4 (d + 2))), diam = √d
+    /// (Rahimi & Recht 2007, Claim 1). The bound is vacuous above 1.
     ///
-    /// The claim applies to maps before normalization whose error depends only on x − x'. This
-    /// holds if each frequency has two phases a quarter turn apart (Sutherland & Schneider 2015).
-    /// Quasi-random frequencies are not independent, so the bound does not apply to them.
-    /// [`FeatureError`] measures the error of any map.
+    /// The claim applies to maps before normalization with an error that depends only on x − x'.
+    /// This is the case if each frequency has two phases a quarter turn apart (Sutherland &
+    /// Schneider 2015). Quasi-random frequencies are not independent, so the bound does not apply
+    /// to them. [`FeatureError`] measures the error of any map.
     #[must_use]
     pub fn uniform_error_probability(&self, error: f64) -> f64 {
         self.log_probability(error).exp()
     }
 
-    /// The smallest ε that [`FeatureDescription::uniform_error_probability`] guarantees with
-    /// probability 1 − δ: O(√(d ln M/M)). Kernel values are in `[0, 1]` and products of features in
-    /// `[−1, 1]`, so a bound of 2 or more is vacuous, and a bound near 1 is weak.
+    /// Returns the smallest ε that [`FeatureDescription::uniform_error_probability`] guarantees
+    /// with probability 1 − δ, which is O(√(d ln M/M)). Kernel values are in `[0, 1]` and products
+    /// of features in `[−1, 1]`, so a bound of 2 or more is vacuous, and a bound near 1 is weak.
     ///
     /// # Panics
-    /// If δ is not between 0 and 1.
+    /// If `failure_prob`, δ, is not between 0 and 1.
     #[must_use]
     pub fn uniform_error(&self, failure_prob: f64) -> f64 {
         assert!(
@@ -110,15 +111,15 @@ impl Mixture {
 pub struct FeatureError {
     /// The largest absolute error.
     pub max: f64,
-    /// The root mean square of the error; about 1/√M for independent frequencies.
+    /// The root mean square error, about 1/√M for independent frequencies.
     pub rms: f64,
     /// The root mean square of k(x, x') itself over the same pairs.
     pub kernel_rms: f64,
 }
 
 impl FeatureError {
-    /// Measures the error over pairs, one per row: d coordinates of x, then d of x'. `map` must
-    /// have been drawn from `description`.
+    /// Measures the error over pairs. A row contains one pair: the d coordinates of x, then those
+    /// of x'. `map` must have been drawn from `description`.
     ///
     /// # Errors
     /// If a length scale in the description is out of range.
@@ -150,10 +151,10 @@ impl FeatureError {
         Ok(Self { max, rms: (squares / n).sqrt(), kernel_rms: (kernel_squares / n).sqrt() })
     }
 
-    /// Measures the error over pairs of independent uniform points of the unit cube. The pairs are
-    /// a Sobol sequence in 2d coordinates: 8192 pairs, or fewer for more than 512 features, but at
-    /// least 256. If length scales are so small that few pairs are close, `kernel_rms` is
-    /// inaccurate.
+    /// Measures the error over pairs of independent uniform points of the unit cube. The pairs come
+    /// from a Sobol sequence in 2d coordinates. There are 8192 pairs, or fewer for more than 512
+    /// features, but at least 256. If length scales are so small that few pairs are close,
+    /// `kernel_rms` is inaccurate.
     ///
     /// # Errors
     /// Same as [`FeatureError::measure`].
@@ -165,7 +166,8 @@ impl FeatureError {
         Self::measure(map, description, &sobol(2 * map.dim(), n_pairs, 0))
     }
 
-    /// The error relative to the kernel. Above 1, the map is less accurate than the constant 0.
+    /// Returns the error relative to the kernel. Above 1, the map is less accurate than the
+    /// constant 0.
     #[must_use]
     pub fn relative(&self) -> f64 {
         self.rms / self.kernel_rms

@@ -12,7 +12,7 @@ use crate::{Family, GpError, Kernel, parallel, positive};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LengthscaleLaw {
-    /// The same ℓ for every feature. The map approximates one kernel.
+    /// The same ℓ for every feature. The map approximates a single kernel.
     Fixed(f64),
     /// ln ℓ ~ N(ln median, spread²), drawn for each feature. The map approximates the mixture ∫ k_ℓ
     /// p(ℓ) dℓ, so parties do not need to know the right length scale.
@@ -24,7 +24,7 @@ pub enum LengthscaleLaw {
     },
 }
 
-/// The method of choosing a map's frequencies.
+/// The method for choosing a map's frequencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeatureSampling {
@@ -33,12 +33,14 @@ pub enum FeatureSampling {
     Random,
     /// Frequencies at scrambled Sobol points, mapped through the quantiles of their distribution
     /// (Yang et al. 2014). Each frequency has two phases b and b + π/2, so that ‖φ(x)‖ is constant
-    /// before normalization. The expectation is the same, and the error is smaller for few features
-    /// and dimensions (`cargo run --release -p fedbo-gp --example features`).
+    /// before normalization. The expectation is the same as for independent draws, and the error is
+    /// smaller for few features and dimensions
+    /// (`cargo run --release -p fedbo-gp --example features`).
     QuasiRandom,
 }
 
-/// The data that parties share to obtain the same [`FeatureMap`]. They draw it from equal streams.
+/// The data that parties share to obtain the same [`FeatureMap`], which they draw from equal
+/// streams.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FeatureDescription {
     /// Number of features M.
@@ -49,20 +51,20 @@ pub struct FeatureDescription {
     pub family: Family,
     /// Distribution of the length scales.
     pub lengthscale: LengthscaleLaw,
-    /// The method of choosing frequencies.
+    /// The method for choosing frequencies.
     #[serde(default)]
     pub sampling: FeatureSampling,
 }
 
 impl FeatureDescription {
-    /// M random features of squared exponential kernels.
+    /// Describes M random features of squared exponential kernels.
     pub fn random(n_features: usize, dim: usize, lengthscale: LengthscaleLaw) -> Self {
         let (family, sampling) = (Family::SquaredExponential, FeatureSampling::Random);
         Self { n_features, dim, family, lengthscale, sampling }
     }
 
-    /// Like [`FeatureDescription::random`], with frequencies from a low-discrepancy sequence, which
-    /// represent the kernel with fewer features.
+    /// Like [`FeatureDescription::random`], but with frequencies from a low-discrepancy sequence,
+    /// which need fewer features for the same accuracy.
     pub fn quasi_random(n_features: usize, dim: usize, lengthscale: LengthscaleLaw) -> Self {
         Self {
             sampling: FeatureSampling::QuasiRandom,
@@ -70,8 +72,8 @@ impl FeatureDescription {
         }
     }
 
-    /// The default for parties that share a map on `[0,1]`^d: 100 random features of squared
-    /// exponential kernels with a mixture of length scales.
+    /// Returns the default for parties that share a map on `[0,1]`^d: 100 random features of
+    /// squared exponential kernels with a mixture of length scales.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -82,7 +84,7 @@ impl FeatureDescription {
     }
 }
 
-/// 0.3 √d, the initial length scale.
+/// Returns 0.3 √d, the initial length scale.
 #[must_use]
 pub fn default_lengthscale(dim: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
@@ -90,7 +92,7 @@ pub fn default_lengthscale(dim: usize) -> f64 {
     0.3 * root
 }
 
-/// Fingerprint of a feature map: SHA-256 of its shape and of every frequency and phase.
+/// The fingerprint of a feature map: the SHA-256 hash of its shape and all frequencies and phases.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MapHash(pub [u8; 32]);
 
@@ -120,18 +122,18 @@ pub struct FeatureMap {
     /// Frequencies by coordinate, each padded to whole lanes.
     frequencies: Vec<f64>,
     phases: Vec<f64>,
-    /// Largest magnitude of the phases, followed by that of each coordinate's frequencies. Together
-    /// they bound every angle.
+    /// Largest magnitude of the phases, followed by the largest magnitude of each coordinate's
+    /// frequencies. Together they bound every angle.
     largest: Vec<f64>,
     hash: MapHash,
 }
 
 impl FeatureMap {
-    /// Draws the map of a description with signal variance 1: s_i = z_i/ℓ_i with z_i from the unit
-    /// spectral density of the family, b_i ~ U[0, 2π).
+    /// Draws the map for a description, with signal variance 1: s_i = z_i/ℓ_i with z_i from the
+    /// unit spectral density of the family, b_i ~ U[0, 2π).
     ///
     /// # Errors
-    /// If a length scale is not above 0, the spread is negative, or M is 0.
+    /// If a length scale is not positive, the spread is negative, or M is 0.
     pub fn draw(description: &FeatureDescription, stream: &mut Stream) -> Result<Self, GpError> {
         let (median, spread) = match description.lengthscale {
             LengthscaleLaw::Fixed(lengthscale) => (positive("lengthscale", lengthscale)?, 0.0),
@@ -165,7 +167,8 @@ impl FeatureMap {
                 }
             }
             FeatureSampling::QuasiRandom => {
-                // The length scale uses the first coordinate, which few points cover best.
+                // The length scale uses the first coordinate, which a small number of points covers
+                // best.
                 let points = sobol(dim + 1, m.div_ceil(2), stream.bits());
                 for point in points.rows() {
                     let lengthscale = median * (spread * normal_quantile(point[0])).exp();
@@ -261,32 +264,32 @@ impl FeatureMap {
         })
     }
 
-    /// Number of features M.
+    /// Returns the number of features M.
     pub fn n_features(&self) -> usize {
         self.n_features
     }
 
-    /// Input dimension d.
+    /// Returns the input dimension d.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// Signal variance a² = ‖φ(x)‖².
+    /// Returns the signal variance a² = ‖φ(x)‖².
     pub fn outputscale(&self) -> f64 {
         self.outputscale
     }
 
-    /// The fingerprint of the map. Every message computed with the map contains it.
+    /// Returns the map's fingerprint, which is included in every message computed with the map.
     pub fn hash(&self) -> MapHash {
         self.hash
     }
 
-    /// Length of feature vectors, including padding.
+    /// Returns the length of feature vectors, including padding.
     pub(crate) fn stride(&self) -> usize {
         self.phases.len()
     }
 
-    /// φ(x), M numbers.
+    /// Returns φ(x) (M).
     pub fn features(&self, x: &[f64]) -> Vec<f64> {
         let mut phi = vec![0.0; self.stride()];
         self.features_to(x, &mut phi);
@@ -294,8 +297,8 @@ impl FeatureMap {
         phi
     }
 
-    /// Φ, one row φ(x_i) per point, row-major with [`FeatureMap::stride`] numbers per row (padding
-    /// 0).
+    /// Returns Φ, with one row φ(x_i) per point, row-major with [`FeatureMap::stride`] numbers per
+    /// row (padded with 0).
     pub(crate) fn feature_rows(&self, points: &Points) -> Vec<f64> {
         let mut rows = vec![0.0; points.len() * self.stride()];
         for (x, phi) in points.rows().zip(rows.chunks_exact_mut(self.stride())) {
@@ -313,7 +316,7 @@ impl FeatureMap {
         work(self, x, phi);
     }
 
-    /// φ(x)·ω at every point, for a padded weight vector.
+    /// Returns φ(x)·ω at every point, for a padded weight vector.
     pub(crate) fn weighted_sums(&self, points: &Points, weights: &[f64]) -> Vec<f64> {
         lanes::vectorized! {
             fn work(map: &FeatureMap, points: &[f64], weights: &[f64], sums: &mut [f64]) {
@@ -336,7 +339,7 @@ impl FeatureMap {
         }
     }
 
-    /// cos(s_i·x + b_i), and 0 in the padding.
+    /// Computes cos(s_i·x + b_i), and 0 in the padding.
     #[inline(always)]
     fn cosines_into(&self, x: &[f64], cosines: &mut [f64]) {
         let bound = self.angles_into(x, cosines);
@@ -344,7 +347,8 @@ impl FeatureMap {
         cosines[self.n_features..].fill(0.0);
     }
 
-    /// a/√(Σ cos²). Returns 0 when all cosines vanish, so that φ is the zero vector instead of NaN.
+    /// Returns a/√(Σ cos²), or 0 if all cosines vanish, so that φ is the zero vector instead of
+    /// NaN.
     #[inline(always)]
     fn normalizer(&self, square_sum: f64) -> f64 {
         if square_sum > 0.0 { (self.outputscale / square_sum).sqrt() } else { 0.0 }
@@ -369,7 +373,8 @@ impl FeatureMap {
         bound
     }
 
-    /// φ(x)·ω for a padded weight vector; `buffer` has [`FeatureMap::stride`] numbers.
+    /// Returns φ(x)·ω for a padded weight vector. `buffer` must have [`FeatureMap::stride`]
+    /// numbers.
     #[inline(always)]
     pub(crate) fn weighted_sum(&self, x: &[f64], weights: &[f64], buffer: &mut [f64]) -> f64 {
         self.cosines_into(x, buffer);
@@ -429,8 +434,8 @@ fn tail_scale(family: Family, stream: &mut Stream) -> f64 {
     }
 }
 
-/// Φ⁻¹(u), by bisection of the standard normal distribution. u is kept at least 2⁻⁴⁰ away from 0
-/// and 1, so the result is within 7 standard deviations of 0.
+/// Returns Φ⁻¹(u), found by bisection of the standard normal distribution function. u is kept at
+/// least 2⁻⁴⁰ away from 0 and 1, so the result is within 7 standard deviations of 0.
 fn normal_quantile(u: f64) -> f64 {
     const EDGE: f64 = 1.0 / (1_u64 << 40) as f64;
     let u = u.clamp(EDGE, 1.0 - EDGE);

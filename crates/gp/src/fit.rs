@@ -1,4 +1,4 @@
-//! Hyperparameters by maximum evidence, with or without priors.
+//! Hyperparameter fits by maximum evidence, with or without priors.
 
 use fedbo_optim::{Lbfgsb, LbfgsbOptions, LocalMaximum, Points};
 use fedbo_streams::Stream;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::Workspace;
 use crate::{Family, GpError, Kernel, parallel};
 
-/// Kernel and noise variance: the parameters of a [`crate::Posterior`] apart from the data.
+/// Kernel and noise variance: the parameters of a [`crate::Posterior`] other than the data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hyperparameters {
     /// Length scales and signal variance.
@@ -28,7 +28,7 @@ pub enum FitCriterion {
     MaximumPosterior,
 }
 
-/// A log-normal distribution, whose logarithm is normal with this mean and variance.
+/// A log-normal distribution, given by the mean and the variance of the logarithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogNormal {
     /// Mean of the logarithm.
@@ -50,9 +50,9 @@ impl LogNormal {
 pub struct FitOptions {
     /// The criterion that is maximized.
     pub criterion: FitCriterion,
-    /// True for one length scale for all dimensions, false for one per dimension.
+    /// True to use one length scale for all dimensions, false to use one per dimension.
     pub isotropic: bool,
-    /// Number of random starts in addition to the given one.
+    /// Number of random starts in addition to the given start.
     pub n_restarts: usize,
     /// Bounds of every ℓ.
     pub lengthscale_bounds: (f64, f64),
@@ -62,18 +62,20 @@ pub struct FitOptions {
     pub noise_bounds: (f64, f64),
     /// Prior of every ℓ/√d for [`FitCriterion::MaximumPosterior`].
     pub lengthscale_prior: LogNormal,
-    /// Offsets of the location of that prior, one per coordinate, for length scales that are
-    /// expected to be shorter. Empty for no offsets. Must be empty for an isotropic kernel.
+    /// Offsets to the location of the length-scale prior, one per coordinate, for length scales
+    /// that are expected to be shorter. Empty for no offsets. Must be empty for an isotropic
+    /// kernel.
     pub lengthscale_offsets: Vec<f64>,
     /// Prior of σ² for [`FitCriterion::MaximumPosterior`].
     pub noise_prior: LogNormal,
-    /// Stopping criteria of a local search.
+    /// Stopping criteria for the local searches.
     pub local: LbfgsbOptions,
 }
 
 impl Default for FitOptions {
     /// Priors are on: ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales
-    /// grow with √d) and σ² ~ LogNormal(−4, 1). One length scale per dimension, two restarts.
+    /// grow with √d) and σ² ~ LogNormal(−4, 1). There is one length scale per dimension, and there
+    /// are two restarts.
     fn default() -> Self {
         Self {
             criterion: FitCriterion::MaximumPosterior,
@@ -103,26 +105,27 @@ pub struct Fitted {
     pub value: f64,
     /// Number of evaluations of the criterion and its gradient with all observations.
     pub n_evaluations: usize,
-    /// Number of starts without any search, because the covariance had no factor there.
+    /// Number of starts that were skipped because the covariance had no Cholesky factor there.
     pub n_failed_starts: usize,
 }
 
-/// Relative tolerance of the values in a search with a quarter of the observations.
+/// Relative value tolerance of a search with a quarter of the observations.
 const ROUGH: f64 = 1e-6;
-/// Exponent of n with which the curvature of the evidence grows in all parameters except ln σ²,
+/// Exponent with which the curvature of the evidence grows with n, in all parameters except ln σ²,
 /// where it grows as n.
 ///
-/// In a box of constant size, further observations add less and less information about a smooth
-/// function. The exponent was chosen together with [`ROUGH`] by counting evaluations on samples of
-/// two kernels in three dimensions.
+/// The exponent is below 1 because, in a box of constant size, further observations add less and
+/// less information about a smooth function. The exponent and [`ROUGH`] were chosen together by
+/// counting evaluations on samples from two kernels in three dimensions.
 const SMOOTH_GROWTH: f64 = 0.25;
 
 /// Fits hyperparameters by multi-start L-BFGS-B in their logarithms, from `start` and from random
 /// points within the bounds.
 ///
-/// With 512 observations or more, all starts first use a quarter of them, for which an evaluation
-/// costs a 64th. The best of these searches then continues with all observations and the curvature
-/// found so far. The quarter is spread evenly, but not periodically, over the observations.
+/// With 512 observations or more, all searches first use only a quarter of the observations, which
+/// makes an evaluation 64 times cheaper. The best of these searches then continues with all
+/// observations and the curvature found so far. The quarter is spread evenly, but not periodically,
+/// over the observations.
 ///
 /// # Errors
 /// If no start has a finite value.
@@ -176,8 +179,8 @@ pub fn fit(
     Ok(found)
 }
 
-/// Returns true for one in four numbers: those whose product with the golden ratio has a fractional
-/// part below 1/4.
+/// Returns true for one in four numbers: those for which the product with the golden ratio has a
+/// fractional part below 1/4.
 fn is_in_quarter(index: u64) -> bool {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15; // the fraction times 2^64
     index.wrapping_mul(GOLDEN) >> 62 == 0
@@ -196,8 +199,8 @@ impl<'a> Problem<'a> {
         Self { family, dim: inputs.dim(), workspace: Workspace::new(inputs, y), options }
     }
 
-    /// Returns the best of the local searches from each start, and its search state with the
-    /// curvature found.
+    /// Runs a local search from each start. Returns the best result, and the state of its search
+    /// with the curvature found.
     fn search(&mut self, starts: &[Vec<f64>]) -> Result<(Fitted, Lbfgsb), GpError> {
         let mut best: Option<(LocalMaximum, Lbfgsb)> = None;
         let (mut n_evaluations, mut n_failed_starts, mut last_error) = (0, 0, None);
@@ -227,7 +230,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Returns the maximum that a local search finds from `theta`. With `more`, continues a search
-    /// that had that many times fewer observations.
+    /// that used fewer observations, by the factor `more`.
     fn climb(
         &mut self,
         theta: &[f64],

@@ -8,7 +8,7 @@ use fedbo_optim::{Points, sobol};
 use crate::linalg::{gram_of_columns, leading_eigenvectors};
 use crate::{FeatureMap, GpError, lanes};
 
-/// Number of points for the mean over the cube.
+/// Number of points for computing means over the cube.
 const N_POINTS: usize = 1024;
 
 /// The r functions ψ_1 … ψ_r of a feature map that explain most of its variance over the cube
@@ -17,11 +17,12 @@ const N_POINTS: usize = 1024;
 /// ψ(x) = Rᵀ φ(x),   E_x[φ(x) φ(x)ᵀ] = R diag(γ) Rᵀ + rest,   γ_1 ≥ γ_2 ≥ … ≥ γ_r
 ///
 /// With w ~ N(0, I), the function ψ(x)·w is φ(x)·ω with ω ~ N(0, I), projected onto these
-/// directions. The coefficients are uncorrelated over the cube and have variances γ_j. Shapes: φ M,
-/// R M×r, ψ r. The mean is over 1024 points of a Sobol sequence.
+/// directions. The values ψ_j(x) are uncorrelated over the cube and have mean squares γ_j. Shapes:
+/// φ M, R M×r, ψ r. Means are taken over 1024 points of a Sobol sequence.
 ///
 /// Parties with equal maps have equal directions up to rounding, because the variances γ_j of
-/// random features differ. If a variance is at rounding level, its function is arbitrary.
+/// random features differ. If a variance is as small as the rounding errors, the corresponding
+/// function is arbitrary.
 #[derive(Clone)]
 pub struct FunctionBasis {
     map: Arc<FeatureMap>,
@@ -38,7 +39,7 @@ impl fmt::Debug for FunctionBasis {
 }
 
 impl FunctionBasis {
-    /// Computes the first `rank` directions, at most M. Cost O(M³).
+    /// Computes the first `rank` directions, but at most M. Cost: O(M³).
     ///
     /// # Errors
     /// If the decomposition fails.
@@ -64,32 +65,32 @@ impl FunctionBasis {
         Ok(Self { means: means.collect(), map, directions, variances })
     }
 
-    /// r.
+    /// Returns the number of functions r.
     pub fn rank(&self) -> usize {
         self.variances.len()
     }
 
-    /// The feature map.
+    /// Returns the feature map.
     pub fn map(&self) -> &FeatureMap {
         &self.map
     }
 
-    /// γ, r numbers in descending order.
+    /// Returns γ, r numbers in descending order.
     pub fn variances(&self) -> &[f64] {
         &self.variances
     }
 
-    /// ψ̄ = E_x ψ(x), r numbers.
+    /// Returns ψ̄ = E_x ψ(x), r numbers.
     pub fn means(&self) -> &[f64] {
         &self.means
     }
 
-    /// A shared reference to the feature map.
+    /// Returns another `Arc` to the feature map.
     pub(crate) fn shared_map(&self) -> Arc<FeatureMap> {
         Arc::clone(&self.map)
     }
 
-    /// ψ(x), r numbers. Cost O(M r).
+    /// Returns ψ(x), r numbers. Cost: O(M r).
     pub fn values(&self, x: &[f64]) -> Vec<f64> {
         let mut psi = vec![0.0; self.rank()];
         let mut phi = vec![0.0; self.map.stride()];
@@ -97,7 +98,7 @@ impl FunctionBasis {
         psi
     }
 
-    /// Ψ, one row of r numbers per point.
+    /// Returns Ψ, one row of r numbers per point.
     pub fn rows(&self, points: &Points) -> Vec<Vec<f64>> {
         points.rows().map(|x| self.values(x)).collect()
     }
@@ -111,7 +112,7 @@ impl FunctionBasis {
         work(self, x, phi, psi);
     }
 
-    /// ψ(x) computed from φ(x), which includes padding.
+    /// Computes φ(x), including padding, and ψ(x) from it.
     #[inline(always)]
     pub(crate) fn values_into(&self, x: &[f64], phi: &mut [f64], psi: &mut [f64]) {
         self.map.features_into(x, phi);
@@ -120,17 +121,17 @@ impl FunctionBasis {
         }
     }
 
-    /// R c: the feature weights (M) for which φ(x)·(R c) equals ψ(x)·c.
+    /// Returns R c, the feature weights (M) for which φ(x)·(R c) equals ψ(x)·c.
     ///
     /// # Panics
-    /// If there are not r coefficients.
+    /// If the number of coefficients is not r.
     pub fn weights(&self, coefficients: &[f64]) -> Vec<f64> {
         let mut weights = self.padded_weights(coefficients);
         weights.truncate(self.map.n_features());
         weights
     }
 
-    /// R c, including padding.
+    /// Returns R c, including padding.
     pub(crate) fn padded_weights(&self, coefficients: &[f64]) -> Vec<f64> {
         assert_eq!(coefficients.len(), self.rank(), "coefficients of other functions");
         let mut weights = vec![0.0; self.map.stride()];
@@ -138,18 +139,18 @@ impl FunctionBasis {
         weights
     }
 
-    /// Rᵀ ω: the coefficients (r) of the part of φ(x)·ω in the span of the shared functions. If ω =
-    /// R c, they equal c.
+    /// Returns Rᵀ ω, the coefficients (r) of the part of φ(x)·ω that is in the span of the shared
+    /// functions. If ω = R c, the result is c.
     ///
     /// # Panics
-    /// If there are not M weights.
+    /// If the number of weights is not M.
     pub fn coefficients(&self, weights: &[f64]) -> Vec<f64> {
         assert_eq!(weights.len(), self.map.n_features(), "weights of other features");
         let directions = self.directions.chunks_exact(self.map.stride());
         directions.map(|row| lanes::wide_dot(&row[..weights.len()], weights)).collect()
     }
 
-    /// R c: the feature weights of the function ψ(x)·c, including padding.
+    /// Writes R c, the feature weights of the function ψ(x)·c, including padding.
     #[inline(always)]
     pub(crate) fn combine_into(&self, coefficients: &[f64], weights: &mut [f64]) {
         weights.fill(0.0);
@@ -166,7 +167,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{FeatureDescription, LengthscaleLaw};
 
-    /// 60 features of two coordinates.
+    /// Returns a map with 60 features of two coordinates.
     pub(crate) fn map() -> Arc<FeatureMap> {
         let description = FeatureDescription::quasi_random(
             60,
@@ -176,8 +177,8 @@ pub(crate) mod tests {
         Arc::new(FeatureMap::draw(&description, &mut test_stream(1)).unwrap())
     }
 
-    /// Over other points of the cube, products of coefficients average to γ on the diagonal and to
-    /// 0 off it. The part of ‖φ‖² = 1 outside the leading directions is 1 minus the sum of their
+    /// Over different points of the cube, products ψ_i(x) ψ_j(x) average to γ_i for i = j and to 0
+    /// otherwise. The part of ‖φ‖² = 1 outside the leading directions is 1 minus the sum of their
     /// variances.
     #[test]
     fn coefficients_are_uncorrelated_over_the_cube() {
@@ -197,7 +198,8 @@ pub(crate) mod tests {
         assert!(kept > 0.95 && kept <= 1.0 + 1e-9, "{kept}");
     }
 
-    /// A function in the span has the same values by its coefficients and by its weights.
+    /// A function in the span has the same values whether computed from coefficients or from
+    /// weights.
     #[test]
     fn coefficients_and_weights_are_one_function() {
         let map = map();

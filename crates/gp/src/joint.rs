@@ -14,8 +14,8 @@ use crate::{Columns, GpError, Kernel, Posterior, lanes};
 /// f = β f₀ + k(D, X) v,   v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε),   f₀ = L z ~ N(0, k(D, D))
 ///
 /// The distribution is N(mean, β² cov), as for [`Posterior::sample_dense`]. The factor L of the
-/// prior is cached, so as long as the kernel stays the same, a draw costs O(N² + N n) instead of
-/// O(N³), or O(N r + N n) with a factor of rank r.
+/// prior is cached. As long as the kernel stays the same, a draw therefore costs O(N² + N n)
+/// instead of O(N³), or O(N r + N n) with a factor of rank r.
 #[derive(Clone, Debug)]
 pub struct JointSampler {
     kernel: Kernel,
@@ -32,11 +32,11 @@ enum PriorFactor {
 }
 
 impl JointSampler {
-    /// The prior variance that a low-rank factor may omit at a point, as a fraction of the signal
+    /// Largest prior variance that a low-rank factor omits at a point, as a fraction of the signal
     /// variance.
     const MISSING: f64 = 1e-12;
 
-    /// Factors the prior covariance of the domain. Cost O(N³).
+    /// Factors the prior covariance of the domain. Cost: O(N³).
     ///
     /// # Errors
     /// If the prior covariance has no Cholesky factor.
@@ -46,16 +46,16 @@ impl JointSampler {
     }
 
     /// Factors the prior covariance by a Cholesky factorization that pivots on the largest
-    /// remaining variance. It stops when this variance is 1e-12 of the signal variance. The
-    /// remainder is positive semidefinite, so every entry of L Lᵀ differs from the kernel by at
-    /// most that. For a smooth kernel on a dense domain, the rank r is far below N. Costs O(N r²)
-    /// and stores N r numbers.
+    /// remaining variance. The factorization stops when this variance is 1e-12 of the signal
+    /// variance. The remainder is positive semidefinite, so every entry of L Lᵀ differs from the
+    /// kernel by at most this amount. For a smooth kernel on a dense domain, the rank r is far
+    /// below N. Cost: O(N r²) time and N r numbers of memory.
     pub fn low_rank(kernel: Kernel, domain: Points) -> Self {
         let prior_factor = pivoted_factor(&kernel, &domain, Self::MISSING);
         Self::with_factor(kernel, domain, prior_factor)
     }
 
-    /// Returns a sampler on the same domain for another kernel, factored in the same way.
+    /// Returns a sampler on the same domain for a different kernel, factored in the same way.
     ///
     /// # Errors
     /// Same as [`JointSampler::new`].
@@ -71,17 +71,18 @@ impl JointSampler {
         Self { kernel, domain, prior_factor, index_of }
     }
 
-    /// The kernel of the factored prior.
+    /// Returns the kernel of the factored prior.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// The finite domain D.
+    /// Returns the finite domain D.
     pub fn domain(&self) -> &Points {
         &self.domain
     }
 
-    /// Returns the index of a point in the domain, if it is exactly one of its points.
+    /// Returns the index of a point in the domain, or `None` if no point of the domain is exactly
+    /// equal.
     pub fn index_of(&self, x: &[f64]) -> Option<usize> {
         self.index_of.get(&bits(x)).copied()
     }
@@ -123,7 +124,7 @@ impl JointSampler {
         let coefficients = posterior.path_coefficients(at_inputs, beta, stream);
         let columns = posterior.columns();
         lanes::vectorized! {
-            /// f₀ ← β f₀ + k(D, X) v.
+            /// Computes f₀ ← β f₀ + k(D, X) v.
             fn work(sampler: &JointSampler, columns: &Columns, beta: f64, v: &[f64], f: &mut [f64]) {
                 let mut cross = vec![0.0; columns.padded_len()];
                 for (x, f) in sampler.domain.rows().zip(f) {
@@ -151,8 +152,8 @@ impl LowRank {
         &self.rows[index * self.stride..(index + 1) * self.stride]
     }
 
-    /// f = L (β z + L_Xᵀ v). Because k(D, X) = L L_Xᵀ, a single product with L gives both the prior
-    /// draw and the correction. Cost O(N r + n r).
+    /// Returns f = L (β z + L_Xᵀ v). Because k(D, X) = L L_Xᵀ, a single product with L gives both
+    /// the prior draw and the correction. Cost: O(N r + n r).
     fn sample(
         &self,
         posterior: &Posterior,
@@ -182,7 +183,8 @@ impl LowRank {
     }
 }
 
-/// L by rows. L Lᵀ omits at most the fraction `missing` of the signal variance at each point.
+/// Returns L by rows. L Lᵀ omits at most the fraction `missing` of the signal variance at each
+/// point.
 fn pivoted_factor(kernel: &Kernel, domain: &Points, missing: f64) -> PriorFactor {
     let (n, all) = (domain.len(), Columns::new(domain));
     let mut left = vec![kernel.outputscale(); n];

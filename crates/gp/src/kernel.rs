@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::linalg::{PackedLower, Square};
 use crate::{GpError, lanes, positive};
 
-/// The shape of a covariance function, as a function ρ of the scaled distance r.
+/// The shape of a covariance function: a function ρ of the scaled distance r.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -33,10 +33,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Creates a kernel from its family, length scales ℓ (d of them) and signal variance a².
+    /// Creates a kernel from its family, length scales ℓ (length d) and signal variance a².
     ///
     /// # Errors
-    /// If a length scale or the signal variance is not finite and above 0.
+    /// If a length scale or the signal variance is not finite and positive.
     ///
     /// # Panics
     /// If there are no length scales.
@@ -62,35 +62,35 @@ impl Kernel {
         Self::new(family, vec![lengthscale; dim], outputscale)
     }
 
-    /// The kernel family.
+    /// Returns the kernel family.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// The length scales ℓ.
+    /// Returns the length scales ℓ.
     pub fn lengthscales(&self) -> &[f64] {
         &self.lengthscales
     }
 
-    /// The signal variance a² = k(x, x).
+    /// Returns the signal variance a² = k(x, x).
     pub fn outputscale(&self) -> f64 {
         self.outputscale
     }
 
-    /// The input dimension d.
+    /// Returns the input dimension d.
     pub fn dim(&self) -> usize {
         self.lengthscales.len()
     }
 
-    /// k(x, z) for a pair of points.
+    /// Returns k(x, z) for a pair of points.
     pub fn value(&self, x: &[f64], z: &[f64]) -> f64 {
         let r2 =
             x.iter().zip(z).zip(&self.lengthscales).map(|((x, z), l)| ((x - z) / l).powi(2)).sum();
         self.outputscale * profile(self.family, r2).0
     }
 
-    /// Covariances of a point with every column point. The length is `columns.padded_len()`;
-    /// padding entries are 0.
+    /// Returns the covariances of a point with every column point. The result has length
+    /// `columns.padded_len()`; padding entries are 0.
     pub fn row(&self, x: &[f64], columns: &Columns) -> Vec<f64> {
         let mut out = vec![0.0; columns.padded_len()];
         self.row_to(x, columns, &mut out);
@@ -171,8 +171,8 @@ impl Kernel {
         }
     }
 
-    /// r² = Σ_j (x_j − X_j)²/ℓ_j² from a point to the column points `first`, `first` + 1, …, by
-    /// subtraction.
+    /// Computes r² = Σ_j (x_j − X_j)²/ℓ_j² from a point to the column points `first`, `first` + 1,
+    /// …, by subtraction.
     #[inline(always)]
     fn squared_distances(&self, x: &[f64], columns: &Columns, first: usize, out: &mut [f64]) {
         let range = first..first + out.len();
@@ -186,7 +186,7 @@ impl Kernel {
         }
     }
 
-    /// Lower triangle of k(X, X) for n points. Cost O(n² d).
+    /// Returns the lower triangle of k(X, X) for n points. Cost: O(n² d).
     pub fn gram(&self, points: &Points) -> PackedLower {
         lanes::vectorized! {
             fn work(kernel: &Kernel, points: &Points, columns: &Columns, gram: &mut PackedLower) {
@@ -200,7 +200,8 @@ impl Kernel {
         gram
     }
 
-    /// Writes k(X, X) + σ² I for n points into the lower triangle `gram`, by columns. Cost O(n² d).
+    /// Writes k(X, X) + σ² I for n points into the lower triangle `gram`, by columns. Cost: O(n²
+    /// d).
     pub(crate) fn noisy_gram_into(
         &self,
         noise_variance: f64,
@@ -225,8 +226,8 @@ fn scaled(a: f64, pair: (f64, f64)) -> (f64, f64) {
     (a * pair.0, a * pair.1)
 }
 
-/// ρ(r) and g(r) = −ρ'(r)/r from r², so that ∂k/∂x_j = −a² g (x_j − z_j)/ℓ_j² and ∂k/∂ln ℓ_j = a² g
-/// (x_j − z_j)²/ℓ_j².
+/// Returns ρ(r) and g(r) = −ρ'(r)/r, computed from r², so that ∂k/∂x_j = −a² g (x_j − z_j)/ℓ_j² and
+/// ∂k/∂ln ℓ_j = a² g (x_j − z_j)²/ℓ_j².
 #[inline(always)]
 pub(crate) fn profile(family: Family, r2: f64) -> (f64, f64) {
     match family {
@@ -257,15 +258,15 @@ fn matern52(r2: f64) -> (f64, f64) {
     ((1.0 + s + s * s / 3.0) * e, (5.0 / 3.0) * (1.0 + s) * e)
 }
 
-/// Caps s, so that points infinitely far apart in units of a tiny length scale have covariance 0
-/// instead of inf·0.
+/// Caps s, so that points that are infinitely far apart in units of a tiny length scale have
+/// covariance 0 instead of inf·0.
 #[inline(always)]
 fn bounded(s: f64) -> f64 {
     if s > 1e100 { 1e100 } else { s }
 }
 
-/// n points stored by coordinate, each coordinate padded to whole vector lanes. Kernels read this
-/// layout.
+/// Points stored by coordinate, the layout that kernels read. Each coordinate is padded to whole
+/// vector lanes.
 #[derive(Clone, Debug)]
 pub struct Columns {
     dim: usize,
@@ -288,28 +289,28 @@ impl Columns {
         Self { dim, n, stride, data }
     }
 
-    /// The points, n×d.
+    /// Returns the points, n×d.
     pub(crate) fn points(&self) -> Points {
         let row = |i: usize| (0..self.dim).map(move |j| self.data[j * self.stride + i]);
         Points::from_flat(self.dim, (0..self.n).flat_map(row).collect())
     }
 
-    /// Number of points.
+    /// Returns the number of points.
     pub fn len(&self) -> usize {
         self.n
     }
 
-    /// Returns true if there is no point.
+    /// Returns true if there are no points.
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Number of points rounded up to whole vector lanes.
+    /// Returns the number of points rounded up to whole vector lanes.
     pub fn padded_len(&self) -> usize {
         self.stride
     }
 
-    /// Coordinate j of all points, including padding.
+    /// Returns coordinate j of all points, including padding.
     #[inline(always)]
     pub(crate) fn coordinate(&self, j: usize) -> &[f64] {
         debug_assert!(j < self.dim);

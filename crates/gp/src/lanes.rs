@@ -1,20 +1,21 @@
 //! Elementwise mathematics over slices, written so that the compiler vectorises it, and dispatch to
 //! the machine's widest vector unit (AVX-512, AVX2, NEON or scalar).
 //!
-//! There is no fused multiply-add and the summation order is fixed, so results are the same on
+//! Fused multiply-add is never used and the summation order is fixed, so results are the same on
 //! every machine and for every vector width.
 
-/// Number of partial sums computed in parallel. Buffers are padded to a multiple of it.
+/// Number of partial sums computed in parallel. Buffers are padded to a multiple of this number.
 pub(crate) const LANES: usize = 8;
 
-/// `n` rounded up to a multiple of [`LANES`].
+/// Rounds `n` up to a multiple of [`LANES`].
 pub(crate) fn padded(n: usize) -> usize {
     n.div_ceil(LANES) * LANES
 }
 
-/// Declares a function whose body is compiled for every vector unit and runs on the widest one.
+/// Declares a function with a body that is compiled for every vector unit and runs on the widest
+/// one.
 ///
-/// Functions called by the body should be `#[inline(always)]`, like the functions of this module,
+/// Functions called by the body should be `#[inline(always)]`, like the functions in this module,
 /// because code that is not inlined is compiled for the narrowest vector unit. (This is a macro
 /// because a closure would not be inlined.)
 macro_rules! vectorized {
@@ -60,13 +61,13 @@ impl<J: Job<A>, A> pulp::WithSimd for Dispatch<J, A> {
 }
 
 vectorized! {
-    /// [`dot`] for callers that are not vectorised.
+    /// Like [`dot`], for callers that are not vectorised.
     pub(crate) fn wide_dot(a: &[f64], b: &[f64]) -> f64 {
         dot(a, b)
     }
 }
 
-/// Σ_i a_i b_i, summed in [`LANES`] interleaved partial sums.
+/// Returns Σ_i a_i b_i, summed in [`LANES`] interleaved partial sums.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -84,8 +85,8 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     fold(sums) + tail
 }
 
-/// (Σ_i a_i b_i, Σ_i a_i²), in the summation order of [`dot`]. The length must be a multiple of
-/// [`LANES`].
+/// Returns (Σ_i a_i b_i, Σ_i a_i²), in the summation order of [`dot`]. The length must be a
+/// multiple of [`LANES`].
 #[inline(always)]
 pub(crate) fn dot_and_square(a: &[f64], b: &[f64]) -> (f64, f64) {
     debug_assert!(a.len() == b.len() && a.len().is_multiple_of(LANES));
@@ -99,7 +100,8 @@ pub(crate) fn dot_and_square(a: &[f64], b: &[f64]) -> (f64, f64) {
     (fold(products), fold(squares))
 }
 
-/// Σ_i w_i (x − z_i), in the summation order of [`dot`]. Lengths must be multiples of [`LANES`].
+/// Returns Σ_i w_i (x − z_i), in the summation order of [`dot`]. Lengths must be multiples of
+/// [`LANES`].
 #[inline(always)]
 pub(crate) fn dot_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
     debug_assert!(w.len() == z.len() && w.len().is_multiple_of(LANES));
@@ -112,7 +114,7 @@ pub(crate) fn dot_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
     fold(sums)
 }
 
-/// Σ_i w_i (x − z_i)², in the summation order of [`dot`].
+/// Returns Σ_i w_i (x − z_i)², in the summation order of [`dot`].
 #[inline(always)]
 pub(crate) fn dot_squared_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
     assert_eq!(w.len(), z.len());
@@ -130,7 +132,7 @@ pub(crate) fn dot_squared_difference(w: &[f64], x: f64, z: &[f64]) -> f64 {
     fold(sums) + tail
 }
 
-/// y ← y + a x.
+/// Computes y ← y + a x.
 #[inline(always)]
 pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
     for (y, x) in y.iter_mut().zip(x) {
@@ -141,8 +143,8 @@ pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
 /// Adds up the partial sums, always in the same order.
 #[inline(always)]
 pub(crate) fn fold(sums: [f64; LANES]) -> f64 {
-    // Hide the sums from the optimiser, which would otherwise narrow the loops above to the pairs
-    // of lanes added here.
+    // Hide the sums from the optimiser, which would otherwise narrow the preceding loops to the
+    // pairs of lanes added here.
     let s = std::hint::black_box(sums);
     ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
@@ -151,12 +153,12 @@ pub(crate) fn fold(sums: [f64; LANES]) -> f64 {
 /// then in the low bits.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
-/// Angles up to this size are reduced exactly by the three-part π/2 below.
+/// Angles up to this magnitude are reduced exactly by the three-part π/2 below.
 pub(crate) const LARGEST_FAST_ANGLE: f64 = 1.0e6;
 
 /// Replaces every element of `angles` by its cosine. `bound` must be at least the largest
-/// magnitude. Up to 1e6 the absolute error is below 4e-16. Beyond that, or if the bound is NaN, the
-/// standard library's cosine is used.
+/// magnitude. For bounds up to 1e6, the absolute error is below 4e-16. For larger bounds or NaN,
+/// the standard library's cosine is used.
 #[inline(always)]
 pub(crate) fn cos(angles: &mut [f64], bound: f64) {
     if bound <= LARGEST_FAST_ANGLE {
@@ -197,9 +199,9 @@ pub(crate) fn sin_cos(angles: &mut [f64], sines: &mut [f64], bound: f64) {
 const PIO2: [f64; 3] =
     [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_795_950_7e-21];
 
-/// cos x for |x| ≤ 1e6 by a single polynomial: x = r + (2q+1)·π/2 with |r| ≤ π/2, so that cos x =
-/// (−1)^(q+1) sin r. The polynomial is SLEEF's sine polynomial on that range (Shibata & Petrogalli
-/// 2020).
+/// Returns cos x for |x| ≤ 1e6, by a single polynomial: x = r + (2q+1)·π/2 with |r| ≤ π/2, so that
+/// cos x = (−1)^(q+1) sin r. The polynomial is SLEEF's sine polynomial on that range (Shibata &
+/// Petrogalli 2020).
 #[inline(always)]
 fn cos_reduced(x: f64) -> f64 {
     let shifted = (x * std::f64::consts::FRAC_1_PI - 0.5) + ROUNDER;
@@ -220,8 +222,8 @@ fn cos_reduced(x: f64) -> f64 {
     f64::from_bits(sine.to_bits() ^ sign)
 }
 
-/// (sin, cos) for |x| ≤ 1e6: reduction by q·π/2 in three parts, then the minimax polynomials of
-/// fdlibm on [−π/4, π/4].
+/// Returns (sin x, cos x) for |x| ≤ 1e6, by reduction with q·π/2 in three parts and the minimax
+/// polynomials of fdlibm on [−π/4, π/4].
 #[inline(always)]
 fn sin_cos_reduced(x: f64) -> (f64, f64) {
     let shifted = x * std::f64::consts::FRAC_2_PI + ROUNDER;
@@ -254,8 +256,8 @@ fn sin_cos_reduced(x: f64) -> (f64, f64) {
     (f64::from_bits(s.to_bits() ^ sign_s), f64::from_bits(c.to_bits() ^ sign_c))
 }
 
-/// e^x for x ≤ 0. The relative error is below 4e-16 down to −708. Returns 0 below that, and NaN for
-/// NaN.
+/// Returns e^x for x ≤ 0, with a relative error below 4e-16 down to x = −708. Returns 0 for smaller
+/// x, and NaN for NaN.
 #[inline(always)]
 pub(crate) fn exp_negative(x: f64) -> f64 {
     const LN2_HIGH: f64 = 6.931_471_803_691_238e-1; // 32 bits of ln 2
@@ -299,7 +301,7 @@ mod tests {
         }
     }
 
-    /// The standard library is the oracle. Tolerances are those in the documentation.
+    /// Compares with the standard library, within the documented tolerances.
     #[test]
     fn sine_and_cosine_agree_with_the_standard_library() {
         for span in [1.0, 100.0, 1e4, 9.9e5] {

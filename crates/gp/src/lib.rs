@@ -1,10 +1,10 @@
 //! Gaussian-process surrogates: kernels, exact posteriors, random features, function samples,
 //! hyperparameter fits.
 //!
-//! Computes posteriors over unknown functions from observations, and draws functions from them.
-//! Inputs lie in `[0,1]^d`, and randomness comes from a [`fedbo_streams::Stream`]. This crate does
-//! not depend on federations, strategies, search spaces or files. Only [`linalg`] uses the
-//! linear-algebra backend, and only `lanes` dispatches to the machine's vector units.
+//! Computes posteriors over unknown functions from observations, and draws functions from these
+//! posteriors. Inputs lie in `[0,1]^d`, and randomness comes from a [`fedbo_streams::Stream`]. This
+//! crate does not depend on federations, strategies, search spaces or files. Only [`linalg`] uses
+//! the linear-algebra backend, and only `lanes` dispatches to the machine's vector units.
 //!
 //! Start at [`Kernel`] and [`Posterior`], then [`FeatureMap`] and [`WeightPosterior`].
 
@@ -55,17 +55,17 @@ pub use weight_prior::{
 };
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 
-/// The reason why a surrogate could not be built.
+/// A reason for failing to build a surrogate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GpError {
-    /// A hyperparameter is outside its domain.
+    /// A hyperparameter is out of range.
     #[error("{name} = {value}: expected a finite number {expected}")]
     Hyperparameter {
         /// The name of the hyperparameter.
         name: &'static str,
         /// Its value.
         value: f64,
-        /// The domain.
+        /// The accepted values.
         expected: &'static str,
     },
     /// An input or an output is NaN or infinite.

@@ -1,5 +1,5 @@
-//! Symmetric positive-definite matrices and their Cholesky factors. This is the only module that
-//! uses the backend (faer).
+//! Symmetric positive-definite matrices and their Cholesky factors. Only this module uses the
+//! backend (faer).
 //!
 //! Factors are stored as packed rows, so that a solve runs over contiguous memory and appending an
 //! observation costs O(n²).
@@ -15,7 +15,8 @@ use crate::lanes;
 
 pub(crate) use square::{Square, width_of_piece};
 
-/// A matrix is not finite, or has no Cholesky factor even with the largest jitter.
+/// The error for a matrix that is not finite, or has no Cholesky factor even with the largest
+/// jitter.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "a {size}×{size} covariance matrix is not positive definite, even with jitter of 1e-6 times its mean diagonal {mean_diagonal}"
@@ -36,29 +37,29 @@ pub struct PackedLower {
 }
 
 impl PackedLower {
-    /// An n×n triangle of zeros.
+    /// Creates an n×n triangle of zeros.
     pub fn zeros(n: usize) -> Self {
         Self { n, data: vec![0.0; n * (n + 1) / 2] }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn size(&self) -> usize {
         self.n
     }
 
-    /// Row i: entries (i, 0) to (i, i).
+    /// Returns row i, with entries (i, 0) to (i, i).
     #[inline(always)]
     pub fn row(&self, i: usize) -> &[f64] {
         &self.data[i * (i + 1) / 2..(i + 1) * (i + 2) / 2]
     }
 
-    /// Row i, mutable.
+    /// Returns row i, mutable.
     #[inline(always)]
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
         &mut self.data[i * (i + 1) / 2..(i + 1) * (i + 2) / 2]
     }
 
-    /// A b, where A is this lower-triangular matrix. Cost O(n²).
+    /// Returns A b, where A is this lower-triangular matrix. Cost: O(n²).
     ///
     /// # Panics
     /// If `b` does not have n entries.
@@ -76,7 +77,7 @@ impl PackedLower {
         work(self, b)
     }
 
-    /// b ← Aᵀ b, where A is this lower-triangular matrix. Cost O(n²).
+    /// Computes b ← Aᵀ b, where A is this lower-triangular matrix. Cost: O(n²).
     ///
     /// # Panics
     /// If `b` does not have n entries.
@@ -101,7 +102,7 @@ impl PackedLower {
     }
 }
 
-/// Cholesky factor L of an n×n symmetric positive-definite matrix A + jitter·I = L Lᵀ.
+/// The Cholesky factor L of an n×n symmetric positive-definite matrix A + jitter·I = L Lᵀ.
 #[derive(Clone, Debug)]
 pub struct SpdFactor {
     lower: PackedLower,
@@ -109,8 +110,8 @@ pub struct SpdFactor {
 }
 
 impl SpdFactor {
-    /// Factors A, given by its lower triangle, with the smallest jitter that succeeds out of 0,
-    /// 1e-13, 1e-12, …, 1e-6 times the mean diagonal. Cost O(n³).
+    /// Factors A, given by its lower triangle, with the smallest jitter among 0, 1e-13, 1e-12, …,
+    /// 1e-6 times the mean diagonal that succeeds. Cost: O(n³).
     ///
     /// # Errors
     /// If A is not finite, or not positive definite with the largest jitter.
@@ -118,8 +119,8 @@ impl SpdFactor {
         Self::filled(matrix.size(), |square| square.unpack(matrix))
     }
 
-    /// [`SpdFactor::new`] for the n×n matrix that `fill` writes. `fill` is called before every
-    /// attempt.
+    /// Like [`SpdFactor::new`], for the n×n matrix that `fill` writes. `fill` is called before
+    /// every attempt.
     pub(crate) fn filled(
         n: usize,
         fill: impl FnMut(&mut Square),
@@ -129,22 +130,22 @@ impl SpdFactor {
         Ok(Self { lower: square.pack(), jitter })
     }
 
-    /// Number of rows n.
+    /// Returns the number of rows n.
     pub fn size(&self) -> usize {
         self.lower.size()
     }
 
-    /// The absolute jitter added to the diagonal; 0 for a well-conditioned matrix.
+    /// Returns the absolute jitter added to the diagonal, which is 0 for a well-conditioned matrix.
     pub fn jitter(&self) -> f64 {
         self.jitter
     }
 
-    /// The factor L.
+    /// Returns the factor L.
     pub fn lower(&self) -> &PackedLower {
         &self.lower
     }
 
-    /// Extends A by one row and column. `row` contains the new entries (n, 0) to (n, n). Cost
+    /// Extends A by one row and column. `row` contains the new entries (n, 0) to (n, n). Cost:
     /// O(n²).
     ///
     /// # Errors
@@ -169,9 +170,9 @@ impl SpdFactor {
     }
 
     /// Extends A by several rows. Gives the same bits as repeated [`SpdFactor::append`], but reads
-    /// the factor once. `rows[k]` contains the entries (n + k, 0) to (n + k, n + k). Returns the
-    /// number of rows appended before the first row whose matrix is not positive definite at the
-    /// current jitter. Cost O(n²) per row.
+    /// the factor once. `rows[k]` contains the entries (n + k, 0) to (n + k, n + k). Stops before
+    /// the first row that would make the matrix indefinite at the current jitter, and returns the
+    /// number of rows appended. Cost: O(n²) per row.
     ///
     /// # Panics
     /// If the length of `rows[k]` is not n + k + 1.
@@ -215,12 +216,12 @@ impl SpdFactor {
     /// row, and `diagonal` is the diagonal entry of A.
     fn pivot(&self, solved: &[f64], diagonal: f64) -> Option<f64> {
         let pivot = diagonal + self.jitter - lanes::wide_dot(solved, solved);
-        // A pivot at rounding level relative to the diagonal is noise. The caller must refactor
-        // with a jitter.
+        // A pivot as small as the rounding errors of the diagonal is noise. The caller must
+        // refactor with a jitter.
         (pivot.is_finite() && pivot > 1e-14 * diagonal.abs()).then(|| pivot.sqrt())
     }
 
-    /// b ← L⁻¹ b. Cost O(n²).
+    /// Computes b ← L⁻¹ b. Cost: O(n²).
     ///
     /// # Panics
     /// If `b` does not have n entries.
@@ -238,7 +239,7 @@ impl SpdFactor {
         work(&self.lower, b);
     }
 
-    /// b ← L⁻ᵀ b. Cost O(n²).
+    /// Computes b ← L⁻ᵀ b. Cost: O(n²).
     ///
     /// # Panics
     /// If `b` does not have n entries.
@@ -257,23 +258,23 @@ impl SpdFactor {
         work(&self.lower, b);
     }
 
-    /// b ← (L Lᵀ)⁻¹ b. Cost O(n²).
+    /// Computes b ← (L Lᵀ)⁻¹ b. Cost: O(n²).
     pub fn solve(&self, b: &mut [f64]) {
         self.solve_lower(b);
         self.solve_upper(b);
     }
 
-    /// L b. Cost O(n²).
+    /// Returns L b. Cost: O(n²).
     pub fn multiply_lower(&self, b: &[f64]) -> Vec<f64> {
         self.lower.multiply(b)
     }
 
-    /// ln det(L Lᵀ) = 2 Σ_i ln L_ii.
+    /// Returns ln det(L Lᵀ) = 2 Σ_i ln L_ii.
     pub fn log_determinant(&self) -> f64 {
         (0..self.size()).map(|i| 2.0 * self.lower.row(i)[i].ln()).sum()
     }
 
-    /// Lower triangle of (L Lᵀ)⁻¹. Never used for draws. Cost O(n³).
+    /// Returns the lower triangle of (L Lᵀ)⁻¹. Never used for draws. Cost: O(n³).
     pub fn inverse(&self) -> PackedLower {
         let (mut square, mut room) = (Square::new(self.size()), Square::new(self.size()));
         square.unpack(&self.lower);
@@ -281,22 +282,23 @@ impl SpdFactor {
         square.pack()
     }
 
-    /// L⁻¹, for many solves with one right-hand side each. These then do not wait for earlier
-    /// entries of their own result. Cost O(n³).
+    /// Returns L⁻¹, for many solves with one right-hand side each. Unlike a triangular solve, a
+    /// product with L⁻¹ does not wait for earlier entries of the result. Cost: O(n³).
     pub(crate) fn inverse_factor(&self) -> PackedLower {
         let (factor, mut inverse) = (self.unpacked(), Square::new(self.size()));
         invert_lower_triangular(inverse.as_mut(), factor.as_ref(), Par::Seq);
         inverse.pack()
     }
 
-    /// L in the layout of the backend, for many calls of [`solve_lower_block`]. Cost O(n²).
+    /// Returns L in the layout of the backend, for many calls to [`solve_lower_block`]. Cost:
+    /// O(n²).
     pub(crate) fn unpacked(&self) -> Square {
         let mut square = Square::new(self.size());
         square.unpack(&self.lower);
         square
     }
 
-    /// L⁻¹ B for an n×m matrix given as m columns of length n, in place. Cost O(n² m).
+    /// Computes L⁻¹ B in place, for an n×m matrix B given as m columns of length n. Cost: O(n² m).
     pub(crate) fn solve_lower_columns(&self, columns: &mut [Vec<f64>]) {
         let square = self.unpacked();
         let mut rhs = Mat::<f64>::zeros(self.size(), columns.len());
@@ -310,8 +312,8 @@ impl SpdFactor {
     }
 }
 
-/// B ← L⁻¹ B for whole columns of length n, stored consecutively in `columns`. Cost O(n²) per
-/// column.
+/// Computes B ← L⁻¹ B for whole columns of length n, stored consecutively in `columns`. Cost: O(n²)
+/// per column.
 pub(crate) fn solve_lower_block(factor: &Square, columns: &mut [f64]) {
     let n = factor.size();
     if n == 0 {
@@ -326,7 +328,7 @@ pub(crate) fn solve_lower_block(factor: &Square, columns: &mut [f64]) {
 }
 
 /// Returns the `n` largest eigenvalues of a symmetric matrix in descending order, and their unit
-/// eigenvectors, each with a positive largest entry. Cost O(n³) in the number of rows of the
+/// eigenvectors, each with a positive largest entry. Cost: O(n³) in the number of rows of the
 /// matrix.
 ///
 /// # Errors
@@ -357,8 +359,8 @@ pub(crate) fn leading_eigenvectors(
     Ok((0..n.min(last)).map(of_rank).unzip())
 }
 
-/// Lower triangle of BᵀB for the t×m matrix B given by `rows` (t rows of stride `stride`, the first
-/// m entries used). Cost O(t m²).
+/// Returns the lower triangle of BᵀB for the t×m matrix B given by `rows` (t rows of `stride`
+/// numbers, of which the first m are used). Cost: O(t m²).
 pub(crate) fn gram_of_columns(rows: &[f64], stride: usize, m: usize) -> PackedLower {
     if m == 0 || rows.is_empty() {
         return PackedLower::zeros(m);
@@ -367,7 +369,7 @@ pub(crate) fn gram_of_columns(rows: &[f64], stride: usize, m: usize) -> PackedLo
     pack_product(b.transpose(), b)
 }
 
-/// Lower triangle of BBᵀ for a matrix B given as in [`gram_of_columns`]. Cost O(t² m).
+/// Returns the lower triangle of BBᵀ for a matrix B given as in [`gram_of_columns`]. Cost: O(t² m).
 pub(crate) fn gram_of_rows(rows: &[f64], stride: usize, m: usize) -> PackedLower {
     if rows.is_empty() {
         return PackedLower::zeros(0);

@@ -1,4 +1,4 @@
-//! Several functions under one Gaussian process: correlated tasks.
+//! A Gaussian process over several functions, called tasks, that are correlated.
 
 use fedbo_optim::{LbfgsbOptions, Points, maximize_in_box};
 
@@ -11,7 +11,7 @@ use crate::{Family, GpError, Kernel};
 pub struct TaskObservations {
     /// Inputs of all observations, n×d.
     pub inputs: Points,
-    /// Task of each observation, counted from 0.
+    /// Index of each observation's task, counted from 0.
     pub tasks: Vec<usize>,
     /// Outputs (n).
     pub y: Vec<f64>,
@@ -20,7 +20,7 @@ pub struct TaskObservations {
 /// Hyperparameters of a [`MultiTaskPosterior`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct MultiTaskHyperparameters {
-    /// Covariance between inputs, with signal variance 1.
+    /// Covariance over the inputs, with signal variance 1.
     pub kernel: Kernel,
     /// Lower triangle of L_B, by rows. The covariance of T tasks is B = L_B L_Bᵀ.
     pub task_factor: PackedLower,
@@ -41,14 +41,15 @@ pub struct MultiTaskPosterior {
     alpha: Vec<f64>,
 }
 
-/// Bounds of ℓ, of off-diagonal and diagonal entries of L_B, and of σ².
+/// Bounds of ℓ, off-diagonal entries of L_B, diagonal entries of L_B, and σ².
 const LENGTHSCALES: (f64, f64) = (1e-2, 1e2);
 const ENTRIES: (f64, f64) = (-5.0, 5.0);
 const DIAGONAL: (f64, f64) = (1e-2, 5.0);
 const NOISE: (f64, f64) = (1e-6, 10.0);
 
 impl MultiTaskHyperparameters {
-    /// The start of a fit: tasks with variance 1 and correlations of 1/2, ℓ_j = 0.3 √d, σ² = 0.01.
+    /// Returns the start of a fit: tasks with variance 1 and correlations of 1/2, ℓ_j = 0.3 √d,
+    /// σ² = 0.01.
     ///
     /// # Panics
     /// If `dim` or `n_tasks` is 0.
@@ -68,7 +69,7 @@ impl MultiTaskHyperparameters {
         Self { kernel, task_factor: factor.lower().clone(), noise_variance: 0.01 }
     }
 
-    /// B_st.
+    /// Returns B_st.
     fn task_covariance(&self, s: usize, t: usize) -> f64 {
         let (a, b) = (self.task_factor.row(s), self.task_factor.row(t));
         a.iter().zip(b).map(|(a, b)| a * b).sum()
@@ -78,7 +79,7 @@ impl MultiTaskHyperparameters {
         self.task_factor.size()
     }
 
-    /// θ = (ln ℓ, entries of L_B by rows with ln on the diagonal, ln σ²).
+    /// Returns θ = (ln ℓ, entries of L_B by rows with ln on the diagonal, ln σ²).
     fn encode(&self) -> Vec<f64> {
         let mut theta: Vec<f64> = self.kernel.lengthscales().iter().map(|l| l.ln()).collect();
         for i in 0..self.n_tasks() {
@@ -140,13 +141,13 @@ impl MultiTaskHyperparameters {
 }
 
 impl MultiTaskPosterior {
-    /// Conditions on the observations. Cost O(n³).
+    /// Conditions on the observations. Cost: O(n³).
     ///
     /// # Errors
     /// If an observation is not finite, or the covariance has no Cholesky factor.
     ///
     /// # Panics
-    /// If shapes differ or a task does not exist.
+    /// If shapes do not match, or a task does not exist.
     pub fn new(
         hyperparameters: MultiTaskHyperparameters,
         observations: TaskObservations,
@@ -159,7 +160,7 @@ impl MultiTaskPosterior {
     }
 
     /// Fits hyperparameters from one start by maximum posterior density with L-BFGS-B, and
-    /// conditions on the observations. Cost O(n³ + n² d) per evaluation.
+    /// conditions on the observations. Cost: O(n³ + n² d) per evaluation.
     ///
     /// Swersky et al. (2013) average over samples of the hyperparameters. This fit uses the mode
     /// instead.
@@ -195,27 +196,27 @@ impl MultiTaskPosterior {
         Self::new(found, observations)
     }
 
-    /// The hyperparameters.
+    /// Returns the hyperparameters.
     pub fn hyperparameters(&self) -> &MultiTaskHyperparameters {
         &self.hyperparameters
     }
 
-    /// The observations that the posterior is conditioned on.
+    /// Returns the observations on which the posterior is conditioned.
     pub fn observations(&self) -> &TaskObservations {
         &self.observations
     }
 
-    /// Correlation of two tasks, B_st/√(B_ss B_tt).
+    /// Returns the correlation of two tasks, B_st/√(B_ss B_tt).
     pub fn task_correlation(&self, s: usize, t: usize) -> f64 {
         let of = |s, t| self.hyperparameters.task_covariance(s, t);
         of(s, t) / (of(s, s) * of(t, t)).sqrt()
     }
 
     /// Returns the mean and the variance of task t's latent function at x, and writes their
-    /// gradients. Cost O(n²).
+    /// gradients. Cost: O(n²).
     ///
     /// # Panics
-    /// If a length differs or the task does not exist.
+    /// If the length of `x` or a gradient is wrong, or the task does not exist.
     pub fn predict(
         &self,
         task: usize,
@@ -286,7 +287,7 @@ fn squared_distance(kernel: &Kernel, x: &[f64], z: &[f64]) -> f64 {
     scaled.map(|((x, z), l)| ((x - z) / l).powi(2)).sum()
 }
 
-/// The lower triangle of K + σ²I.
+/// Returns the lower triangle of K + σ²I.
 fn covariance(
     hyperparameters: &MultiTaskHyperparameters,
     observations: &TaskObservations,
@@ -304,9 +305,9 @@ fn covariance(
     covariance
 }
 
-/// ln p(y) and its gradient in θ: ½ tr((α αᵀ − K⁻¹) ∂K/∂θ).
+/// Computes ln p(y) and its gradient in θ, ½ tr((α αᵀ − K⁻¹) ∂K/∂θ).
 ///
-/// With S_st = Σ (α_i α_j − K⁻¹_ij) k_ij over the pairs of observations of tasks s and t, the
+/// Let S_st = Σ (α_i α_j − K⁻¹_ij) k_ij over the pairs of observations of tasks s and t. Then the
 /// gradient in L_B is S L_B.
 fn evidence(
     hyperparameters: &MultiTaskHyperparameters,
@@ -407,8 +408,8 @@ mod tests {
         }
     }
 
-    /// One task is a plain Gaussian process. Tasks without covariance are independent. Gradients of
-    /// predictions match differences.
+    /// A single task is a plain Gaussian process. Tasks without covariance are independent.
+    /// Gradients of predictions match central differences.
     #[test]
     fn without_covariance_each_task_is_on_its_own() {
         let data = observations(18, 3);
@@ -442,7 +443,7 @@ mod tests {
     }
 
     /// Task 1 is task 0 observed elsewhere, and task 2 is its negative. The fit detects both
-    /// relations and predicts task 0 far better than the observations of task 0 on their own do.
+    /// relations and predicts task 0 far better than a fit to only the observations of task 0 does.
     #[test]
     fn a_fit_finds_which_tasks_are_alike() {
         let mut data = observations(60, 3);

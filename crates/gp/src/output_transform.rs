@@ -1,4 +1,4 @@
-//! Transforms outputs so that a stationary Gaussian process models them better.
+//! Transforms of outputs that make them easier to model by a stationary Gaussian process.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::{Serialize, Serializer};
 
 use crate::Standardizer;
 
-/// Number of steps between the evenly spaced powers to compare.
+/// Number of equal steps into which the range of powers is divided.
 const N_POWERS: u32 = 60;
-/// Distance, in steps, between the powers that are tried first. The likelihood has a single
-/// maximum.
+/// Distance, in steps, between the powers that are tried first. This suffices because the
+/// likelihood has a single maximum.
 const STRIDE: usize = 5;
 
-/// A family of strictly increasing maps of standardized outputs z. The outputs determine the
-/// parameters. Except for [`Warping::SignedLog`], penalties are compressed first
+/// A family of strictly increasing maps of standardized outputs z. The parameters are fitted to the
+/// outputs. Except for [`Warping::SignedLog`], penalties are compressed first
 /// ([`Standardizer::robust`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warping {
@@ -21,9 +21,9 @@ pub enum Warping {
     ///
     /// ψ(z) = ((1 + z)^λ − 1)/λ for z ≥ 0,   ψ(z) = −((1 − z)^(2−λ) − 1)/(2 − λ) for z < 0
     ///
-    /// If an exponent is 0, that branch is the logarithm. λ = 1 is the identity. A larger λ
-    /// compresses bad outputs far below the rest, which would otherwise set the scale of the model
-    /// for the good ones (Cowen-Rivers et al. 2022).
+    /// If the exponent of a branch is 0, the branch is a logarithm. λ = 1 is the identity. A larger
+    /// λ compresses bad outputs that are far below the rest, which would otherwise determine the
+    /// model's scale for the good outputs (Cowen-Rivers et al. 2022).
     Power {
         /// The smallest λ.
         low: f64,
@@ -34,9 +34,9 @@ pub enum Warping {
     ///
     /// ψ(z) = −ln(z* + δ − z),   z* = max z,   δ = the q-quantile of the gaps z* − z
     ///
-    /// It separates the best outputs, no matter how many decades lie between them and the rest. δ
-    /// is at least the smallest gap above 0, so that ties at the best output do not make it vanish,
-    /// and at least 1e-12 of a standard deviation.
+    /// The map separates the best outputs, no matter how many decades lie between them and the
+    /// rest. δ is at least the smallest positive gap, so that ties at the best output do not make δ
+    /// vanish, and at least 1e-12 of a standard deviation.
     LogGap {
         /// q, above 0 and at most 1.
         quantile: f64,
@@ -47,16 +47,16 @@ pub enum Warping {
     /// ψ(y) = sign(y) ln(1 + |y|/s)
     ///
     /// up to |y| = 1e4 s. Beyond that, the magnitude is ln(1 + u₀) + 1 − (1 + u₀)/(1 + |y|/s) with
-    /// u₀ = 1e4, which approaches a bound. Values near 0 therefore stay separate no matter how
-    /// large a penalty is. s is the median of the magnitudes |y| above 0, but at most four times
-    /// their lower quartile.
+    /// u₀ = 1e4, which approaches a bound. Values near 0 therefore stay separate however large a
+    /// penalty is. s is the median of the positive magnitudes |y|, but at most four times their
+    /// lower quartile.
     SignedLog,
 }
 
 impl Warping {
-    /// Only an affine map.
+    /// No map other than the affine standardization.
     pub const AFFINE: Self = Self::Power { low: 1.0, high: 1.0 };
-    /// The power transform with λ in `[0, 2]`. All of these maps are surjective.
+    /// The power transform with λ in `[0, 2]`, for which all maps are surjective.
     pub const YEO_JOHNSON: Self = Self::Power { low: 0.0, high: 2.0 };
 }
 
@@ -70,8 +70,8 @@ enum Warp {
     SignedLog(f64),
 }
 
-/// Standardized outputs after a [`Warping`], standardized again. The map is strictly increasing, so
-/// it preserves the order of the outputs.
+/// A map that standardizes outputs, applies a [`Warping`], and standardizes the result again. The
+/// map is strictly increasing, so it preserves the order of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutputTransform {
     before: Standardizer,
@@ -85,8 +85,9 @@ impl OutputTransform {
     ///
     /// max_λ −n/2 ln var ψ(z) + (λ − 1) Σ_i sign(z_i) ln(1 + |z_i|)
     ///
-    /// Returns the identity for fewer than three outputs or for constant ones. Cost O(n), or O(n
-    /// log n) for a logarithm of gaps.
+    /// A power or a logarithm of gaps is the identity for fewer than three outputs and for constant
+    /// outputs. A signed logarithm is the identity if all outputs are 0. Cost: O(n), or O(n log n)
+    /// for a logarithm of gaps.
     ///
     /// # Panics
     /// If the bounds of a power are not in order.
@@ -108,7 +109,7 @@ impl OutputTransform {
         Self { before, warp, after: Standardizer::new(&warped) }
     }
 
-    /// λ, if this is a power transform.
+    /// Returns λ if this is a power transform.
     pub fn power(&self) -> Option<f64> {
         match self.warp {
             Warp::Power(power) => Some(power),
@@ -116,23 +117,23 @@ impl OutputTransform {
         }
     }
 
-    /// Returns the transformed output. Above z* + δ the logarithm of gaps is undefined, and the
+    /// Returns the transformed output. The logarithm of gaps is undefined above z* + δ, where the
     /// result is the value just below that point.
     pub fn apply(&self, y: f64) -> f64 {
         self.after.standardize(self.warp.apply(self.before.standardize(y)))
     }
 
-    /// Returns the output whose transformed value is z. With λ in `[0, 2]` or a logarithm of gaps,
-    /// every z has one. Otherwise, if z is outside the range of ψ, returns the output for a value
-    /// at the end of the range, which is far from the outputs.
+    /// Returns the output that has z as its transformed value. With λ in `[0, 2]` or a logarithm of
+    /// gaps, every z has such an output. Otherwise, if z is outside the range of ψ, returns the
+    /// output for a value at the end of the range, which is far from the outputs.
     pub fn restore(&self, z: f64) -> f64 {
         self.before.restore(self.warp.invert(self.after.restore(z)))
     }
 
-    /// ln of the derivative of the transformed output with respect to the standardized one (for
-    /// [`Warping::SignedLog`], with respect to the output itself), at an output. Its sum over
-    /// observations makes likelihoods under different transforms of standardized outputs
-    /// comparable.
+    /// Returns the logarithm of the derivative of the transformed output with respect to the
+    /// standardized output (for [`Warping::SignedLog`], with respect to the output itself) at y.
+    /// Adding the sum over all observations makes likelihoods under different transforms of
+    /// standardized outputs comparable.
     pub fn ln_slope(&self, y: f64) -> f64 {
         self.warp.ln_slope(self.before.standardize(y)) - self.after.restore_std(1.0).ln()
     }
@@ -186,14 +187,14 @@ impl Warp {
     }
 }
 
-/// ln(z* + δ − z).
+/// Returns ln(z* + δ − z).
 fn ln_gap(top: f64, z: f64) -> f64 {
     (top - z).max(f64::EPSILON * top.abs().max(f64::MIN_POSITIVE)).ln()
 }
 
-/// Returns the logarithm of gaps with δ at a quantile of the gaps. The smallest gap above 0 is a
-/// lower bound of δ, so that a tie with the best output cannot make it 0. Returns the identity for
-/// fewer than three outputs or for constant ones.
+/// Returns the logarithm of gaps with δ at a quantile of the gaps. δ is at least the smallest
+/// positive gap, so that a tie with the best output cannot make δ 0. Returns the identity for fewer
+/// than three outputs or for constant outputs.
 fn log_gap(z: &[f64], quantile: f64) -> Warp {
     const LEAST_OFFSET: f64 = 1e-12;
     let best = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -209,7 +210,8 @@ fn log_gap(z: &[f64], quantile: f64) -> Warp {
     }
 }
 
-/// Returns the signed logarithm with a typical magnitude, or the identity if all outputs are 0.
+/// Returns the signed logarithm with s set to a typical magnitude, or the identity if all outputs
+/// are 0.
 fn signed_log(y: &[f64]) -> Warp {
     let mut sizes: Vec<f64> = y.iter().map(|v| v.abs()).filter(|size| *size > 0.0).collect();
     sizes.sort_unstable_by(f64::total_cmp);
@@ -225,8 +227,8 @@ fn signed_log(y: &[f64]) -> Warp {
 /// u₀ of [`Warping::SignedLog`].
 const LOG_END: f64 = 1e4;
 
-/// ln(1 + u) up to u₀. Beyond that, ln(1 + u₀) + 1 − (1 + u₀)/(1 + u), which has the same slope at
-/// u₀.
+/// Returns ln(1 + u) up to u₀ and ln(1 + u₀) + 1 − (1 + u₀)/(1 + u) beyond. Both have the same
+/// slope at u₀.
 fn bounded_log(u: f64) -> f64 {
     if u <= LOG_END { u.ln_1p() } else { LOG_END.ln_1p() + 1.0 - (1.0 + LOG_END) / (1.0 + u) }
 }
@@ -240,7 +242,7 @@ fn inverse_bounded_log(value: f64) -> f64 {
     }
 }
 
-/// Index of a quantile in a sorted list of n numbers, below n.
+/// Returns the index, below n, of a quantile in a sorted list of n numbers.
 fn place(quantile: f64, n: usize) -> usize {
     #[expect(
         clippy::cast_precision_loss,
@@ -299,7 +301,7 @@ fn yeo_johnson(z: f64, power: f64) -> f64 {
     powered(if z >= 0.0 { 1.0 } else { -1.0 }, z.abs().ln_1p(), power)
 }
 
-/// ψ(z) from the sign of z and ln(1 + |z|).
+/// Computes ψ(z) from the sign of z and ln(1 + |z|).
 fn powered(sign: f64, log: f64, power: f64) -> f64 {
     let exponent = if sign >= 0.0 { power } else { 2.0 - power };
     if exponent.abs() < 1e-9 { sign * log } else { sign * (exponent * log).exp_m1() / exponent }
@@ -320,7 +322,7 @@ fn inverse_yeo_johnson(value: f64, power: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The definition, evaluated term by term.
+    /// Compares with the definition, evaluated term by term.
     #[test]
     fn the_power_transform_is_the_published_one() {
         for (z, power, expected) in [
@@ -338,9 +340,9 @@ mod tests {
         }
     }
 
-    /// Outputs with a long lower tail get a power above 1, outputs with a long upper tail get one
-    /// below 1, and a symmetric list gets one of about 1. The transformed outputs have mean 0,
-    /// variance 1 and the same order.
+    /// The power is above 1 for outputs with a long lower tail, below 1 for outputs with a long
+    /// upper tail, and about 1 for symmetric outputs. The transformed outputs have mean 0, variance
+    /// 1 and the same order.
     #[test]
     fn a_tail_is_drawn_in() {
         let quantiles: Vec<f64> = (1..200).map(|i| f64::from(i) / 200.0).collect();
@@ -362,7 +364,7 @@ mod tests {
         }
     }
 
-    /// Compares slopes with central differences, whose error is about 1e-9 here.
+    /// Compares slopes with central differences, which have an error of about 1e-9 here.
     #[test]
     fn slopes_are_those_of_the_map() {
         let outputs: Vec<f64> = (0..40).map(|i| -(0.3 * f64::from(i)).exp()).collect();
@@ -432,7 +434,8 @@ mod tests {
                 let restored = map.restore(map.apply(*slack));
                 assert!(slack.abs() > 1e9 || (restored - slack).abs() <= 1e-9 * slack.abs());
             }
-            // Slopes by central differences, including one beyond the end of the logarithm.
+            // Compare slopes with central differences, including one beyond the end of the
+            // logarithm.
             for slack in [-0.7, 0.4, 30.0, 1e6] {
                 let step = 1e-5 * f64::abs(slack);
                 let slope = (map.apply(slack + step) - map.apply(slack - step)) / (2.0 * step);
@@ -441,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Ties at the best output, as in counts, do not make δ vanish.
+    /// Ties at the best output, which are common for counts, do not make δ vanish.
     #[test]
     fn ties_at_the_best_leave_a_gap() {
         let counts: Vec<f64> = (0..40).map(|i| f64::from((i / 8).min(3))).collect();

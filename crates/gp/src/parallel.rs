@@ -1,5 +1,5 @@
 //! Work on large matrices, split over the machine's cores. The split does not depend on the number
-//! of cores, so neither do the results.
+//! of cores, and therefore the results do not either.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -9,14 +9,14 @@ use fedbo_optim::Points;
 /// Minimum number of rows at which it pays off to start threads. A thread costs about 20 µs.
 pub(crate) const LARGE: usize = 512;
 
-/// Number of free threads in the whole process, not counting those of the callers.
+/// Number of free threads in the whole process, not counting the callers' threads.
 static FREE: LazyLock<AtomicUsize> = LazyLock::new(|| {
     const MOST: usize = 8;
     let n_cores = std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST));
     AtomicUsize::new(n_cores - 1)
 });
 
-/// Threads taken from the free ones. They are returned on drop.
+/// Threads taken from the free ones and returned on drop.
 struct Helpers<'a> {
     free: &'a AtomicUsize,
     n: usize,
@@ -40,7 +40,7 @@ impl Drop for Helpers<'_> {
     }
 }
 
-/// Calls `work` with every item, in any order, on at most one thread per item and free core. These
+/// Calls `work` with every item, in any order, on at most one thread per item and free core. All
 /// threads have ended when this function returns, so the process can fork.
 ///
 /// # Panics
@@ -59,7 +59,7 @@ pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     };
     std::thread::scope(|scope| {
         let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
-        // If a thread cannot be started, there is one helper fewer.
+        // If a thread cannot be started, continue with one helper fewer.
         let started: Vec<_> = (0..helpers.n).filter_map(start).collect();
         run();
         for thread in started {
@@ -70,8 +70,8 @@ pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     });
 }
 
-/// Computes the numbers of every point. `write` receives a block of points and the space for their
-/// numbers. Uses several threads if the work is large.
+/// Computes the numbers for every point. `write` receives a block of points and the buffer for
+/// their numbers. Uses several threads if the work is large.
 pub(crate) fn map_points(
     is_large: bool,
     points: &Points,

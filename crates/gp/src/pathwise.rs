@@ -1,16 +1,16 @@
-//! Function samples on the whole box by pathwise conditioning: a prior draw plus an exact
-//! correction at the data.
+//! Function samples on the whole box by pathwise conditioning, which adds an exact correction at
+//! the data to a prior draw.
 
 use fedbo_optim::{Function, Points};
 use fedbo_streams::Stream;
 
 use crate::{FeatureMap, GpError, Posterior, lanes, parallel};
 
-/// Settings of the prior draw of a [`PathwiseSample`].
+/// Settings for the prior draw in a [`PathwiseSample`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prior {
-    /// Number of random features of the prior draw. More features give a better prior away from the
-    /// data. At the data, the correction is exact for any number.
+    /// Number of random features in the prior draw. More features give a more accurate prior away
+    /// from the data. At the data, the correction is exact for any number of features.
     pub n_features: usize,
 }
 
@@ -37,7 +37,7 @@ pub struct PathwiseSample<'a> {
 }
 
 impl<'a> PathwiseSample<'a> {
-    /// Draws one function. Cost O(n² + n·n_features).
+    /// Draws a function. Cost: O(n² + n·n_features).
     ///
     /// # Errors
     /// If the prior has no features.
@@ -97,7 +97,7 @@ impl Function for PathwiseSample<'_> {
                 for (j, g) in gradient.iter_mut().enumerate() {
                     let moment = lanes::dot_difference(slopes, x[j], columns.coordinate(j));
                     let lengthscale = kernel.lengthscales()[j];
-                    *g -= moment / lengthscale / lengthscale; // not by ℓ², which may underflow
+                    *g -= moment / lengthscale / lengthscale; // not by ℓ², which can underflow
                 }
                 prior + lanes::dot(cross, &sample.coefficients)
             }

@@ -1,4 +1,4 @@
-//! Exact Gaussian-process posterior.
+//! The exact posterior of a Gaussian process.
 
 use std::ops::Range;
 
@@ -8,15 +8,15 @@ use fedbo_streams::Stream;
 use crate::linalg::{PackedLower, SpdFactor};
 use crate::{Columns, GpError, Kernel, lanes};
 
-/// Number of observations appended in one pass over the factor, so that their rows stay in the
-/// cache.
+/// Number of observations appended in one pass over the factor. Small enough for their rows to stay
+/// in the cache.
 const BLOCK: usize = 8;
 
 /// A Gaussian process conditioned on n observations (FTS eq. (1)).
 ///
 /// mean(x) = k(x, X) α,   var(x) = k(x, x) − ‖L⁻¹ k(X, x)‖²,   α = (L Lᵀ)⁻¹ y,   L Lᵀ = k(X, X) + σ² I
 ///
-/// The prior mean is 0. The caller standardizes the outputs, or leaves them raw. With n = 0 this is
+/// The prior mean is 0. The caller decides whether to standardize the outputs. With n = 0, this is
 /// the prior.
 #[derive(Clone, Debug)]
 pub struct Posterior {
@@ -30,7 +30,7 @@ pub struct Posterior {
 }
 
 impl Posterior {
-    /// Conditions on inputs X (n×d) and outputs y (n) with noise variance σ² ≥ 0. Cost O(n³).
+    /// Conditions on inputs X (n×d) and outputs y (n) with noise variance σ² ≥ 0. Cost: O(n³).
     ///
     /// # Errors
     /// If σ² is negative or not finite, an observation is not finite, or the covariance has no
@@ -63,7 +63,7 @@ impl Posterior {
         Ok(Self { columns, kernel, noise_variance, inputs, y, factor, alpha })
     }
 
-    /// Adds one observation. Costs O(n²), because the factor is extended rather than rebuilt,
+    /// Adds one observation. Cost: O(n²), because the factor is extended rather than rebuilt,
     /// unless the new pivot is too small for the current jitter.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Posterior {
         Ok(())
     }
 
-    /// Adds m observations in order. Gives the same bits as repeated [`Posterior::append`]. Cost
+    /// Adds m observations in order. Gives the same bits as repeated [`Posterior::append`]. Cost:
     /// O(n² m).
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Posterior {
         Ok(self)
     }
 
-    /// Replaces the outputs and keeps the inputs, for example after a new standardization. Cost
+    /// Replaces the outputs and keeps the inputs, for example after standardizing again. Cost:
     /// O(n²).
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Posterior {
         self.factor.solve(&mut self.alpha);
     }
 
-    /// Number of observations n.
+    /// Returns the number of observations n.
     pub fn len(&self) -> usize {
         self.y.len()
     }
@@ -172,38 +172,38 @@ impl Posterior {
         self.y.is_empty()
     }
 
-    /// The kernel.
+    /// Returns the kernel.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// σ².
+    /// Returns the noise variance σ².
     pub fn noise_variance(&self) -> f64 {
         self.noise_variance
     }
 
-    /// X (n×d).
+    /// Returns the inputs X (n×d).
     pub fn inputs(&self) -> &Points {
         &self.inputs
     }
 
-    /// y (n).
+    /// Returns the outputs y (n).
     pub fn outputs(&self) -> &[f64] {
         &self.y
     }
 
-    /// α = (k(X, X) + σ² I)⁻¹ y.
+    /// Returns α = (k(X, X) + σ² I)⁻¹ y.
     pub fn alpha(&self) -> &[f64] {
         &self.alpha
     }
 
-    /// L with its jitter.
+    /// Returns L with its jitter.
     pub fn factor(&self) -> &SpdFactor {
         &self.factor
     }
 
-    /// The largest mean at an observed input, max_i (y − (σ² + jitter) α)_i, or −∞ without
-    /// observations. Cost O(n).
+    /// Returns the largest mean at an observed input, max_i (y − (σ² + jitter) α)_i, or −∞ if there
+    /// are no observations. Cost: O(n).
     pub fn largest_mean(&self) -> f64 {
         let ridge = self.noise_variance + self.factor.jitter();
         let means = self.y.iter().zip(&self.alpha).map(|(y, a)| y - ridge * a);
@@ -214,15 +214,15 @@ impl Posterior {
         &self.columns
     }
 
-    /// Posterior mean of the latent function at x. Cost O(n).
+    /// Returns the posterior mean of the latent function at x. Cost: O(n).
     pub fn mean(&self, x: &[f64]) -> f64 {
         let mut cross = self.kernel.row(x, &self.columns);
         cross.truncate(self.len());
         lanes::wide_dot(&cross, &self.alpha)
     }
 
-    /// Posterior mean and variance of the latent function at x. The variance is never below 0. Cost
-    /// O(n²).
+    /// Returns the posterior mean and variance of the latent function at x. The variance is never
+    /// below 0. Cost: O(n²).
     pub fn mean_variance(&self, x: &[f64]) -> (f64, f64) {
         let mut cross = self.kernel.row(x, &self.columns);
         cross.truncate(self.len());
@@ -232,8 +232,8 @@ impl Posterior {
         (mean, (self.kernel.outputscale() - explained).max(0.0))
     }
 
-    /// Joint posterior of the latent function at m points: the mean (m) and the lower triangle of
-    /// the covariance. Cost O(n² m + n m²).
+    /// Returns the joint posterior of the latent function at m points: the mean (m) and the lower
+    /// triangle of the covariance. Cost: O(n² m + n m²).
     pub fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower) {
         let mut mean = Vec::with_capacity(points.len());
         let mut cross: Vec<Vec<f64>> = Vec::with_capacity(points.len());
@@ -253,9 +253,9 @@ impl Posterior {
         (mean, covariance)
     }
 
-    /// v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε) with ε ~ N(0, I), so that β f₀(x) + k(x, X) v is a draw
-    /// from N(mean, β² cov) if f₀ is a draw from the prior (Wilson et al. 2020). `prior` contains
-    /// f₀(X). v is padded to the row length of the kernel. Cost O(n²).
+    /// Returns v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε) with ε ~ N(0, I), so that β f₀(x) + k(x, X) v is
+    /// a draw from N(mean, β² cov) if f₀ is a draw from the prior (Wilson et al. 2020). `prior`
+    /// contains f₀(X). v is padded to the kernel's row length. Cost: O(n²).
     pub(crate) fn path_coefficients(
         &self,
         prior: Vec<f64>,
@@ -276,7 +276,7 @@ impl Posterior {
     }
 
     /// Draws the latent function at m points, f ~ N(mean, β² cov), by a Cholesky factor of the
-    /// dense posterior covariance. Cost O(m³). It is the reference for the faster samplers.
+    /// dense posterior covariance. The reference for the faster samplers. Cost: O(m³).
     ///
     /// # Errors
     /// If the covariance has no Cholesky factor.

@@ -1,4 +1,4 @@
-//! Mean and variance of a posterior, at a single point with gradients or at many points.
+//! Means and variances of a posterior, at a single point with gradients or at many points.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,22 @@ use fedbo_optim::Points;
 use crate::linalg::{PackedLower, solve_lower_block};
 use crate::{Posterior, lanes};
 
-/// Maximum number of observations at which a search forms L⁻¹.
+/// Maximum number of observations for which a search computes L⁻¹.
 ///
-/// Two products with L⁻¹ are then several times faster than two triangular solves, which have
-/// row-by-row dependencies. With more observations both are limited by memory.
+/// Up to this number, two products with L⁻¹ are several times faster than two triangular solves,
+/// which have row-by-row dependencies. With more observations, both are limited by memory
+/// bandwidth.
 const INVERTED_MAX: usize = 700;
 
-/// Number of points solved together, so that a block of right-hand sides stays in the cache.
+/// Number of points solved together. Small enough for a block of right-hand sides to stay in the
+/// cache.
 const BLOCK: usize = 64;
 
-/// Fewer points than this are solved one by one, because the blocked solve first copies the factor.
+/// Fewer points than this are solved one by one, because the blocked solve must first copy the
+/// factor.
 const FEW: usize = 16;
 
-/// A posterior that is prepared for predictions at one point after another, as in a search.
+/// A posterior prepared for predictions at one point after another, as in a search.
 #[derive(Clone, Debug)]
 pub struct Predictor<'a> {
     posterior: Cow<'a, Posterior>,
@@ -37,30 +40,30 @@ pub struct Prediction<'a> {
     x: &'a [f64],
     mean: f64,
     whitened: Vec<f64>,
-    /// a² g(r), padded; see the profile of the kernel.
+    /// a² g(r), padded; see `profile` in the kernel module.
     slopes: Vec<f64>,
 }
 
 impl Prediction<'_> {
-    /// mean(x).
+    /// Returns mean(x).
     pub fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// var(x), which is never below 0.
+    /// Returns var(x), which is never below 0.
     pub fn variance(&self) -> f64 {
         let explained = lanes::wide_dot(&self.whitened, &self.whitened);
         (self.posterior.kernel().outputscale() - explained).max(0.0)
     }
 
-    /// v, n numbers in the order of the observations. A new observation appends one number and
-    /// leaves the others unchanged.
+    /// Returns v, n numbers in the order of the observations. Adding an observation appends one
+    /// number and leaves the others unchanged.
     pub fn whitened(&self) -> &[f64] {
         &self.whitened
     }
 
     /// Writes the gradient in x of m·mean(x) + w·v(x), d numbers, for constants m and w (n). With
-    /// m = 0 and w = −2v it is the gradient of the variance. Cost O(n²).
+    /// m = 0 and w = −2v, this is the gradient of the variance. Cost: O(n²).
     ///
     /// (m α + L⁻ᵀ w)·∂k(X, x)/∂x_j,   ∂k(X_i, x)/∂x_j = −a² g(r_i) (x_j − X_ij)/ℓ_j²
     ///
@@ -83,7 +86,7 @@ impl Prediction<'_> {
                 let lengthscales = posterior.kernel().lengthscales();
                 for (j, g) in gradient.iter_mut().enumerate() {
                     let moment = lanes::dot_difference(weights, x[j], posterior.columns().coordinate(j));
-                    *g = -moment / lengthscales[j] / lengthscales[j]; // not by ℓ², which may underflow
+                    *g = -moment / lengthscales[j] / lengthscales[j]; // not by ℓ², which can underflow
                 }
             }
         }
@@ -92,15 +95,15 @@ impl Prediction<'_> {
 }
 
 impl Predictor<'_> {
-    /// The posterior.
+    /// Returns the posterior.
     pub fn posterior(&self) -> &Posterior {
         &self.posterior
     }
 
-    /// Returns the prediction at x (d). Cost O(n²).
+    /// Returns the prediction at x (d). Cost: O(n²).
     ///
     /// # Panics
-    /// If the dimension of x differs from that of the kernel.
+    /// If the dimension of x differs from the dimension of the kernel.
     pub fn predict<'b>(&'b self, x: &'b [f64]) -> Prediction<'b> {
         let posterior = self.posterior();
         assert_eq!(x.len(), posterior.kernel().dim());
@@ -125,14 +128,14 @@ impl Predictor<'_> {
 }
 
 impl Posterior {
-    /// Returns a predictor for many single points. Costs O(n³) for up to a few hundred
+    /// Returns a predictor for many single points. Cost: O(n³) for up to a few hundred
     /// observations.
     pub fn predictor(&self) -> Predictor<'_> {
         Predictor { inverse: self.inverse_for_search(), posterior: Cow::Borrowed(self) }
     }
 
-    /// Like [`Posterior::predictor`], for a posterior that no longer changes. The work is done once
-    /// for all searches.
+    /// Like [`Posterior::predictor`], for a posterior that no longer changes, so that the work is
+    /// done once for all searches.
     pub fn into_predictor(self) -> Predictor<'static> {
         Predictor { inverse: self.inverse_for_search(), posterior: Cow::Owned(self) }
     }
@@ -142,7 +145,7 @@ impl Posterior {
     }
 
     /// Passes the mean, the variance (never below 0) and v of every point to `visit`, in order.
-    /// Agrees with [`Predictor::predict`] up to rounding. Costs O(n² m) for m points, by blocked
+    /// Agrees with [`Predictor::predict`] up to rounding. Cost: O(n² m) for m points, by blocked
     /// triangular solves.
     pub fn predict_each(&self, points: &Points, mut visit: impl FnMut(f64, f64, &[f64])) {
         let n = self.len();
@@ -174,8 +177,7 @@ impl Posterior {
         }
     }
 
-    /// Returns the means and variances at m points, m numbers each. See
-    /// [`Posterior::predict_each`].
+    /// Returns the means (m) and variances (m) at m points. See [`Posterior::predict_each`].
     pub fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>) {
         let (mut means, mut variances) = (Vec::new(), Vec::new());
         self.predict_each(points, |mean, variance, _| {
@@ -200,8 +202,8 @@ mod tests {
         Posterior::new(kernel, 1e-4, inputs, y).unwrap()
     }
 
-    /// The joint posterior is the oracle, for few points and for several blocks. Noise of 1e-4
-    /// amplifies rounding by a factor of 1e4.
+    /// Compares with the joint posterior, for few points and for several blocks. Noise of 1e-4
+    /// amplifies rounding errors by a factor of 1e4.
     #[test]
     fn means_and_variances_are_those_of_the_joint_posterior() {
         for n in [0, 1, 37] {
@@ -219,8 +221,8 @@ mod tests {
         }
     }
 
-    /// L⁻¹ and triangular solves agree for noise so small that rounding is amplified by a factor of
-    /// 1e6.
+    /// L⁻¹ and triangular solves agree even for noise so small that rounding errors are amplified
+    /// by a factor of 1e6.
     #[test]
     fn a_formed_inverse_gives_what_solves_give() {
         let kernel = Kernel::isotropic(Family::Matern52, 3, 0.5, 1.0).unwrap();
@@ -280,9 +282,9 @@ mod tests {
         }
     }
 
-    /// A block of observations gives the same factor as single appends, bit for bit. This includes
-    /// an observation that cannot be appended at the current jitter (a repeated point without
-    /// noise).
+    /// A block of observations gives the same factor as single appends, bit for bit. This holds
+    /// even for an observation that cannot be appended at the current jitter (a repeated point
+    /// without noise).
     #[test]
     fn blocks_are_appended_as_single_observations_are() {
         for (noise_variance, repeated) in [(1e-6, false), (0.0, true)] {

@@ -1,5 +1,5 @@
-//! A Gaussian process whose prior mean and covariance come from other parties, conditioned on a
-//! party's own observations.
+//! A Gaussian process with a prior mean and covariance from other parties, conditioned on a party's
+//! own observations.
 
 mod draw;
 
@@ -13,7 +13,7 @@ use crate::{Columns, FunctionBasis, GpError, Kernel, Remainder, WeightPrior, lan
 pub use draw::SharedDraw;
 
 /// The Gaussian process y = s (ψ(x)·w + r(x) + level + noise) with w ~ N(m, Λ), conditioned on n
-/// observations, for all sizes s ≠ 0 at once.
+/// observations, for all scales s ≠ 0 at once.
 ///
 /// K = Ψ Λ Ψᵀ + ρ k(X, X) + τ² 1 1ᵀ + σ² I = L Lᵀ,   c(x) = Ψ Λ ψ(x) + ρ k(X, x) + τ² 1
 ///
@@ -21,14 +21,14 @@ pub use draw::SharedDraw;
 ///
 /// ln p(y | s) = −½ ‖L⁻¹(y − s Ψ m)‖²/s² − n ln |s| − ½ ln |K| − n/2 ln 2π
 ///
-/// Shapes: X n×d, y n, Ψ n×r. Cost O(n³ + n² r), and O(M r + r² + n²) per point. Only the mean
-/// depends on s by more than a factor, so a grid of sizes costs hardly more than one size. See
+/// Shapes: X n×d, y n, Ψ n×r. Cost: O(n³ + n² r), and O(M r + r² + n²) per point. Except for the
+/// mean, s enters only as a factor, so a grid of scales costs hardly more than a single scale. See
 /// [`WeightPrior`] for m and Λ, and [`Remainder`] for ρ, τ² and σ².
 #[derive(Clone)]
 pub struct SharedPosterior {
     /// `None` if no functions are shared.
     basis: Option<Arc<FunctionBasis>>,
-    /// T with Λ = Tᵀ T: upper triangular, stored as Tᵀ.
+    /// Upper-triangular T with Λ = Tᵀ T, stored as Tᵀ.
     root: PackedLower,
     kernel: Kernel,
     /// ρ/a², so that the signal variance of the kernel cancels.
@@ -43,16 +43,16 @@ pub struct SharedPosterior {
     residuals: [Vec<f64>; 2],
     /// K⁻¹ y, and minus K⁻¹ Ψ m.
     coefficients: [Vec<f64>; 2],
-    /// Weights of ψ(x) in the mean: those of y, followed by those of s.
+    /// Weights of ψ(x) in the mean: first the part from y, then the coefficient of s.
     slopes: [Vec<f64>; 2],
 }
 
 /// The prediction of a [`SharedPosterior`] at a point.
 #[derive(Clone)]
 pub struct SharedPrediction {
-    /// The mean at size s is `means[0]` + s `means[1]`.
+    /// The mean at scale s is `means[0]` + s `means[1]`.
     pub means: [f64; 2],
-    /// The variance at size s is s² `variance`.
+    /// The variance at scale s is s² `variance`.
     pub variance: f64,
     /// L⁻¹ c(x).
     whitened: Vec<f64>,
@@ -63,7 +63,7 @@ pub struct SharedPrediction {
 }
 
 impl SharedPrediction {
-    /// The mean at this size.
+    /// Returns the mean at this scale.
     pub fn mean(&self, size: f64) -> f64 {
         self.means[0] + size * self.means[1]
     }
@@ -92,8 +92,8 @@ impl SharedPosterior {
         Self::of_rows(Some(basis), prior.mean(), root, &rows, kernel, remainder, inputs, y)
     }
 
-    /// Creates the process without shared functions: a party's own Gaussian process, whose level
-    /// and size are unknown in the same way.
+    /// Creates the process without shared functions: a party's own Gaussian process, also with an
+    /// unknown level and scale.
     ///
     /// # Errors
     /// If K has no Cholesky factor.
@@ -159,7 +159,7 @@ impl SharedPosterior {
         })
     }
 
-    /// Number of observations n.
+    /// Returns the number of observations n.
     pub fn len(&self) -> usize {
         self.whitened_rows.len()
     }
@@ -169,13 +169,13 @@ impl SharedPosterior {
         self.whitened_rows.is_empty()
     }
 
-    /// Dimension d of inputs.
+    /// Returns the input dimension d.
     pub fn dim(&self) -> usize {
         self.kernel.dim()
     }
 
-    /// ln p(y | s), which equals ln p(−y | −s), since negative sizes negate the functions. Cost
-    /// O(n).
+    /// Returns ln p(y | s), which equals ln p(−y | −s), since negative scales negate the functions.
+    /// Cost: O(n).
     pub fn log_evidence(&self, size: f64) -> f64 {
         let [y, mean] = &self.residuals;
         let quadratic: f64 = y.iter().zip(mean).map(|(y, m)| (y / size - m).powi(2)).sum();
@@ -188,8 +188,8 @@ impl SharedPosterior {
             - n * (size.abs().ln() + 0.5 * std::f64::consts::TAU.ln())
     }
 
-    /// Mean and variance of the latent function at a point, for all sizes. `psi` is ψ(x); it is not
-    /// read if there are no shared functions.
+    /// Returns the mean and variance of the latent function at a point, for all scales. `psi` is
+    /// ψ(x), which is ignored if there are no shared functions.
     ///
     /// # Panics
     /// If x or ψ(x) has the wrong length.
@@ -290,7 +290,7 @@ impl SharedPosterior {
     }
 }
 
-/// Lᵀ b for a lower-triangular L.
+/// Returns Lᵀ b for a lower-triangular L.
 fn transposed(lower: &PackedLower, b: &[f64]) -> Vec<f64> {
     let mut product = b.to_vec();
     lower.transpose_multiply(&mut product);

@@ -1,12 +1,12 @@
-//! Standardizes outputs to mean 0 and variance 1, and restores them.
+//! Standardization of outputs to mean 0 and variance 1, and the inverse.
 
 use crate::bad_tail::BadTail;
 
 /// The affine map y ↦ (y/s − m)/v, where s = max|y|, m is the mean and v the standard deviation of
 /// y/s.
 ///
-/// Dividing by s first keeps outputs near the ends of the floating-point range from overflowing.
-/// Before that, a robust map compresses penalties ([`Standardizer::robust`]).
+/// Dividing by s first keeps outputs near the ends of the floating-point range from overflowing. A
+/// robust map first compresses penalties ([`Standardizer::robust`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standardizer {
     tail: BadTail,
@@ -21,11 +21,11 @@ impl Standardizer {
 
     /// Returns the map for these finite outputs (larger is better) after compressing penalties.
     /// Penalties are outputs more than twelve times as far below the best output as the worst
-    /// ordinary one, or five times as far if there are several and they are nearly equal. Without
-    /// penalties the map equals [`Standardizer::new`].
+    /// ordinary output, or five times as far if there are several nearly equal ones. Without
+    /// penalties, the map equals [`Standardizer::new`].
     ///
-    /// A penalty of any size, such as 1e12 for a crash, then leaves the ordinary outputs separate.
-    /// Cost O(n log n).
+    /// With this map, a penalty of any size, such as 1e12 for a crash, leaves the ordinary outputs
+    /// separate. Cost: O(n log n).
     pub fn robust(y: &[f64]) -> Self {
         let tail = BadTail::of(y);
         if tail == BadTail::NONE {
@@ -36,15 +36,15 @@ impl Standardizer {
     }
 
     /// Returns the map for these finite outputs. Constant outputs (spread below 1e-15 of their
-    /// size) and an empty list are centred but not scaled.
+    /// magnitude) and an empty list are centred but not scaled.
     pub fn new(y: &[f64]) -> Self {
         let scale = y.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
         if y.is_empty() || scale <= 0.0 {
             return Self::RAW;
         }
         if y.iter().all(|v| v.to_bits() == y[0].to_bits()) {
-            // The computed mean would differ from the constant by rounding, which must not be
-            // amplified.
+            // The computed mean would differ from the constant by rounding errors, which must not
+            // be amplified.
             return Self { tail: BadTail::NONE, scale, mean: y[0] / scale, std: 1.0 };
         }
         #[expect(
@@ -58,13 +58,13 @@ impl Standardizer {
         Self { tail: BadTail::NONE, scale, mean, std }
     }
 
-    /// Converts an output to standard units.
+    /// Standardizes an output.
     pub fn standardize(&self, y: f64) -> f64 {
         (self.tail.apply(y) / self.scale - self.mean) / self.std
     }
 
-    /// Converts a standard deviation in standard units to the units of the outputs, for ordinary
-    /// outputs.
+    /// Converts a standard deviation in standardized units to the units of the outputs. Valid for
+    /// ordinary outputs.
     pub fn restore_std(&self, std: f64) -> f64 {
         std * self.std * self.scale
     }

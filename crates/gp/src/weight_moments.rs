@@ -1,5 +1,5 @@
-//! A posterior over weights as a mean and a covariance: a complete model of a function, as numbers
-//! for a message.
+//! A posterior over weights, given by a mean and a covariance: a complete model of a function that
+//! can be sent in a message.
 
 use std::fmt;
 use std::sync::Arc;
@@ -58,10 +58,10 @@ impl fmt::Debug for WeightMoments {
 
 impl WeightMoments {
     /// Creates the model from ν (M) and C = σ² Σ⁻¹ (M×M row-major, of which only the lower triangle
-    /// is read), with c = 0. Cost O(M³).
+    /// is read), with c = 0. Cost: O(M³).
     ///
-    /// The paper sends Σ⁻¹ instead of C. All agents know σ², and the entries of C stay below 1, the
-    /// prior variance, no matter how small σ² is.
+    /// The paper sends Σ⁻¹ instead of C. The two are equivalent because all agents know σ². The
+    /// entries of C stay below the prior variance 1, however small σ² is.
     ///
     /// # Errors
     /// If a length does not match the map, a number is not finite, or C is not positive definite.
@@ -97,23 +97,23 @@ impl WeightMoments {
         Ok(Self { map, mean, root: Root::Lower(factor), mean_offset: 0.0, offsets: vec![0.0; m] })
     }
 
-    /// The function that a party's statistics A, b describe, with mean 0 and spread 1 over the
-    /// cube:
+    /// Creates the function that a party's statistics A, b describe, with mean 0 and spread 1 over
+    /// the cube:
     ///
     /// f(x) = (ψ(x) − ψ̄)·w/s,   w ~ N(w̄, P),   P = (I + A)⁻¹,   w̄ = P b
     ///
     /// ψ̄ = E_x ψ(x),   s² = E_w Var_x[ψ(x)·w] = w̄ᵀ S w̄ + tr(S P),   S = diag(γ) − ψ̄ ψ̄ᵀ
     ///
-    /// This is the sender's posterior under w ~ N(0, I). Its level and size are those of outputs
-    /// standardized over points of the whole cube, because statistics contain neither the sender's
-    /// inputs nor its units. The remainder is omitted, because the statistics do not describe it.
-    /// Here C = R P Rᵀ/s². Cost O(r³ + M r²).
+    /// This is the sender's posterior under w ~ N(0, I). The mean and scale are chosen as if
+    /// outputs were standardized over points of the whole cube, because statistics contain neither
+    /// the sender's inputs nor its units. The remainder is omitted, because the statistics do not
+    /// describe it. Here C = R P Rᵀ/s². Cost: O(r³ + M r²).
     ///
     /// # Errors
     /// If I + A is not positive definite, or the function does not vary over the cube.
     ///
     /// # Panics
-    /// If the statistics have a different number of functions.
+    /// If the statistics and the basis differ in the number of functions.
     pub fn of_statistics(
         basis: &FunctionBasis,
         statistics: &WeightStatistics,
@@ -151,12 +151,12 @@ impl WeightMoments {
         })
     }
 
-    /// The feature map.
+    /// Returns the feature map.
     pub fn map(&self) -> &FeatureMap {
         &self.map
     }
 
-    /// Returns the means and variances of f at m points, m numbers each.
+    /// Returns the means (m) and variances (m) of f at m points.
     pub fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>) {
         lanes::vectorized! {
             fn work(moments: &WeightMoments, points: &Points) -> (Vec<f64>, Vec<f64>) {
@@ -173,7 +173,7 @@ impl WeightMoments {
         work(self, points)
     }
 
-    /// ‖T φ − T c‖².
+    /// Returns ‖T φ − T c‖².
     #[inline(always)]
     fn variance(&self, phi: &[f64]) -> f64 {
         let mut sum = 0.0;
@@ -184,17 +184,18 @@ impl WeightMoments {
         sum
     }
 
-    /// Entry i of T φ − T c.
+    /// Returns entry i of T φ − T c.
     #[inline(always)]
     fn whitened(&self, i: usize, phi: &[f64]) -> f64 {
         let row = self.root.row(i);
         lanes::dot(row, &phi[..row.len()]) - self.offsets[i]
     }
 
-    /// Returns the mean and variance of f at x (d), and writes their gradients. Cost O(k M + M d).
+    /// Returns the mean and the variance of f at x (d), and writes their gradients. Cost: O(k M + M
+    /// d).
     ///
     /// # Panics
-    /// If a length differs from d.
+    /// If `x` or a gradient does not have length d.
     pub fn predict(
         &self,
         x: &[f64],
@@ -237,7 +238,7 @@ impl WeightMoments {
     }
 
     /// Returns the joint distribution of f at m points: the mean (m) and the lower triangle of the
-    /// covariance. Cost O(k M m + k m²).
+    /// covariance. Cost: O(k M m + k m²).
     pub fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower) {
         let features = self.map.feature_rows(points);
         let (mut means, mut whitened) = (Vec::new(), Vec::new());
@@ -253,7 +254,7 @@ impl WeightMoments {
         }
         (means, covariance)
     }
-    /// T φ − T c (k).
+    /// Returns T φ − T c (k).
     fn whiten(&self, phi: &[f64]) -> Vec<f64> {
         lanes::vectorized! {
             fn work(moments: &WeightMoments, phi: &[f64]) -> Vec<f64> {

@@ -1,5 +1,5 @@
-//! A prior over functions that is learned from several parties by empirical Bayes: the mean and
-//! covariance of their coefficients.
+//! A prior over functions, given by the mean and covariance of coefficients, which is learned from
+//! several parties by empirical Bayes.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Remainder {
 }
 
 impl Remainder {
-    /// The lower triangle of D = ρ k(X, X) + τ² 1 1ᵀ + σ² I.
+    /// Returns the lower triangle of D = ρ k(X, X) + τ² 1 1ᵀ + σ² I.
     fn covariance(&self, kernel: &Kernel, inputs: &Points) -> PackedLower {
         let mut covariance = kernel.gram(inputs);
         let scale = self.own_variance / kernel.outputscale();
@@ -33,7 +33,7 @@ impl Remainder {
         covariance
     }
 
-    /// D + Ψ Λ Ψᵀ for whitened rows T ψ(x_i), where Λ = TᵀT.
+    /// Returns D + Ψ Λ Ψᵀ for whitened rows T ψ(x_i), where Λ = TᵀT.
     pub(crate) fn covariance_with(
         &self,
         kernel: &Kernel,
@@ -69,28 +69,27 @@ impl fmt::Debug for WeightStatistics {
 }
 
 impl WeightStatistics {
-    /// Statistics of outputs y (n) at inputs X (n×d) in the party's own units, in which outputs are
-    /// divided by a size s. s is the most likely size under the prior w ~ N(0, I), or the size of
-    /// the coefficients if that is larger.
+    /// Computes the statistics of outputs y (n) at inputs X (n×d) in the party's own units, in
+    /// which outputs are divided by a scale s. s is the most likely scale under the prior w ~ N(0,
+    /// I), or the scale of the coefficients if that is larger.
     ///
     /// s² = max(yᵀ (Ψ Ψᵀ + D)⁻¹ y / n, ‖w̄‖²/(r − tr P)),   P = (I + A)⁻¹,   w̄ = P Ψᵀ D⁻¹ y
     ///
     /// The first term falls as 1/n for smooth outputs, because their residuals are far below the
     /// agreed noise. The second term keeps the mean square of the coefficients at most 1 for every
-    /// n. Also returns the level and size of the outputs, where
+    /// n. Also returns the level and scale of the outputs, where
     ///
     /// level = τ² 1ᵀ (Ψ Ψᵀ + D)⁻¹ y
     ///
-    /// is the mean of the level under the same prior. The units are `None` if the outputs have no
-    /// size.
+    /// is the mean of the level under the same prior. The units are `None` if the scale would be 0.
     ///
-    /// The kernel determines the shape of k. Cost O(n³ + n² r + n r²).
+    /// `kernel` determines the shape of k. Cost: O(n³ + n² r + n r²).
     ///
     /// # Errors
     /// If D has no Cholesky factor.
     ///
     /// # Panics
-    /// If lengths differ.
+    /// If lengths do not match.
     pub fn of_observations(
         basis: &FunctionBasis,
         kernel: &Kernel,
@@ -132,7 +131,7 @@ impl WeightStatistics {
         let known: f64 = (0..rank).map(|i| 1.0 - covariance.row(i)[i]).sum();
         let of_mean = if known > 0.0 { lanes::wide_dot(&mean, &mean) / known } else { 0.0 };
         let size = of_outputs.max(of_mean).sqrt();
-        // Outputs that are all 0 have no size, and indicate that w is near 0.
+        // Outputs that are all 0 have no scale, and indicate that w is near 0.
         let unit = if size > 0.0 { 1.0 / size } else { 0.0 };
         let statistics =
             Self { information: raw.information.iter().map(|v| v * unit).collect(), ..raw };
@@ -140,9 +139,9 @@ impl WeightStatistics {
     }
 
     /// Rejects statistics that cannot come from observations. This is the case if A is not a
-    /// covariance, if A is too large for `n_most` observations with noise σ² = `least_noise`, if
-    /// the mean square of the coefficients, which is at most 1 for honest parties, exceeds 10, or
-    /// if b contains information that A does not.
+    /// covariance, A is too large for `n_most` observations with noise σ² = `least_noise`, the mean
+    /// square of the coefficients exceeds 10 (for honest parties it is at most 1), or b contains
+    /// information that A does not.
     ///
     /// tr A ≤ n/σ², because ‖ψ(x)‖² ≤ 1
     ///
@@ -189,28 +188,29 @@ impl WeightStatistics {
         if mean_square <= MEAN_SQUARE_MAX { Ok(()) } else { Err(Implausible::TooLarge) }
     }
 
-    /// The statistics of an empty set of observations.
+    /// Returns the statistics of an empty set of observations.
     pub fn none(rank: usize) -> Self {
         Self { precision: PackedLower::zeros(rank), information: vec![0.0; rank] }
     }
 
-    /// r.
+    /// Returns the number of coefficients r.
     pub fn rank(&self) -> usize {
         self.information.len()
     }
 
-    /// The numbers for a message: b (r), followed by the lower triangle of A by rows (r(r+1)/2).
+    /// Returns the numbers for a message: b (r), followed by the lower triangle of A by rows
+    /// (r(r+1)/2).
     pub fn numbers(&self) -> Vec<f64> {
         let rows = (0..self.rank()).flat_map(|i| self.precision.row(i));
         self.information.iter().chain(rows).copied().collect()
     }
 
-    /// The length of [`WeightStatistics::numbers`].
+    /// Returns the length of [`WeightStatistics::numbers`].
     pub fn n_numbers(rank: usize) -> usize {
         rank + rank * (rank + 1) / 2
     }
 
-    /// Parses the numbers of a message. A party may send arbitrary numbers: see
+    /// Parses the numbers of a message. A party can send arbitrary numbers, so use
     /// [`WeightStatistics::check`].
     ///
     /// # Errors
@@ -237,8 +237,8 @@ impl WeightStatistics {
         Ok(Self { precision, information: information.to_vec() })
     }
 
-    /// The mean of w given these statistics under the prior N(0, I): the content of a message with
-    /// r numbers.
+    /// Returns the mean of w given these statistics under the prior N(0, I): the content of a
+    /// message with r numbers.
     ///
     /// # Errors
     /// If I + A is not positive definite.
@@ -248,22 +248,23 @@ impl WeightStatistics {
     }
 }
 
-/// Level and size of a party's outputs: y = level + s (ψ(x)·w + r(x) + noise).
+/// The level and scale of a party's outputs: y = level + s (ψ(x)·w + r(x) + noise).
 #[derive(Clone, Copy, PartialEq)]
 pub struct Units {
-    /// The value if all other terms are 0, in the units of the outputs.
+    /// The output if all other terms are 0.
     pub level: f64,
     /// s > 0.
     pub size: f64,
 }
 
-/// The reason why statistics cannot come from observations. Contains none of their numbers.
+/// A reason for rejecting statistics that cannot come from observations. Contains none of their
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Implausible {
-    /// The matrix has a negative eigenvalue.
+    /// The matrix A has a negative eigenvalue.
     #[error("no observations have these statistics: their matrix is not positive semidefinite")]
     NoCovariance,
-    /// The matrix is too large for the maximum number of observations.
+    /// The matrix A is too large for the maximum number of observations.
     #[error("the statistics contain more information than any party can have observed")]
     TooMuch,
     /// The coefficients are too large for outputs in the party's own units.
@@ -271,7 +272,7 @@ pub enum Implausible {
     TooLarge,
 }
 
-/// w ~ N(m, Λ): the part that the functions of a federation have in common.
+/// The prior w ~ N(m, Λ): the part that the functions in a federation have in common.
 #[derive(Clone, PartialEq)]
 pub struct WeightPrior {
     /// m (r).
@@ -296,7 +297,7 @@ pub struct WeightPriorSettings {
     pub mean_weight: f64,
     /// Maximum number of steps of expectation-maximization.
     pub n_steps: u32,
-    /// Minimum gain of a step in the objective. The iteration stops after a step with a smaller
+    /// Minimum gain of a step in the objective. The iteration ends after a step with a smaller
     /// gain.
     pub least_gain: f64,
 }
@@ -308,7 +309,7 @@ impl Default for WeightPriorSettings {
 }
 
 impl WeightPrior {
-    /// w ~ N(0, I), the prior without any message.
+    /// Returns w ~ N(0, I), the prior without any message.
     pub fn standard(rank: usize) -> Self {
         let mut covariance = PackedLower::zeros(rank);
         for i in 0..rank {
@@ -317,10 +318,10 @@ impl WeightPrior {
         Self { mean: vec![0.0; rank], covariance }
     }
 
-    /// w ~ N(m, λ I).
+    /// Creates w ~ N(m, λ I).
     ///
     /// # Errors
-    /// If λ is not above 0.
+    /// If λ is not positive.
     pub fn with_mean(mean: Vec<f64>, variance: f64) -> Result<Self, GpError> {
         let variance = crate::positive("variance of coefficients", variance)?;
         let mut prior = Self::standard(mean.len());
@@ -330,29 +331,28 @@ impl WeightPrior {
         Ok(Self { mean, ..prior })
     }
 
-    /// m.
+    /// Returns m.
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
-    /// Λ as a lower triangle.
+    /// Returns Λ as a lower triangle.
     pub fn covariance(&self) -> &PackedLower {
         &self.covariance
     }
 
-    /// Returns the (m, Λ) that makes the messages of N parties likely, by a number of
-    /// expectation-maximization steps from (0, I).
+    /// Fits (m, Λ) to the messages of N parties by expectation-maximization, starting from (0, I).
     ///
     /// P_n = (Λ⁻¹ + A_n)⁻¹,   μ_n = P_n (Λ⁻¹ m + b_n)
     ///
     /// m ← Σ μ_n/(N + κ₀),   Λ ← (ν₀ I + κ₀ m mᵀ + Σ [(μ_n − m)(μ_n − m)ᵀ + P_n])/(ν₀ + N)
     ///
     /// No step decreases the penalized evidence Σ ln p(y_n | m, Λ) − ½ ν₀ (ln |Λ| + tr Λ⁻¹) − ½ κ₀
-    /// mᵀΛ⁻¹m. Cost O(N r³) per step.
+    /// mᵀΛ⁻¹m. Cost: O(N r³) per step.
     ///
     /// # Errors
-    /// If Λ has no Cholesky factor, or if statistics yield no posterior under it. The statistics of
-    /// real observations always yield one.
+    /// If Λ has no Cholesky factor, or if statistics yield no posterior under (m, Λ). The
+    /// statistics of real observations always yield one.
     pub fn fit(
         parties: &[&WeightStatistics],
         rank: usize,
@@ -370,7 +370,7 @@ impl WeightPrior {
         Ok(prior)
     }
 
-    /// Performs one step. Also returns the objective of the prior before the step.
+    /// Returns the prior after one step, and the objective before the step.
     fn step(
         &self,
         parties: &[&WeightStatistics],
@@ -421,8 +421,8 @@ impl WeightPrior {
         Ok((posterior.mean, posterior.covariance))
     }
 
-    /// ln p(y | m, Λ) − ln p(y | w = 0) for a party's observations. This is the evidence up to a
-    /// constant that does not depend on the prior.
+    /// Returns ln p(y | m, Λ) − ln p(y | w = 0) for a party's observations, which is the evidence
+    /// up to a constant that does not depend on the prior.
     ///
     /// # Errors
     /// Same as [`WeightPrior::given`].
@@ -466,8 +466,8 @@ impl Precision {
         (0..self.inverse.size()).map(|i| self.inverse.row(i)[i]).sum()
     }
 
-    /// ln p(y) = −½ ln |Λ| − ½ ln |Λ⁻¹ + A| + ½ hᵀP h − ½ mᵀΛ⁻¹m with h = Λ⁻¹m + b, relative to
-    /// w = 0.
+    /// Returns the distribution of w given a party's observations, and ln p(y) = −½ ln |Λ| − ½ ln
+    /// |Λ⁻¹ + A| + ½ hᵀP h − ½ mᵀΛ⁻¹m with h = Λ⁻¹m + b, relative to w = 0.
     fn given(&self, party: &WeightStatistics) -> Result<Given, GpError> {
         let rank = self.weighted_mean.len();
         let mut sum = self.inverse.clone();

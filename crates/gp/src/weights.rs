@@ -6,7 +6,7 @@ use fedbo_streams::Stream;
 use crate::linalg::{PackedLower, SpdFactor, gram_of_columns, gram_of_rows};
 use crate::{FeatureMap, GpError, lanes};
 
-/// Storage form of a [`WeightPosterior`]. The two forms are equivalent.
+/// The form in which a [`WeightPosterior`] is stored. The two forms are equivalent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Factor of Σ = ΦᵀΦ + σ²I (M×M), for t ≥ M.
@@ -15,10 +15,11 @@ pub enum Form {
     Dual,
 }
 
-/// Posterior over the weights ω of f(x) = φ(x)·ω under the prior N(0, I) (FTS eqs. (2) and (3)).
+/// The posterior over the weights ω of f(x) = φ(x)·ω under the prior N(0, I) (FTS eqs. (2) and
+/// (3)).
 ///
-/// ω | y ~ N(ν, σ² Σ⁻¹),   Σ = ΦᵀΦ + σ² I,   ν = Σ⁻¹ Φᵀ y
-/// Shapes: Φ t×M, y t, ν M. Cost O(t M min(t, M) + min(t, M)³).
+/// ω | y ~ N(ν, σ² Σ⁻¹), Σ = ΦᵀΦ + σ² I, ν = Σ⁻¹ Φᵀ y Shapes: Φ t×M, y t, ν M. Cost: O(t M min(t,
+/// M) + min(t, M)³).
 ///
 /// Deviations: a failed factorization is an error, whereas the authors' DP-FTS-DE code draws a
 /// uniform random vector in this case. Draws use triangular solves of a Cholesky factor, whereas
@@ -39,7 +40,7 @@ impl<'a> WeightPosterior<'a> {
     /// Conditions on inputs (t×d) and outputs (t) in the smaller form.
     ///
     /// # Errors
-    /// If σ² is not above 0, an observation is not finite, or the factorization fails.
+    /// If σ² is not positive, an observation is not finite, or the factorization fails.
     pub fn new(
         map: &'a FeatureMap,
         noise_variance: f64,
@@ -103,14 +104,14 @@ impl<'a> WeightPosterior<'a> {
         Ok(posterior)
     }
 
-    /// ν (M).
+    /// Returns ν (M).
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
-    /// The covariance σ² Σ⁻¹ of the weights, M×M row-major and symmetric. RGPE and TAF send it with
-    /// ν (FTS section 3.2), up to the shared factor σ². In the dual form it is I − Vᵀ V with V =
-    /// L⁻¹ Φ. Cost O(M³), or O(t² M + t M²).
+    /// Returns the covariance σ² Σ⁻¹ of the weights, M×M row-major and symmetric. Up to the shared
+    /// factor σ², RGPE and TAF send this matrix along with ν (FTS section 3.2). In the dual form it
+    /// is computed as I − Vᵀ V with V = L⁻¹ Φ. Cost: O(M³), or O(t² M + t M²).
     pub fn covariance(&self) -> Vec<f64> {
         let m = self.map.n_features();
         let lower = match self.form {
@@ -145,17 +146,17 @@ impl<'a> WeightPosterior<'a> {
         covariance
     }
 
-    /// The form in use.
+    /// Returns the form in use.
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Factor of the matrix of the current form, with its jitter.
+    /// Returns the factor of the matrix in the current form, with its jitter.
     pub fn factor(&self) -> &SpdFactor {
         &self.factor
     }
 
-    /// Φᵀ c, including padding.
+    /// Returns Φᵀ c, including padding.
     fn transpose_times(&self, coefficients: &[f64]) -> Vec<f64> {
         lanes::vectorized! {
             fn work(sum: &mut [f64], coefficients: &[f64], rows: &[f64]) {
@@ -169,7 +170,7 @@ impl<'a> WeightPosterior<'a> {
         sum
     }
 
-    /// Draws a weight sample ω ~ N(ν, β² σ² Σ⁻¹), M numbers. β = 1 is the posterior itself.
+    /// Draws M weights ω ~ N(ν, β² σ² Σ⁻¹). β = 1 is the posterior itself.
     ///
     /// Primal: ω = ν + βσ L⁻ᵀ z with Σ = L Lᵀ, cost O(M²). Dual, by Matheron's rule: ω = ν + β(ω₀ −
     /// Φᵀ(ΦΦᵀ + σ²I)⁻¹(Φω₀ + σε)) with ω₀ ~ N(0, I) and ε ~ N(0, I), cost O(t M).
@@ -199,7 +200,7 @@ impl<'a> WeightPosterior<'a> {
     }
 }
 
-/// The function φ(x)·ω of a weight vector. A message represents such a function.
+/// The function φ(x)·ω for a weight vector ω, such as the content of a message.
 #[derive(Clone, Debug)]
 pub struct WeightSpaceSample<'a> {
     map: &'a FeatureMap,
@@ -207,7 +208,7 @@ pub struct WeightSpaceSample<'a> {
 }
 
 impl<'a> WeightSpaceSample<'a> {
-    /// Creates the function of the weights ω (M numbers).
+    /// Creates the function with weights ω (M numbers).
     ///
     /// # Errors
     /// If the number of weights is not M, or a weight is not finite.

@@ -1,4 +1,4 @@
-//! The numbered adversarial cases of the threat model that concern the surrogate (section 6, "Data"
+//! The numbered adversarial cases in the threat model that concern the surrogate (section 6, "Data"
 //! and "Model"; INV-21 to INV-23). Every case ends with a finite proposal inside the domain or a
 //! typed error, never with a panic or a NaN.
 
@@ -42,7 +42,7 @@ impl From<OptimError> for Refusal {
     }
 }
 
-/// A small maximisation. The test checks that it ends well, not which value it reaches.
+/// Runs a small maximisation. Only the kind of result is checked, not the value reached.
 fn maximize(function: &dyn Function) -> Result<Vec<f64>, Refusal> {
     let search = MultiStart {
         n_starts: 64,
@@ -55,7 +55,7 @@ fn maximize(function: &dyn Function) -> Result<Vec<f64>, Refusal> {
     Ok(best.best().x.clone())
 }
 
-/// One observed problem.
+/// A problem with observations.
 struct Case {
     family: Family,
     lengthscale: f64,
@@ -90,7 +90,7 @@ impl Case {
         Kernel::isotropic(self.family, self.x.dim(), self.lengthscale, self.outputscale)
     }
 
-    /// Exact posterior, pathwise sample, maximum.
+    /// Maximizes a pathwise sample from the exact posterior.
     fn by_pathwise(&self) -> Result<Vec<f64>, Refusal> {
         let posterior =
             Posterior::new(self.kernel()?, self.noise_variance, self.x.clone(), self.outputs())?;
@@ -99,7 +99,7 @@ impl Case {
         maximize(&sample)
     }
 
-    /// Weight posterior, weight sample, maximum.
+    /// Maximizes a weight sample from the weight posterior.
     fn by_weights(&self) -> Result<Vec<f64>, Refusal> {
         let map = FeatureMap::for_kernel(&self.kernel()?, self.n_features, &mut test_stream(71))?;
         let posterior = WeightPosterior::new(&map, self.noise_variance, &self.x, &self.outputs())?;
@@ -135,7 +135,7 @@ fn normals(n: usize) -> Vec<f64> {
     test_stream(74).normals(n)
 }
 
-/// Outputs: the "Data" line of section 6, up to the infinities.
+/// Covers outputs: the "Data" line of section 6, up to the infinities.
 #[test]
 fn outputs() {
     let max = f64::MAX;
@@ -177,7 +177,7 @@ fn outputs() {
     ];
     for (number, name, y, end) in table {
         Case::new(points(y.len(), 2), y.clone()).run(number, name, end);
-        // Repeat without a standardizer. Outputs near the end of the floating-point range may cause
+        // Repeat without a standardizer. Outputs near the end of the floating-point range can cause
         // an overflow error.
         let end = match number {
             6..=11 => Any,
@@ -188,7 +188,7 @@ fn outputs() {
     }
 }
 
-/// Inputs: the "Data" line of section 6, from "x all equal".
+/// Covers inputs: the "Data" line of section 6, from "x all equal" on.
 #[test]
 fn inputs() {
     let same = |n: usize| Points::from_rows(2, vec![[0.3, 0.7]; n]);
@@ -225,7 +225,7 @@ fn inputs() {
     }
 }
 
-/// The "Model" line of section 6: hyperparameters.
+/// Covers hyperparameters in the "Model" line of section 6.
 #[test]
 fn hyperparameters() {
     let case = || Case::new(points(15, 2), normals(15));
@@ -259,8 +259,8 @@ fn hyperparameters() {
     for (number, name, case, end) in table {
         case.run(number, name, end);
     }
-    // Case 51, noise 0: the exact posterior interpolates. The regression has no distribution
-    // without noise and returns an error.
+    // Case 51, noise 0: the exact posterior interpolates. The weight posterior does not exist
+    // without noise, so an error is returned.
     for family in FAMILIES {
         let case = Case { family, noise_variance: 0.0, ..case() };
         assert!(case.by_pathwise().is_ok(), "case 51, {family:?}");
@@ -268,12 +268,13 @@ fn hyperparameters() {
     }
 }
 
-/// The "Model" line of section 6: feature maps and the matrix Σ.
+/// Covers feature maps and the matrix Σ in the "Model" line of section 6.
 #[test]
 fn features() {
     let (x, y) = (points(15, 1), normals(15));
     let maps: Vec<(usize, &str, Vec<f64>, Vec<f64>)> = vec![
-        // cos(π/2) is as close to 0 as a double can be. The normalization must not divide by it.
+        // For the double nearest to π/2, the cosine is almost 0. The normalization must not divide
+        // by it.
         (52, "zero feature vector", vec![0.0], vec![std::f64::consts::FRAC_PI_2]),
         (53, "cosine of 1e18", vec![1e18, -3e17, 2.0], vec![0.0, 1.0, 1e18]),
         (54, "cosine of 1e308", vec![1.7e308, 1.0], vec![1.7e308, 0.0]),
@@ -346,7 +347,7 @@ fn fits() {
 }
 
 /// Case 63: compares 1e5 updates with a rebuild. The outputs change each time, and an observation
-/// is appended every 1,000 updates. The results agree to 1e-9.
+/// is appended every 1,000 updates. The results must agree to 1e-9.
 #[test]
 fn updates() {
     let (x, mut stream) = (points(100, 2), test_stream(78));
@@ -366,7 +367,7 @@ fn updates() {
 }
 
 /// Case 64: after appending equal, nearly equal, huge or non-finite points, the posterior still
-/// gives proposals.
+/// yields proposals.
 #[test]
 fn hostile_appends() {
     for family in FAMILIES {
@@ -405,7 +406,7 @@ fn hostile_appends() {
     }
 }
 
-/// Case 65: random combinations of hostile sizes, scales and repetitions.
+/// Case 65: random combinations of hostile counts, scales and repetitions.
 #[test]
 fn random_problems() {
     let mut stream = test_stream(80);

@@ -1,5 +1,5 @@
-//! Compares the evidence with a dense determinant, its gradient with differences, and fits with a
-//! search of the whole box.
+//! Compares the evidence with a dense computation, gradients with central differences, and fits
+//! with a search of the whole box.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -35,7 +35,7 @@ fn the_evidence_is_the_dense_gaussian_density() {
     }
 }
 
-/// ∂/∂ln θ of every hyperparameter agrees with central differences of the dense evidence to a
+/// ∂/∂ln θ for every hyperparameter θ agrees with central differences of the dense evidence to a
 /// relative error of 1e-6.
 #[test]
 fn the_gradient_agrees_with_central_differences() {
@@ -67,7 +67,8 @@ fn the_gradient_agrees_with_central_differences() {
                 gradient[i]
             );
         }
-        // The term of the signal variance stays exact when noise dominates and the trace cancels.
+        // The derivative with respect to the signal variance stays exact when noise dominates and
+        // the trace cancels.
         let (x, y) = data(30, 3, 21);
         let tiny = Kernel::new(family, vec![0.4; 3], 1e-3).unwrap();
         let gradient = evidence(&tiny, 10.0, &x, &y).unwrap().gradient;
@@ -122,7 +123,8 @@ fn options(criterion: FitCriterion, isotropic: bool) -> FitOptions {
     }
 }
 
-/// ln of the three log-normal priors in t = ln θ, without constants: −t − (t − m)²/2s².
+/// Returns the log densities of the three log-normal priors in t = ln θ, without constants: −t − (t
+/// − m)²/2s².
 fn log_prior(theta: &[f64], n_lengthscales: usize, dim: f64) -> f64 {
     let term = |t: f64, m: f64, variance: f64| -t - (t - m).powi(2) / (2.0 * variance);
     let lengthscales: f64 = theta[..n_lengthscales]
@@ -172,7 +174,8 @@ fn a_fit_finds_the_optimum_of_the_whole_box() {
             "{family:?} {criterion:?}: {} {best}",
             fitted.value
         );
-        // The value belongs to the hyperparameters, and half the length scale is clearly worse.
+        // The reported value is the criterion at the hyperparameters, and half the length scale is
+        // clearly worse.
         let h = &fitted.hyperparameters;
         let mut theta: Vec<f64> = h.kernel.lengthscales()[..n].iter().map(|l| l.ln()).collect();
         theta.extend([h.kernel.outputscale().ln(), h.noise_variance.ln()]);
@@ -201,8 +204,8 @@ fn a_fit_is_deterministic_and_refuses_nan() {
     assert!(matches!(run(&y), Err(GpError::Hyperparameter { .. } | GpError::NotFinite { .. })));
 }
 
-/// With many observations, a quarter of them is searched first. The result is a maximum of the
-/// criterion of all observations.
+/// With many observations, the search first uses a quarter of them. The result is a maximum of the
+/// criterion for all observations.
 #[test]
 fn a_fit_of_many_observations_ends_where_the_gradient_of_all_vanishes() {
     let (x, y) = data(700, 2, 26);
@@ -225,7 +228,7 @@ fn a_fit_of_many_observations_ends_where_the_gradient_of_all_vanishes() {
     assert!(fitted.n_evaluations <= 10, "{}", fitted.n_evaluations);
 }
 
-/// If classes of observations alternate, the quarter that a fit uses first covers every class.
+/// If observations alternate between classes, the quarter that a fit uses first covers every class.
 #[test]
 fn a_fit_of_observations_that_come_in_turn_is_that_of_any_order() {
     let value = |order: &[usize]| {

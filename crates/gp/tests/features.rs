@@ -1,4 +1,5 @@
-//! Random features: the kernel that their inner products approximate, and the rate of convergence.
+//! Tests the kernel that inner products of random features approximate, and the rate of
+//! convergence.
 
 use fedbo_gp::{
     Family, FeatureDescription, FeatureError, FeatureMap, FeatureSampling, GpError, Kernel,
@@ -9,7 +10,7 @@ use fedbo_testkit::{dense, test_stream, uniform_points};
 
 const FAMILIES: [Family; 3] = [Family::SquaredExponential, Family::Matern32, Family::Matern52];
 
-/// max_ij |φ(x_i)·φ(x_j) − expected(x_i, x_j)|.
+/// Returns max_ij |φ(x_i)·φ(x_j) − expected(x_i, x_j)|.
 fn max_error(map: &FeatureMap, x: &Points, expected: impl Fn(&[f64], &[f64]) -> f64) -> f64 {
     let features: Vec<Vec<f64>> = x.rows().map(|x| map.features(x)).collect();
     let mut worst = 0.0_f64;
@@ -22,8 +23,8 @@ fn max_error(map: &FeatureMap, x: &Points, expected: impl Fn(&[f64], &[f64]) -> 
     worst
 }
 
-/// φ(x)·φ(x') is within 5/√M of k(x, x')/a² at three sizes M (Rahimi & Recht 2007: the standard
-/// deviation is at most 1/√M).
+/// φ(x)·φ(x') is within 5/√M of k(x, x')/a² for three values of M (Rahimi & Recht 2007: the
+/// standard deviation is at most 1/√M).
 #[test]
 fn features_approximate_the_kernel_at_rate_one_over_sqrt_m() {
     let x = sobol(2, 64, 1);
@@ -37,11 +38,11 @@ fn features_approximate_the_kernel_at_rate_one_over_sqrt_m() {
             let error = max_error(&map, &x, exact);
             assert!(error < tolerance, "{family:?} M={m}: {error} {tolerance}");
         }
-        // Frequencies that are 1.4 times as large fail, so the test can fail.
+        // Frequencies that are 1.4 times as large exceed the tolerance.
         let narrow = Kernel::new(family, vec![0.4 / 1.4, 0.9 / 1.4], 1.0).unwrap();
         let map = FeatureMap::for_kernel(&narrow, 4096, &mut test_stream(30)).unwrap();
         assert!(max_error(&map, &x, exact) > 5.0 / 4096_f64.sqrt(), "{family:?}");
-        // The frequencies of another family fail too.
+        // So do the frequencies of a different family.
         let other = FAMILIES[usize::from(family == Family::SquaredExponential)];
         let wrong = Kernel::new(other, vec![0.4, 0.9], 1.0).unwrap();
         let map = FeatureMap::for_kernel(&wrong, 16384, &mut test_stream(30)).unwrap();
@@ -49,8 +50,8 @@ fn features_approximate_the_kernel_at_rate_one_over_sqrt_m() {
     }
 }
 
-/// With ln ℓ ~ N(ln m, s²), the features approximate ∫ k_ℓ(x, x') p(ℓ) dℓ (trapezoidal rule in ln
-/// ℓ), not the kernel with the median length scale.
+/// With ln ℓ ~ N(ln m, s²), the features approximate ∫ k_ℓ(x, x') p(ℓ) dℓ (computed by the
+/// trapezoidal rule in ln ℓ), not the kernel with the median length scale.
 #[test]
 fn a_law_of_length_scales_gives_the_mixture_kernel() {
     let x = sobol(2, 48, 2);
@@ -160,8 +161,9 @@ fn impossible_maps_are_refused() {
 }
 
 /// Quasi-random features come in pairs of a cosine and a sine, so φ(x)·φ(x) is 1 even before
-/// normalization. At M = 50 in one and two dimensions, their error is below that of random maps on
-/// average. It shrinks as M grows, also for Matérn kernels and mixtures of length scales.
+/// normalization. At M = 50 in one and two dimensions, their error is on average below that of
+/// random maps. The error shrinks as M grows, also for Matérn kernels and mixtures of length
+/// scales.
 #[test]
 fn quasi_random_features_approximate_the_kernel_better() {
     let error = |family, lengthscale, dim: usize, n_features, sampling| {
@@ -219,9 +221,9 @@ fn described(
     FeatureDescription { n_features, dim, family, lengthscale, sampling }
 }
 
-/// E s_1² equals the curvature of the kernel at 0 by differences, 2(1 − k(h))/h², for every family
-/// and for a log-normal distribution of length scales. The closed form of the former and the
-/// quadrature of the latter check each other.
+/// E s_1² equals the curvature of the kernel at 0, computed by differences as 2(1 − k(h))/h², for
+/// every family and for a log-normal distribution of length scales. The closed form of the former
+/// and the quadrature of the latter check each other.
 #[test]
 fn the_mean_square_frequency_is_the_kernels_curvature() {
     let laws = [LengthscaleLaw::Fixed(0.3), LengthscaleLaw::LogNormal { median: 0.4, spread: 0.5 }];
@@ -238,9 +240,9 @@ fn the_mean_square_frequency_is_the_kernels_curvature() {
     }
 }
 
-/// Claim 1 of Rahimi & Recht covers the result of its proof. With (4 diam/r)^d balls of radius r,
-/// the probability is at most 2 (4 diam/r)^d e^(−Mε²/8) + (2 r σ_p/ε)², minimized here over r on a
-/// fine grid. The claim rounds this up for σ_p diam/ε ≥ 1.
+/// Claim 1 of Rahimi & Recht covers the bound in the claim's proof. With (4 diam/r)^d balls of
+/// radius r, the probability is at most 2 (4 diam/r)^d e^(−Mε²/8) + (2 r σ_p/ε)², minimized here
+/// over r on a fine grid. The claim rounds this up for σ_p diam/ε ≥ 1.
 #[test]
 fn the_uniform_bound_follows_from_a_cover() {
     for (dim, lengthscale, n_features, error) in
@@ -264,9 +266,9 @@ fn the_uniform_bound_follows_from_a_cover() {
     }
 }
 
-/// By hand, for d = 2, ℓ = 0.5, M = 1600 and ε = 0.5: 256 · 8 · 2/0.25 · e^(−25). The bound falls
-/// with M and solves its own equation. At the sizes in the papers it exceeds 1, so it is vacuous
-/// there.
+/// Computed by hand for d = 2, ℓ = 0.5, M = 1600 and ε = 0.5: 256 · 8 · 2/0.25 · e^(−25). The bound
+/// falls with M and satisfies its defining equation. For the values of M in the papers it exceeds
+/// 1, so it is vacuous there.
 #[test]
 fn the_uniform_bound_falls_with_features_and_is_vacuous_at_the_papers_sizes() {
     let of = |dim, lengthscale, n_features| {
@@ -285,8 +287,8 @@ fn the_uniform_bound_falls_with_features_and_is_vacuous_at_the_papers_sizes() {
     }
     let solved = of(2, 0.3, 1000).uniform_error_probability(bounds[3]);
     assert!((solved - 0.1).abs() < 1e-9, "{solved}");
-    // M = 50, ℓ = 0.03 on a line; M = 100, ℓ = 0.01 on a square (DP-FTS-DE B.1 and B.2.1). A kernel
-    // is at most 1.
+    // M = 50, ℓ = 0.03 on a line; M = 100, ℓ = 0.01 on a square (DP-FTS-DE B.1 and B.2.1). Kernel
+    // values are at most 1.
     assert!(of(1, 0.03, 50).uniform_error(0.1) > 1.0 && of(2, 0.01, 100).uniform_error(0.1) > 1.0);
 }
 
@@ -352,7 +354,7 @@ fn measured_errors_on_a_grid_fall_with_features_and_quasi_random_ones_are_smalle
 /// The features that the papers share in real experiments (ℓ = 0.01, M = 100, two dimensions) have
 /// an error of about five times the root mean square of the kernel, which is √π ℓ in the plane
 /// (about ten of 8192 pairs are close enough to count). For features with ℓ = 0.3, the error is at
-/// most a fifth of it.
+/// most a fifth of the kernel's root mean square.
 #[test]
 fn features_of_a_tiny_length_scale_say_less_than_nothing() {
     let relative = |lengthscale| {

@@ -23,7 +23,7 @@ fn oracle(p: &Posterior, at: &Points) -> (Vec<f64>, Matrix) {
 }
 
 /// Pathwise draws have the posterior mean and β² times the posterior covariance within 5 standard
-/// errors. A wrong β fails, and so does the covariance of the prior.
+/// errors. A wrong β or the covariance of the prior exceeds this tolerance.
 #[test]
 fn pathwise_draws_have_the_posterior_law() {
     for family in FAMILIES {
@@ -118,8 +118,8 @@ fn pathwise_gradients_agree_with_differences_and_batches_with_points() {
     }
 }
 
-/// The joint sampler and the dense sampler draw from N(mean, β²cov) on a finite domain. Chi-square
-/// and Kolmogorov–Smirnov tests at level 1e-6; entries within 5 standard errors.
+/// The joint sampler and the dense sampler draw from N(mean, β²cov) on a finite domain. Checked by
+/// chi-square and Kolmogorov–Smirnov tests at level 1e-6, with entries within 5 standard errors.
 #[test]
 fn joint_and_dense_draws_have_the_posterior_law() {
     for family in FAMILIES {
@@ -165,7 +165,7 @@ fn an_observation_off_the_domain_is_an_error_that_names_it() {
     assert_eq!(found, Err(GpError::OffDomain { index: 3 }));
 }
 
-/// A low-rank factor gives draws from the posterior at points near the data and far from them. A
+/// With a low-rank factor, draws follow the posterior at points near the data and far from them. A
 /// wrong covariance between a point and an input would change the remaining variance.
 #[test]
 fn low_rank_draws_have_the_posteriors_law() {

@@ -15,7 +15,7 @@ fn every_family_keeps_the_kernel_contract() {
     }
 }
 
-/// Points infinitely far apart in units of the length scale are uncorrelated, not NaN.
+/// Points that are infinitely far apart in units of the length scale have covariance 0, not NaN.
 #[test]
 fn tiny_length_scales_give_zero_covariance() {
     for family in FAMILIES {

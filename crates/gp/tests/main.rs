@@ -1,4 +1,4 @@
-//! Integration tests of surrogates and samples.
+//! Integration tests for surrogates and samples.
 
 mod adversarial_gp;
 mod evidence;

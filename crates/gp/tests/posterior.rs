@@ -1,4 +1,4 @@
-//! Compares the exact posterior with a dense solve by Gaussian elimination, and its updates with a
+//! Compares the exact posterior with a dense solve by Gaussian elimination, and updates with a
 //! rebuild.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
@@ -25,7 +25,7 @@ fn ard(family: Family, dim: usize) -> Kernel {
     Kernel::new(family, lengthscales.collect(), 1.7).unwrap()
 }
 
-/// Largest difference of the means and variances at the points `at`.
+/// Returns the largest difference between the means and variances at the points `at`.
 fn distance(a: &Posterior, b: &Posterior, at: &Points) -> f64 {
     at.rows().fold(0.0, |worst: f64, x| {
         let ((m, v), (n, w)) = (a.mean_variance(x), b.mean_variance(x));
@@ -56,7 +56,7 @@ fn mean_and_covariance_are_those_of_a_dense_solve() {
             }
             assert!(worst < 1e-10, "{family:?} n={n} d={dim}: {worst}");
             assert!(posterior.factor().jitter().abs() < f64::MIN_POSITIVE);
-            // A noise variance that is off by one per cent fails.
+            // A noise variance that is wrong by one per cent exceeds the tolerance.
             if n > 1 {
                 let (other, _) = dense::posterior(&kernel, 0.0101, &x, &y, &at);
                 assert!(other.iter().zip(&mean).any(|(a, b)| (a - b).abs() > 1e-6));
@@ -85,7 +85,7 @@ fn appending_is_refitting() {
     }
 }
 
-/// After 2,000 appends, the drift from a rebuild is less than 1e-9.
+/// After 2,000 appends, the difference from a rebuild is less than 1e-9.
 #[test]
 fn a_long_run_of_appends_does_not_drift() {
     let (x, y) = data(2000, 2, 14);
@@ -129,8 +129,8 @@ fn set_outputs_is_refitting_to_the_last_bit() {
     assert_eq!(posterior.alpha(), expected.alpha(), "an error leaves the posterior as it was");
 }
 
-/// Factor, determinant, solves and inverse of [`SpdFactor`], at sizes around the tile size of the
-/// copy.
+/// Checks the factor, determinant, solves and inverse of [`SpdFactor`], at sizes around the tile
+/// size used for copying.
 #[test]
 fn the_factor_solves_and_inverts() {
     for n in [1, 2, 7, 8, 9, 16, 31, 64, 65, 130, 300] {

@@ -1,4 +1,4 @@
-//! Compares a posterior that is sent as the mean and covariance of weights with dense linear
+//! Compares posteriors that are sent as the mean and covariance of weights with dense linear
 //! algebra.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
@@ -25,8 +25,8 @@ fn data(n: usize) -> (Points, Vec<f64>) {
 }
 
 /// Covariances, means, variances and joint distributions equal those of the dense oracle in both
-/// forms, for t below and above M and down to the paper's σ² = 1e-6. Rounding is amplified by at
-/// most 1/σ².
+/// forms, for t below and above M and down to the paper's σ² = 1e-6. Rounding errors are amplified
+/// by at most 1/σ².
 #[test]
 fn moments_are_those_of_the_dense_oracle() {
     let points = uniform_points(7, 2, &mut test_stream(42));
@@ -65,7 +65,7 @@ fn moments_are_those_of_the_dense_oracle() {
     }
 }
 
-/// The statistics of a set of outputs for 6 shared functions.
+/// Returns the statistics of a set of outputs for 6 shared functions.
 fn statistics(n: usize) -> (FunctionBasis, WeightStatistics) {
     let basis = FunctionBasis::new(map(30), 6).unwrap();
     let kernel = Kernel::isotropic(Family::Matern52, 2, 0.4, 1.0).unwrap();
@@ -132,7 +132,8 @@ fn gradients_agree_with_differences() {
     );
 }
 
-/// Central differences with a step of 1e-6. Single points agree with the batch.
+/// Compares with central differences with a step of 1e-6. Values at single points must agree with
+/// batch values.
 fn check_gradients(moments: &WeightMoments) {
     let points = uniform_points(10, 2, &mut test_stream(43));
     let (means, variances) = moments.mean_variances(&points);

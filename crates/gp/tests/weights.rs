@@ -51,9 +51,9 @@ fn both_forms_have_the_mean_of_the_dense_oracle() {
     }
 }
 
-/// Draws have the distribution N(ν, β²σ²Σ⁻¹) in both forms. Chi-square of all coordinates and
-/// Kolmogorov–Smirnov of a projection (each at level 1e-6); means and covariances within 5 standard
-/// errors. Draws with another β fail.
+/// Draws have the distribution N(ν, β²σ²Σ⁻¹) in both forms. Checked by a chi-square test of all
+/// coordinates and a Kolmogorov–Smirnov test of a projection (each at level 1e-6), with means and
+/// covariances within 5 standard errors. Draws with a different β fail the tests.
 #[test]
 fn draws_have_the_posterior_law_in_both_forms() {
     for (m, t) in [(12, 5), (6, 30)] {
@@ -124,7 +124,7 @@ fn the_function_of_a_weight_vector_and_its_gradient() {
                     };
                     let difference = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
                     let error = (gradient[j] - difference).abs();
-                    // With few features, the normalization bends sharply where all cosines are
+                    // With few features, the normalization changes sharply where all cosines are
                     // small.
                     let scale = if m < 8 { 1e-2 } else { 1e-6 };
                     assert!(

@@ -26,9 +26,9 @@ fn epsilon(kind: AccountantKind, rate: f64, z: f64, rounds: u64, delta: f64) -> 
 const POISSON: [AccountantKind; 3] =
     [AccountantKind::Pld, AccountantKind::Renyi, AccountantKind::Moments];
 
-/// The table of the threat model: q, z, T, δ, the paper's figure, and the bracket for PLD, which
-/// must lie in it or just above. A central-limit estimate lies below the bracket in three of the
-/// paper's five settings.
+/// The table in the threat model: q, z, T, δ, the paper's figure, and the bracket in which the PLD
+/// figure must lie (or just above it). A central-limit estimate lies below the bracket in three of
+/// the paper's five settings.
 #[test]
 fn accountant_anchors() {
     let (d200, d29) = (200_f64.powf(-1.1), 29_f64.powf(-1.1));
@@ -61,9 +61,9 @@ fn accountant_anchors() {
     }
 }
 
-/// The 14 losses printed in the DP-FTS-DE paper (figures 2 and 3 of arXiv 2110.14153), to the
-/// printed digit, and to four digits with an independent evaluation of its formula: N, T, q, z,
-/// printed, evaluated. δ = N^-1.1.
+/// Compares with the 14 losses printed in the DP-FTS-DE paper (figures 2 and 3 of arXiv
+/// 2110.14153), to the printed digit, and with an independent evaluation of the paper's formula, to
+/// four digits: N, T, q, z, printed, evaluated. δ = N^-1.1.
 #[test]
 fn the_papers_losses_are_those_of_the_moments_accountant() {
     let losses = [
@@ -162,7 +162,7 @@ proptest! {
         }
     }
 
-    /// For any events, the result is a number or an error.
+    /// Checks that the result is a number or an error for any events.
     #[test]
     fn no_setting_panics(
         log_q in -700.0..0.0_f64, log_z in -700.0..700.0_f64, count in 0..=10_000_000_u64, log_delta in -690.0..-1e-9_f64,
@@ -214,16 +214,17 @@ fn fixed_size(n_sampled: u32) -> PrivacyEvent {
     }
 }
 
-/// Threat model, section 6, "Accounting": both ends of every range.
+/// Covers both ends of every range (threat model, section 6, "Accounting").
 #[test]
 fn the_ends_of_the_ranges() {
     let pld = |q, z, rounds, delta| epsilon(AccountantKind::Pld, q, z, rounds, delta);
-    // An agent that is almost never sampled; unlimited noise; δ near 1.
+    // Covers an agent that is almost never sampled, unlimited noise, and δ near 1.
     assert!(pld(1e-12, 1.0, 10_000_000, 1e-4) < 1e-9);
     assert!(pld(f64::MIN_POSITIVE, 0.001, 1000, 1e-5) < 1e-9);
     assert!(pld(0.5, 1e300, 10_000_000, 1e-5) < 1e-3);
     assert!(pld(0.5, 1.0, 1, 0.999_999) < 1e-9);
-    // Ten million rounds, epsilon over 700, a delta of 1e−300: between RDP and the unsampled mechanism.
+    // With ten million rounds, an epsilon above 700 and a delta of 1e−300, the result lies between
+    // RDP and the unsampled mechanism.
     for (q, z, rounds, delta) in [
         (0.25, 1.0, 10_000_000, 1e-5),
         (0.5, 0.1, 100, 1e-5),
@@ -236,7 +237,7 @@ fn the_ends_of_the_ranges() {
             "{pld} {renyi} {moments}"
         );
     }
-    // Too little noise is refused, not extrapolated. Without sampling the closed form works until
+    // Too little noise is refused, not extrapolated. Without sampling, the closed form works until
     // it overflows.
     let tiny = |rate: f64, z: f64| {
         let mut accountant = PldAccountant::new();
@@ -249,8 +250,8 @@ fn the_ends_of_the_ranges() {
     assert!(matches!(tiny(1.0, f64::MIN_POSITIVE), Err(Unproved::NoFiniteEpsilon { .. })));
 }
 
-/// Ten thousand different releases cost more than ten thousand of the mildest and less than ten
-/// thousand of the harshest.
+/// Ten thousand different releases cost more than ten thousand times the cheapest release, and less
+/// than ten thousand times the most expensive one.
 #[test]
 fn ten_thousand_different_releases_are_composed() {
     let delta = Delta::new(1e-6).unwrap();
@@ -262,7 +263,7 @@ fn ten_thousand_different_releases_are_composed() {
         let mixed = accountant.epsilon(delta).unwrap();
         let [harsh, mild] = [1.0, 1.9999].map(|z| epsilon(kind, 0.1, z, 10_000, 1e-6));
         assert!(mild < mixed && mixed < harsh, "{kind}: {mild} {mixed} {harsh}");
-        // The same spread over few different releases, which needs no approximation.
+        // The same range with only a few different releases, which needs no approximation.
         let mut few = kind.accountant();
         for step in 0..100 {
             few.compose(&event(0.1, 1.005 + f64::from(step) * 1e-2), 100).unwrap();
@@ -294,7 +295,7 @@ fn an_order_next_to_one_does_not_overflow() {
     let mut accountant = RenyiAccountant::new();
     accountant.compose(&event(0.3, 1.0), 1_000_000).unwrap();
     let near = accountant.divergence(1.0 + 1e-8).unwrap();
-    // 1e6 times the Kullback-Leibler divergence, which is 0.0525 by quadrature.
+    // The result is 1e6 times the Kullback-Leibler divergence, which is 0.0525 by quadrature.
     let (mut divergence, step) = (0.0, 1e-3);
     for k in -12_000..13_000 {
         let x = f64::from(k) * step;
@@ -393,8 +394,8 @@ fn an_impossible_budget_is_named() {
     assert!(Budget::new(0.0, delta).is_err() && Budget::new(f64::NAN, delta).is_err());
 }
 
-/// ε of one Gaussian at a δ, from scipy (erfcx and brentq) to 15 digits. The bound is above the
-/// exact value, and as tight as with a lattice elsewhere.
+/// Reference values of ε for one Gaussian, from scipy (erfcx and brentq) to 15 digits. The bound is
+/// above the exact value, and as tight as the bounds from a lattice.
 #[test]
 fn little_noise_costs_what_the_gaussian_does() {
     for (z, delta, exact) in [
@@ -415,7 +416,7 @@ fn little_noise_costs_what_the_gaussian_does() {
     }
 }
 
-/// Sampled releases in addition to one with little noise are counted, and need no lattice.
+/// Sampled releases are counted in addition to a release with little noise, and need no lattice.
 #[test]
 fn little_noise_beside_sampled_releases_costs_more_than_alone() {
     let delta = Delta::new(1e-5).unwrap();
@@ -440,7 +441,7 @@ fn the_smallest_multiplier_is_the_smallest_or_says_so() {
         let z = found.value.get();
         assert!(z >= exact && z < exact * (1.0 + 2e-4) && !found.is_limit, "{epsilon}: {z}");
     }
-    // With sampling no bound is proved below 0.05.
+    // With sampling, no bound is proved below 0.05.
     let half = Sampling::Poisson(SamplingRate::new(0.5).unwrap());
     let found = smallest_multiplier(AccountantKind::Pld, half, 1, budget(500.0)).unwrap();
     assert!((found.value.get() - 0.05).abs() < 1e-12 && found.is_limit);
@@ -458,8 +459,8 @@ fn the_largest_rate_is_everybody_where_sampling_is_not_evaluated() {
     let z = NoiseMultiplier::new(0.04).unwrap();
     let found = largest_rate(AccountantKind::Pld, z, 1, budget(500.0)).unwrap();
     assert!(found.value == SamplingRate::ALL && found.epsilon <= 500.0);
-    // Here no bound is proved at a rate above δ; below it, the probability of being sampled at all
-    // is within δ.
+    // With this noise, no bound is proved at a rate above δ. At a lower rate, the probability of
+    // being sampled at all is within δ.
     let found = largest_rate(AccountantKind::Pld, z, 1, budget(100.0)).unwrap();
     assert!(found.value.get() < 1e-5 && found.value.get() > 0.99e-5, "{found:?}");
     assert!(found.epsilon == 0.0 && !found.is_limit, "{found:?}");

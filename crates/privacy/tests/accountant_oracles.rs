@@ -1,5 +1,5 @@
 //! Comparison of the accountants with closed forms, quadrature, sums and enumeration that share no
-//! code with them.
+//! code with the accountants.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
@@ -28,7 +28,7 @@ fn normal(t: f64) -> f64 {
     0.5 * libm::erfc(-t / std::f64::consts::SQRT_2)
 }
 
-/// Returns the hockey-stick divergences at any real `epsilon` of one release: (P to Q, Q to P).
+/// Returns the hockey-stick divergences of one release at any real `epsilon`: (P to Q, Q to P).
 fn one_release(rate: f64, z: f64, epsilon: f64) -> (f64, f64) {
     // ln(P/Q)(x) = v at x(v); there is no such x for v ≤ ln(1 − q).
     let position = |v: f64| {
@@ -80,13 +80,14 @@ fn without_sampling_it_is_the_gaussian_mechanism() {
             assert!(back >= truth(epsilon) && back <= 1.01 * delta, "{back:e}");
         }
     }
-    // Control: with 2 % less noise than claimed, the figure would be too small.
+    // Control: if the noise were 2 % less than claimed, the figure would be too small.
     let epsilon = pld(&[(1.0, 2.0, 10)]).epsilon(Delta::new(1e-5).unwrap()).unwrap();
     let s = 0.98 * 2.0 / 10.0_f64.sqrt();
     assert!(normal(0.5 / s - epsilon * s) - epsilon.exp() * normal(-0.5 / s - epsilon * s) > 1e-5);
 }
 
-/// Near the smallest float: δ(ε) by the same closed form, and 1e−300 between its neighbours.
+/// Compares δ(ε) near the smallest float with the same closed form, and checks that ε at 1e−300
+/// lies midway between its neighbours.
 #[test]
 fn a_delta_near_the_smallest_number_keeps_its_digits() {
     let z = 1.5_f64;
@@ -115,7 +116,7 @@ fn one_sampled_release_is_its_hockey_stick_divergence() {
                 remove.max(add)
             };
             if epsilon > 0.0 {
-                // To 0.3 %, or to 1e−6 absolute if ε itself is tiny.
+                // Tight to 0.3 %, or to 1e−6 absolute if ε itself is tiny.
                 tight(epsilon, delta, (1e-6 / epsilon).clamp(3e-3, 1.0), truth);
             } else {
                 assert!(truth(0.0) <= delta);
@@ -124,8 +125,8 @@ fn one_sampled_release_is_its_hockey_stick_divergence() {
     }
 }
 
-/// δ of two different releases is the mean, over the first one's loss, of the second one's δ;
-/// evaluated by the trapezoid rule.
+/// The δ of two different releases is the mean, over the first release's loss, of the second
+/// release's δ. The mean is evaluated by the trapezoid rule.
 #[test]
 fn two_different_releases_are_the_convolution_of_their_losses() {
     for ((q1, z1), (q2, z2)) in [((0.3, 1.0), (0.6, 1.7)), ((0.05, 0.8), (1.0, 3.0))] {
@@ -173,8 +174,8 @@ fn at_integer_orders_the_integral_is_the_binomial_sum() {
                 "q {q} z {z} order {order}: {found:e}, not {exact:e}"
             );
         }
-        // Divergences increase with the order, and the one near 1 is close to the Kullback-Leibler
-        // divergence.
+        // Divergences increase with the order, and at orders near 1 they are close to the
+        // Kullback-Leibler divergence.
         let at = |order: f64| accountant.divergence(order).unwrap();
         assert!(at(2.0) < at(2.5) && at(2.5) < at(3.0));
         let (near, nearer) = (at(1.0 + 1e-6), at(1.0 + 1e-8));
@@ -182,7 +183,7 @@ fn at_integer_orders_the_integral_is_the_binomial_sum() {
     }
 }
 
-/// Compares with the Rényi divergence by plain quadrature at real orders: the direction from P to Q
+/// Compares with the Rényi divergence by plain quadrature at real orders. The direction from P to Q
 /// is the larger one.
 #[test]
 fn real_orders_are_plain_quadrature_in_the_larger_direction() {
@@ -207,7 +208,7 @@ fn real_orders_are_plain_quadrature_in_the_larger_direction() {
     }
 }
 
-/// The discrete Gaussian, enumerated: pmf ∝ exp(−k²/(2σ²)) on integers, shifted by K with
+/// Enumerates the discrete Gaussian: pmf ∝ exp(−k²/(2σ²)) on integers, shifted by K with
 /// probability q.
 #[test]
 fn discrete_noise_is_bounded_by_what_it_is_reduced_to() {
@@ -224,7 +225,7 @@ fn discrete_noise_is_bounded_by_what_it_is_reduced_to() {
             let each = p.iter().zip(q);
             each.map(|(p, q)| (p - epsilon.exp() * q).max(0.0)).sum()
         };
-        // Two releases: all pairs of outcomes.
+        // For two releases, sums over all pairs of outcomes.
         let two = |p: &[f64], q: &[f64]| -> (Vec<f64>, Vec<f64>) {
             let pairs = |law: &[f64]| {
                 let all = law.iter().flat_map(|a| law.iter().map(move |b| a * b));
@@ -243,14 +244,14 @@ fn discrete_noise_is_bounded_by_what_it_is_reduced_to() {
                 accountant.compose(&discrete, count).unwrap();
                 let epsilon = accountant.epsilon(Delta::new(delta).unwrap()).unwrap();
                 let truth = |epsilon: f64| one(epsilon, p, q).max(one(epsilon, q, p));
-                // The reduction takes 9 of 400 from the variance: 1.2 % of z.
+                // The reduction subtracts 9 from a variance of 400, which is 1.2 % of z.
                 tight(epsilon, delta, 0.05, truth);
             }
         }
     }
 }
 
-/// On a fine lattice the reduction costs almost nothing, and a coarse one is refused.
+/// On a fine lattice, the reduction costs almost nothing. A coarse lattice is refused.
 #[test]
 fn a_fine_lattice_costs_what_the_continuous_noise_costs() {
     let discrete = |variance: u128, bound: u64| PrivacyEvent {
@@ -278,9 +279,9 @@ fn a_fine_lattice_costs_what_the_continuous_noise_costs() {
     }
 }
 
-/// Samples of a fixed size. The result is never below that of `dp_accounting` 0.6.0 (replace-one,
-/// multiplier z/2), which has a tighter form for Gaussian noise, and never above the bound without
-/// sampling.
+/// For samples of a fixed size, the result is never below that of `dp_accounting` 0.6.0
+/// (replace-one, multiplier z/2), which has a tighter form for Gaussian noise, and never above the
+/// bound without sampling.
 #[test]
 fn fixed_size_samples_lie_between_the_published_bound_and_no_sampling() {
     // n, N, z, T, δ and ε of dp_accounting's RdpAccountant with noise multiplier z/2.

@@ -1,9 +1,9 @@
-//! Whole runs of 40 rounds with sampling: the advantage of an adversary that sees all releases,
-//! compared with the cost that the accountant states (INV-3, INV-8).
+//! Audits of whole runs of 40 rounds with sampling, which compare the advantage of an adversary
+//! that sees all releases with the cost that the accountant states (INV-3, INV-8).
 //!
 //! The adversary knows everything except whether one slot sends a vector or zeros, and sums log
-//! likelihood ratios. Half of each run releases regions, the other half one total. Separate runs
-//! determine the best threshold.
+//! likelihood ratios. Half of each run releases regions, and the other half one total. Separate
+//! runs determine the best threshold.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -23,8 +23,8 @@ const Z: f64 = 1.5;
 /// 200^−1.1.
 const DELTA: f64 = 2.943_52e-3;
 
-/// Failure probability of each end of an interval, so a bound is too high with probability at most
-/// 1 %.
+/// Failure probability of each end of an interval. A bound is therefore too high with probability
+/// at most 1 %.
 const ALPHA: f64 = 0.005;
 
 /// Returns Σ_t ln(1 − q + q exp((2 y_t − 1)/(2 z²))) for `n` runs from `first`, with y_t the
@@ -49,7 +49,7 @@ fn losses(mechanism: &Mechanism, present: bool, first: u64, n: u64) -> Vec<f64> 
         .collect()
 }
 
-/// Returns a lower bound on ε from `n` runs with the victim and `n` without.
+/// Returns a lower bound on ε from `n` runs with the victim and `n` runs without it.
 fn audited_epsilon(mechanism: &Mechanism, n: u64) -> f64 {
     let runs = |present, first, n| losses(mechanism, present, first, n);
     let (with, without) = (runs(true, n, n / 4), runs(false, n, n / 4));
@@ -93,8 +93,8 @@ fn a_million_whole_runs_give_away_what_the_accountant_says() {
     check(1_000_000, 0.8);
 }
 
-/// Control: full participation in every round exceeds the declared ε, and so does noise for
-/// z = 0.8.
+/// Control: the audited ε exceeds the declared ε with full participation in every round, and with
+/// noise for z = 0.8.
 #[test]
 fn runs_that_cost_more_are_found_out() {
     let declared = declared_epsilon(&mechanism(2, 2, 1, Q, Z));
@@ -104,13 +104,13 @@ fn runs_that_cost_more_are_found_out() {
     }
 }
 
-/// Number of releases, and the maximum number that include one agent.
+/// Number of releases, and maximum number of releases that include one agent.
 const N_WINDOWS: u64 = 40;
 const N_IN: u64 = 8;
 
 /// Returns Σ_t (2 y_t − 1)/(2 z²) over the releases that include the victim, which are public. The
 /// victim takes part in the first release, and again whenever the last release was low in the
-/// coordinate of its vector. Its participation thus depends on the releases.
+/// coordinate of the victim's vector, so its participation depends on the releases.
 fn losses_of_some(mechanism: &Mechanism, present: bool, first: u64, n: u64, z: f64) -> Vec<f64> {
     let mut source = source(if present { 3 } else { 4 });
     let bound = float(mechanism.lattice().bound());
@@ -135,8 +135,8 @@ fn losses_of_some(mechanism: &Mechanism, present: bool, first: u64, n: u64, z: f
     (first..first + n).map(of_run).collect()
 }
 
-/// Returns the ε found in `n` runs with the victim and `n` without, and the accountant's ε for
-/// `n_declared` releases.
+/// Returns the ε found in `n` runs with the victim and `n` runs without it, and the accountant's ε
+/// for `n_declared` releases.
 fn audited_and_declared(n: u64, z: f64, n_declared: u64) -> (f64, f64) {
     let mechanism = mechanism(2, 1, 1, 1.0, z);
     let runs = |present, first, n| losses_of_some(&mechanism, present, first, n, z);
@@ -152,14 +152,14 @@ fn audited_and_declared(n: u64, z: f64, n_declared: u64) -> (f64, f64) {
     (audited, accountant.epsilon(Delta::new(DELTA).unwrap()).unwrap())
 }
 
-/// k of T: an agent in eight of forty releases is charged for eight, even if it chooses them
+/// An agent in eight of forty releases is charged for eight (k of T), even if it chooses them
 /// adaptively.
 #[test]
 fn an_agent_in_some_releases_gives_away_what_so_many_cost() {
     let (audited, declared) = audited_and_declared(6_000, 3.0, N_IN);
     eprintln!("epsilon is at least {audited:.3}, the accountant says {declared:.4}");
     assert!((0.6 * declared..=declared).contains(&audited), "{audited} of {declared}");
-    // Control: the audited ε exceeds the declared one for fewer releases.
+    // Control: the audited ε exceeds the ε that is declared for fewer releases.
     let (_, of_three) = audited_and_declared(8, 3.0, 3);
     assert!(audited > of_three, "{audited} {of_three}");
 }

@@ -2,8 +2,9 @@
 //! knows everything else, and guesses by the likelihood ratio, reaches this bound and does not
 //! exceed it (INV-7, INV-8).
 //!
-//! z = 1.5, because with z = 1 variance and standard deviation would be equal. P = 4, to detect a
-//! missing √P. Groups of unequal sizes, to detect noise that depends on the group.
+//! The tests use z = 1.5, because with z = 1 the variance and the standard deviation would be
+//! equal; P = 4, to detect a missing √P; and groups of unequal sizes, to detect noise that depends
+//! on the group.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -21,11 +22,11 @@ const N_SLOTS: u32 = 13;
 const N_REGIONS: u32 = 4;
 const N_FEATURES: u32 = 3;
 
-/// Failure probability of each end of an interval, so the bound is too high with probability at
-/// most 1 %.
+/// Failure probability of each end of an interval. The bound is therefore too high with probability
+/// at most 1 %.
 const ALPHA: f64 = 0.005;
 
-/// Returns the statistic of `n` releases, with or without the victim: the likelihood ratio
+/// Returns the statistic of `n` releases, with or without the victim. The likelihood ratio
 /// increases with ⟨release − others, v⟩ / K², which is N(1, z²) with the victim and N(0, z²)
 /// without. The victim is a slot of each region in turn.
 fn statistics(mechanism: &Mechanism, shape: ReleaseShape, n: u64, present: bool) -> Vec<f64> {
@@ -96,7 +97,7 @@ fn the_audited_mu_is_the_declared_one_in_a_million_trials() {
     check(1_000_000, 0.985);
 }
 
-/// Control: noise for z = 1.4 exceeds a claim for z = 1.5.
+/// Control: noise for z = 1.4 is detected under a claim for z = 1.5.
 #[test]
 fn noise_that_is_short_is_found_out() {
     let share = audited_mu(1.4, ReleaseShape::Regions, 60_000) / declared_mu(1.5);

@@ -11,7 +11,7 @@ use fedbo_privacy::accounting::Sampling;
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape};
 use fedbo_testkit::statistics::check_chi_squared;
 
-/// Number of slots of a round.
+/// Number of slots in a round.
 const N_SLOTS: u32 = 1000;
 
 /// Number of slots that share a coordinate: slot s adds 2^(s mod 22) lattice units to coordinate ⌊s
@@ -45,15 +45,15 @@ fn toss(mechanism: &Mechanism, n_rounds: u64) -> Vec<Vec<bool>> {
         .collect()
 }
 
-/// Returns the distance of `hits` from a binomial's mean in standard deviations.
+/// Returns the distance of `hits` from the mean of a binomial distribution, in standard deviations.
 fn deviation(hits: u64, tries: u64, probability: f64) -> f64 {
     let n = float(tries);
     (float(hits) - n * probability) / (n * probability * (1.0 - probability)).sqrt()
 }
 
-/// Checks the rate of all coins; the counts per slot and per round, since their spread reveals
-/// dependent coins; and pairs of slots and of rounds at a distance. For honest coins, each
-/// statistic exceeds its limit with probability below 1e-6.
+/// Checks the rate of all coins, the counts per slot and per round (their spread reveals dependent
+/// coins), and pairs of slots and of rounds at a given distance. For honest coins, each statistic
+/// exceeds its limit with probability below 1e-6.
 fn check(rounds: &[Vec<bool>], q: f64) {
     let n_rounds = float(rounds.len() as u64);
     let total: u64 = rounds.iter().flatten().map(|coin| u64::from(*coin)).sum();
@@ -91,8 +91,8 @@ fn check(rounds: &[Vec<bool>], q: f64) {
     }
 }
 
-/// Returns the deviation of the number of pairs that took part together. Overlapping pairs share a
-/// coin, which increases the variance: n q² (1 − q²) + 2 n (q³ − q⁴).
+/// Returns the deviation of the number of pairs that took part together, in standard deviations.
+/// Overlapping pairs share a coin, which increases the variance to n q² (1 − q²) + 2 n (q³ − q⁴).
 fn pair_error(found: u64, tries: u64, q: f64, both: f64) -> f64 {
     let variance = float(tries) * (both * (1.0 - both) + 2.0 * (q.powi(3) - q.powi(4)));
     (float(found) - float(tries) * both) / variance.sqrt()
@@ -149,16 +149,16 @@ fn the_event_names_the_rate_of_the_coins() {
     }
 }
 
-/// With q = 1 everybody takes part; with the smallest q, almost nobody.
+/// With q = 1, every slot takes part; with the smallest q, almost none.
 #[test]
 fn both_ends_of_the_rate_work() {
     assert!(toss(&with_rate(1.0), 3).iter().flatten().all(|coin| *coin));
     assert!(!toss(&with_rate(2_f64.powi(-32)), 3).iter().flatten().any(|coin| *coin));
 }
 
-/// The noise of a round reveals nothing about participation: for each slot, the noise of rounds
-/// with it and of rounds without it have the same distribution over 32 cells. The noise is so large
-/// that its proposals use 32 bits each, like coins, so that shared random words would be detected.
+/// The noise of a round reveals nothing about participation: for each slot, rounds with the slot
+/// and rounds without it have the same noise distribution over 32 cells. The noise is so large that
+/// its proposals use 32 bits each, like coins, so that shared random words would be detected.
 #[test]
 fn coins_are_independent_of_the_noise() {
     let (n_slots, n_rounds, q) = (16_u32, 30_000_u64, 0.25);

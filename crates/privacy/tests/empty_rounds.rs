@@ -1,5 +1,5 @@
-//! Every round releases the same shape, size, cost and noise, regardless of participation (INV-3,
-//! INV-4).
+//! Tests that every round has a release of the same shape, size, cost and noise, regardless of
+//! participation (INV-3, INV-4).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -13,7 +13,7 @@ use fedbo_testkit::statistics::check_chi_squared;
 
 const SHAPES: [ReleaseShape; 2] = [ReleaseShape::Regions, ReleaseShape::Total];
 
-/// Rounds without vectors, with all vectors and with an empty sample have the same form: only the
+/// Rounds without vectors, with all vectors and with an empty sample have the same form; only the
 /// numbers differ.
 #[test]
 fn a_round_without_anybody_releases_like_any_other() {
@@ -66,9 +66,9 @@ fn check_noise(mechanism: &Mechanism, sums: &[i64]) {
     check_chi_squared(statistic, float(sums.len() as u64), 1e-6).unwrap();
 }
 
-/// The noise of a round does not depend on participation: it is drawn first and never scaled. The
-/// sum is not divided by the number of vectors either: with q = 1 the sum of n equal vectors is n
-/// times one vector.
+/// The noise of a round does not depend on participation, because it is drawn first and never
+/// scaled. The sum is not divided by the number of vectors either: with q = 1, the sum of n equal
+/// vectors is n times one vector.
 #[test]
 fn neither_noise_nor_sums_depend_on_how_many_came() {
     let mechanism = mechanism(40, 1, 20, 1.0, 1.5);
@@ -85,8 +85,8 @@ fn neither_noise_nor_sums_depend_on_how_many_came() {
     assert_eq!(alone.sums(), among.sums(), "the noise depends on the size of the roster");
 }
 
-/// Checks the distribution of the noise over many rounds with an empty sample: with N = 1 and
-/// q = 1/2, half of all rounds.
+/// Checks the distribution of the noise over many rounds with an empty sample. With N = 1 and
+/// q = 1/2, these are half of all rounds.
 #[test]
 fn the_noise_of_an_empty_sample_is_the_noise_of_any_round() {
     let mechanism = mechanism(1, 1, 4, 0.5, 1.5);

@@ -1,5 +1,5 @@
-//! Malformed and extreme vectors are accepted like any other, are never longer than K, and never
-//! cause a panic (INV-5, INV-7).
+//! Tests that malformed and extreme vectors are accepted like any other, are clipped to norm K, and
+//! never cause a panic (INV-5, INV-7).
 
 use crate::common;
 
@@ -13,8 +13,8 @@ fn alone(mechanism: &Mechanism, vector: Vec<f64>) -> Vec<i64> {
     pre_noise(mechanism, 0, ReleaseShape::Regions, 1, &[(0, vector)])
 }
 
-/// NaN of any kind and both infinities make the whole vector zero; it is accepted like any other
-/// vector.
+/// A NaN of any kind or an infinity makes the whole vector zero. The vector is accepted like any
+/// other.
 #[test]
 fn a_vector_with_a_coordinate_that_is_not_finite_counts_as_zero() {
     let mechanism = mechanism(2, 1, 5, 1.0, 1.0);
@@ -33,8 +33,8 @@ fn a_vector_with_a_coordinate_that_is_not_finite_counts_as_zero() {
     }
 }
 
-/// Vectors with 1e300 and the largest float are clipped to norm K and keep their direction; squares
-/// of floats would overflow.
+/// Vectors with 1e300 and the largest float are clipped to norm K and keep their direction,
+/// although squares of floats would overflow.
 #[test]
 fn huge_vectors_keep_their_direction() {
     let mechanism = mechanism(1, 1, 4, 1.0, 1.0);
@@ -51,7 +51,7 @@ fn huge_vectors_keep_their_direction() {
     assert!(sums[0] > sums[1] && sums[1..] == [0, 0, 0]);
 }
 
-/// Subnormal numbers and both zeros are zero on the lattice.
+/// Subnormal numbers and both zeros become zero on the lattice.
 #[test]
 fn denormal_numbers_and_zeros_are_zero() {
     let mechanism = mechanism(1, 1, 4, 1.0, 1.0);
@@ -61,8 +61,8 @@ fn denormal_numbers_and_zeros_are_zero() {
     }
 }
 
-/// With C = 1 exactly, tests vectors of norm C, one float step above and below it, and one lattice
-/// unit below it.
+/// Tests vectors of norm C, one float step above and below C, and one lattice unit below C, with
+/// C = 1 exactly.
 #[test]
 fn a_vector_at_the_clipping_norm_is_left_alone_and_one_beyond_it_is_cut() {
     let mechanism =
@@ -122,14 +122,14 @@ fn extreme_dimensions_work() {
         let release = collecting.close(&mut source).unwrap().release;
         assert_eq!(release.sums().len() as u64, u64::from(n_regions) * u64::from(n_features));
     }
-    // The longest vector: the sum of squares of 2^14 coordinates near 2^25 fills 64 bits.
+    // For the longest vector, the sum of squares of 2^14 coordinates near 2^25 fills 64 bits.
     let mechanism = mechanism(1, 1, 16_384, 1.0, 1.0);
     let sums = alone(&mechanism, vec![f64::MAX; 16_384]);
     let (norm, bound) = (squared_norm(&sums), squared_bound(&mechanism));
     assert!(norm <= bound && norm * 1_000 > bound * 999, "{norm} of {bound}");
 }
 
-/// Generates floats of all bit patterns.
+/// Generates floats with all bit patterns.
 fn any_float() -> impl Strategy<Value = f64> {
     prop_oneof![
         any::<u64>().prop_map(f64::from_bits),
@@ -141,8 +141,8 @@ fn any_float() -> impl Strategy<Value = f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// The vector is never longer than K, no sign changes, no coordinate grows; all are zero if one
-    /// is not finite.
+    /// The clipped vector has a norm of at most K, no sign changes, and no coordinate grows. All
+    /// coordinates are zero if one is not finite.
     #[test]
     fn any_vector_is_clipped(vector in prop::collection::vec(any_float(), 1..40), log in -20.0..20.0_f64) {
         let n_features = u32::try_from(vector.len()).unwrap();

@@ -1,5 +1,5 @@
-//! Released values are multiples of g; the clipping, the bound and the variance are exact (INV-7,
-//! INV-8, INV-19).
+//! Tests that released values are multiples of g, and that the clipping, the bound and the variance
+//! are exact (INV-7, INV-8, INV-19).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -63,7 +63,8 @@ fn released_values_are_multiples_of_the_spacing() {
     }
 }
 
-/// Multiplies integers as base-2^32 digits, lowest first: an independent implementation.
+/// Multiplies integers given as base-2^32 digits, lowest first. This is an independent
+/// implementation.
 fn product(a: &[u64], b: &[u64]) -> Vec<u64> {
     let mut digits = vec![0_u64; a.len() + b.len()];
     for (i, x) in a.iter().enumerate() {
@@ -124,7 +125,7 @@ proptest! {
         prop_assert!(below(&product(&digits(variance - 1), &scale), &exact), "noise is too much");
     }
 
-    /// Within the bound, a coordinate is only truncated toward zero.
+    /// If the norm is within the bound, coordinates are only truncated toward zero.
     #[test]
     fn coordinates_inside_the_bound_are_truncated_toward_zero(
         vector in prop::collection::vec(prop_oneof![-0.9..0.9_f64, -1e-6..1e-6_f64, Just(-0.0), Just(5e-324)], 6),
@@ -137,8 +138,8 @@ proptest! {
         }
     }
 
-    /// Beyond the bound, the norm is at most K and within a few units of it, and the direction is
-    /// preserved to one unit per coordinate.
+    /// If the norm exceeds the bound, the clipped norm is at most K and within a few units of it,
+    /// and the direction is preserved to one unit per coordinate.
     #[test]
     fn vectors_beyond_the_bound_keep_their_direction(
         vector in prop::collection::vec(-1.0..1.0_f64, 6),
@@ -160,7 +161,7 @@ proptest! {
         }
     }
 
-    /// No bytes make the decoder panic, and decoded bytes are encoded identically.
+    /// No bytes make the decoder panic, and a decoded release encodes to the same bytes.
     #[test]
     fn decoders_survive_any_bytes(
         noise in prop::collection::vec(any::<u8>(), 0..200),

@@ -1,4 +1,4 @@
-//! No two rounds, regions or coordinates share noise or a key (INV-2, INV-8).
+//! Tests that no two rounds, regions or coordinates share noise or a key (INV-2, INV-8).
 
 use crate::common;
 
@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use common::{mechanism, release, source};
 use fedbo_privacy::mechanism::{Mechanism, NoiseSource, ReleaseShape, SecureNoise};
 
-/// σ = 2^16 K, near 2^40: two of 15,000 honest draws have equal magnitudes with probability below
-/// 1e-4.
+/// Creates a mechanism with σ = 2^16 K, near 2^40. Two of 15,000 honest draws have equal magnitudes
+/// with probability below 1e-4.
 fn wide_noise() -> Mechanism {
     mechanism(10, 4, 30, 0.5, 65_536.0)
 }
 
-/// Returns all noise of 50 rounds: P sums and a total of M each.
+/// Returns all noise of 50 rounds: P sums and one total, of M numbers each.
 fn noise<S: NoiseSource>(mechanism: &Mechanism, source: &mut S) -> Vec<i64> {
     let mut all = Vec::new();
     for round in 0..50 {
@@ -27,13 +27,13 @@ fn noise<S: NoiseSource>(mechanism: &Mechanism, source: &mut S) -> Vec<i64> {
     all
 }
 
-/// Checks the differences of all pairs at once: equal values or magnitudes would be adjacent after
-/// sorting.
+/// Checks the differences of all pairs at once, because equal values or magnitudes would be
+/// adjacent after sorting.
 fn assert_all_different(noise: &[i64]) {
     let values: BTreeSet<u64> = noise.iter().map(|k| k.unsigned_abs()).collect();
     assert_eq!(values.len(), noise.len(), "noise is shared");
-    // The differences of adjacent pairs are also unique: a shift of shared noise would be detected
-    // here.
+    // The differences of adjacent pairs are also unique, so shared noise that is shifted would be
+    // detected here.
     let differences: BTreeSet<u64> =
         noise.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
     assert_eq!(differences.len(), noise.len() - 1);
@@ -60,7 +60,7 @@ fn secure_noise_never_repeats_and_simulated_noise_does() {
     assert_all_different(&seeds);
 }
 
-/// Coins and noise use different random words: a different q with the same seed leaves the noise
+/// Coins and noise use different random words, so a different q with the same seed leaves the noise
 /// unchanged.
 #[test]
 fn noise_does_not_depend_on_the_rate() {

@@ -1,4 +1,4 @@
-//! The noise follows the discrete Gaussian, in direct draws and in releases (INV-8).
+//! Tests that the noise follows the discrete Gaussian, in direct draws and in releases (INV-8).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -13,14 +13,14 @@ use fedbo_testkit::statistics::{check_chi_squared, normal_cdf};
 /// Probability that a correct sampler fails one comparison.
 const LEVEL: f64 = 1e-6;
 
-/// P(k) ∝ exp(−k²/(2σ²)), normalised over all k with a weight above the underflow of floats.
+/// Returns P(k) ∝ exp(−k²/(2σ²)), normalised over all k whose weight does not underflow.
 fn exact_pmf(variance: f64) -> impl Fn(i64) -> f64 {
     let weight = move |k: i64| (-signed(k).powi(2) / (2.0 * variance)).exp();
     let total: f64 = (-2000..=2000).map(weight).sum();
     move |k| weight(k) / total
 }
 
-/// Checks Pearson's statistic over cells with at least 20 expected draws each; each tail is one
+/// Checks Pearson's statistic over cells with at least 20 expected draws each. Each tail is one
 /// cell.
 fn check_against_pmf(draws: &[i64], pmf: impl Fn(i64) -> f64) -> Result<(), String> {
     let n = float(draws.len() as u64);
@@ -41,8 +41,9 @@ fn check_against_pmf(draws: &[i64], pmf: impl Fn(i64) -> f64) -> Result<(), Stri
     check_chi_squared(statistic, signed(2 * last + 2), LEVEL)
 }
 
-/// For a large σ the distribution is normal, up to about 1/σ² of each cell. Checks 60 cells of 0.15
-/// σ, both tails beyond 4.5 σ, which contain 7e-6 of all draws, and the variance.
+/// For a large σ, the distribution is normal, with a relative error of about 1/σ² in each cell.
+/// Checks 60 cells of 0.15 σ, both tails beyond 4.5 σ, which contain 7e-6 of all draws, and the
+/// variance.
 fn check_against_normal(draws: &[i64], std: f64) -> Result<(), String> {
     let n = float(draws.len() as u64);
     let mut cells = [0_u64; 62];
@@ -82,7 +83,7 @@ fn draws(variance: u128, n: usize, seed: u64) -> Vec<i64> {
     law.draws(n, 0, &mut source(seed)).unwrap()
 }
 
-/// Checks every cell of the exact distribution for small σ², including those with a non-integer
+/// Checks every cell of the exact distribution for small σ², including values with a non-integer
 /// root.
 fn small_variances(n: usize) {
     for (seed, variance) in (0..).zip([1_u32, 2, 3, 7, 10, 50, 400, 1_000, 10_000]) {
@@ -103,7 +104,7 @@ fn small_variances_follow_the_exact_law_in_five_million_draws() {
     small_variances(5_000_000);
 }
 
-/// The largest σ is 2^40, for which every square exceeds 64 bits.
+/// Covers σ up to 2^40, for which every square exceeds 64 bits.
 #[test]
 fn large_variances_follow_the_normal_law() {
     for (seed, log) in (20..).zip([30, 47, 61, 80]) {
@@ -148,8 +149,8 @@ fn releases_carry_noise_of_the_declared_size_in_two_million_draws() {
     releases(40_000);
 }
 
-/// Control: 2 % too little noise, a distribution of floats on a coarser lattice, and a missing tail
-/// are detected.
+/// Control: noise that is 2 % too small, a distribution of floats on a coarser lattice, and a
+/// missing tail are detected.
 #[test]
 fn wrong_laws_are_seen() {
     let honest = draws(1 << 47, 60_000, 60);
@@ -174,7 +175,7 @@ fn variances_out_of_range_are_refused() {
     assert!(DiscreteGaussian::new(1).is_ok());
 }
 
-/// Each server of a secure sum draws the complete noise from a separate stream: with a shared
+/// Each server of a secure sum draws the complete noise from a separate stream. With a shared
 /// stream, each server would know the other's noise.
 #[test]
 fn the_noises_of_two_servers_are_whole_and_independent() {
@@ -187,7 +188,7 @@ fn the_noises_of_two_servers_are_whole_and_independent() {
         let sum: f64 = a.iter().zip(b).map(|(a, b)| signed(*a) * signed(*b)).sum();
         sum / float(n as u64) / variance
     };
-    // Five standard errors of a variance and of a correlation.
+    // The tolerances are five standard errors of a variance and of a correlation.
     assert!((product(&leader, &leader) - 1.0).abs() < 0.05);
     assert!((product(&helper, &helper) - 1.0).abs() < 0.05);
     assert!(product(&leader, &helper).abs() < 0.036);

@@ -1,4 +1,4 @@
-//! The paper's mechanism equals a direct implementation of Algorithm 1 lines 5 to 11.
+//! Tests that the paper's mechanism equals a direct implementation of Algorithm 1 lines 5 to 11.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -40,7 +40,7 @@ fn paper(sampling: PaperSampling, noise_multiplier: f64) -> PaperMechanism {
     PaperMechanism::new(settings(sampling, noise_multiplier)).unwrap()
 }
 
-/// Rows that sum to 1; the largest weight is 0.5, in region 1.
+/// Returns rows that sum to 1. The largest weight is 0.5, in region 1.
 fn weights() -> Vec<Vec<f64>> {
     vec![vec![0.25, 0.25, 0.25, 0.125, 0.0625, 0.0625], vec![0.125, 0.125, 0.125, 0.125, 0.0, 0.5]]
 }
@@ -96,8 +96,8 @@ fn without_noise_and_sampling_it_is_the_weighted_average_of_clipped_vectors() {
     assert_close(&rows(&closed.release), &weighted(&small, &[true; 6], 1.0));
 }
 
-/// Each agent takes part with probability q, and sums are divided by q: the release of a round
-/// matches one of all 64 samples.
+/// Each agent takes part with probability q, and sums are divided by q. The release of a round
+/// matches one of the 64 possible samples.
 #[test]
 fn poisson_samples_are_divided_by_q() {
     let (mechanism, vectors, mut counts) = (paper(poisson(0.25), 0.0), vectors(), [0_u64; 6]);
@@ -121,7 +121,7 @@ fn poisson_samples_are_divided_by_q() {
     check_chi_squared(counts.iter().map(deviation).sum(), 6.0, 1e-6).unwrap();
 }
 
-/// ⌊q N⌋ agents, each subset equally often; sums are also divided by q.
+/// Samples contain ⌊q N⌋ agents, and each subset occurs equally often. Sums are also divided by q.
 #[test]
 fn samples_of_fixed_size_have_it_and_are_uniform() {
     let (mechanism, vectors) = (paper(fixed(0.4), 0.0), vectors()); // ⌊0.4 · 6⌋ = 2
@@ -146,8 +146,8 @@ fn samples_of_fixed_size_have_it_and_are_uniform() {
     assert_eq!(mechanism.event().unwrap().sampling, sampling);
 }
 
-/// The noise is normal with standard deviation z φ_max S/q, φ_max over all regions or over each,
-/// and independent of participation.
+/// The noise is normal with standard deviation z φ_max S/q, where φ_max is taken over all regions
+/// or for each region, and is independent of participation.
 #[test]
 fn the_noise_is_normal_with_the_papers_standard_deviation() {
     for (weight_max, expected) in [
@@ -178,8 +178,8 @@ fn the_noise_is_normal_with_the_papers_standard_deviation() {
     }
 }
 
-/// Vectors may arrive in any order, and are refused as in the other mechanism. Non-finite vectors
-/// are treated as zero, and huge ones are clipped.
+/// Vectors can arrive in any order, and are refused for the same reasons as by the lattice
+/// mechanism. Non-finite vectors are treated as zero, and huge ones are clipped.
 #[test]
 fn vectors_are_taken_by_slot_and_checked() {
     let mechanism = paper(poisson(1.0), 1.0);

@@ -1,4 +1,5 @@
-//! For every split of a sum into parts, the release is bitwise equal to that of a single collector.
+//! Tests that for every split of a sum into parts, the release is bitwise equal to that of a single
+//! collector.
 
 use crate::common;
 
@@ -9,8 +10,8 @@ use fedbo_privacy::mechanism::{Mechanism, PartRefused, PartialSum, ReleaseShape,
 use fedbo_streams::{Purpose, Seed, Stream};
 use zeroize::Zeroizing;
 
-/// Draws a vector as agents may send it: ordinary, with too large a norm, zero, tiny, or not
-/// finite.
+/// Draws a vector of a kind that agents might send: ordinary, with too large a norm, zero, tiny, or
+/// not finite.
 fn vector(n: u32, stream: &mut Stream) -> Vec<f64> {
     let scale = [1.0, 1e9, 0.0, 1e-300, f64::INFINITY][stream.below(5)];
     (0..n).map(|_| scale * (2.0 * stream.uniform() - 1.0)).collect()
@@ -47,8 +48,8 @@ fn whoever_has_which_vectors_the_release_is_the_same() {
             let vector = vector(n_numbers, &mut stream);
             let part = stream.below(n_parts);
             parts[part].receive(slot, &vector).unwrap();
-            // Only the vector taken at its collector counts, not a different vector of the slot at
-            // another collector, and not a vector that no collector takes.
+            // Only the vector taken at the slot's collector counts, not a different vector of the
+            // slot at another collector, and not a vector that no collector takes.
             let other = (part + 1) % n_parts;
             if other != part {
                 parts[other]

@@ -1,5 +1,5 @@
-//! With identical randomness, neighbouring rosters differ by at most K before the noise, and in
-//! nothing else (INV-5, 6, 7).
+//! Tests that with identical randomness, rounds of neighbouring rosters differ by at most K before
+//! the noise, and in nothing else (INV-5, 6, 7).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -33,7 +33,7 @@ fn play(mechanism: &Mechanism, shape: ReleaseShape, seed: u64, uploads: &Uploads
     }
 }
 
-/// Draws coordinates of many sizes, including NaN.
+/// Draws coordinates of many magnitudes, including NaN.
 fn vector(n: usize, stream: &mut fedbo_streams::Stream) -> Vec<f64> {
     let scale = [1e-3, 0.3, 1.0, 30.0, 1e300][stream.below(5)];
     let mut vector: Vec<f64> = stream.normals(n).iter().map(|x| x * scale).collect();
@@ -44,8 +44,8 @@ fn vector(n: usize, stream: &mut fedbo_streams::Stream) -> Vec<f64> {
     vector
 }
 
-/// Tests 10,000 pairs: one slot's vectors are all zero, or the rosters are equal. One slot may send
-/// twice, or a vector of the wrong length.
+/// Tests 10,000 pairs, in which one slot's vectors are all zero or the rosters are equal. One slot
+/// might send twice, or send a vector of the wrong length.
 #[test]
 fn neighbours_differ_by_at_most_k_before_the_noise_and_in_nothing_else() {
     let mut stream = test_stream(1);

@@ -1,4 +1,4 @@
-//! A slot's data changes only its own sum, by its own clipped vector (INV-11).
+//! Tests that a slot's data changes only the slot's own sum, by its own clipped vector (INV-11).
 
 use crate::common;
 
@@ -19,9 +19,9 @@ fn with_rate(q: f64) -> Mechanism {
     mechanism(N_SLOTS, N_REGIONS, N_FEATURES, q, 1.0)
 }
 
-/// With the same seed, the round without a slot has the same bytes except for that slot's sum,
-/// which lacks exactly the slot's contribution in a round without other slots. Coins, noise,
-/// regions and other sums thus do not depend on participation.
+/// With the same seed, the round without a slot has the same bytes except for that slot's sum, from
+/// which exactly the slot's contribution in a round without other slots is missing. Coins, noise,
+/// regions and other sums therefore do not depend on participation.
 #[test]
 fn removing_a_slot_changes_no_other_byte() {
     let uploads = uploads(1);
@@ -55,7 +55,7 @@ fn removing_a_slot_changes_no_other_byte() {
     }
 }
 
-/// The region of a slot is its number modulo P, independently of the other slots.
+/// The region of a slot is the slot's number modulo P, independently of the other slots.
 #[test]
 fn a_region_follows_from_the_slot_alone() {
     let mechanism = with_rate(1.0);
@@ -69,7 +69,7 @@ fn a_region_follows_from_the_slot_alone() {
     }
 }
 
-/// Vectors may arrive in any order.
+/// Vectors can arrive in any order.
 #[test]
 fn the_order_of_arrival_does_not_matter() {
     let mechanism = with_rate(0.5);
@@ -85,7 +85,7 @@ fn the_order_of_arrival_does_not_matter() {
     }
 }
 
-/// The total is the sum of the regions: the coins do not depend on the shape.
+/// The total is the sum of the regions, because the coins do not depend on the shape.
 #[test]
 fn the_total_is_the_sum_of_the_regions() {
     let (mechanism, uploads) = (with_rate(0.5), uploads(5));
@@ -99,7 +99,7 @@ fn the_total_is_the_sum_of_the_regions() {
     }
 }
 
-/// Runs rounds with all, some and no vectors; another test reads the output of this process.
+/// Runs rounds with all, some and no vectors. A different test reads the output of this process.
 #[test]
 #[ignore = "started by another test"]
 fn rounds_of_all_sizes() {
@@ -125,7 +125,7 @@ fn a_round_prints_nothing() {
     assert_eq!(text(&output.stderr), "");
     let shown = text(&output.stdout);
     let lines: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
-    // The lines of the test harness.
+    // These lines come from the test harness.
     let [begun, passed, ended] = lines[..] else { panic!("{shown}") };
     assert_eq!(begun, "running 1 test");
     assert_eq!(passed, "test roster_independence::rounds_of_all_sizes ... ok");

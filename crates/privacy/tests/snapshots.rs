@@ -1,6 +1,6 @@
-//! A machine that is cloned while a round collects, and continued twice, releases one round twice.
-//! Each continuation has its own noise and coins, so no difference of two releases is free of
-//! noise. INV-2 cannot hold in this case; INV-8 does.
+//! Tests of a machine that is cloned while a round collects and continued twice, so that one round
+//! is released twice. Each continuation has its own noise and coins, so the difference between two
+//! releases is never free of noise. INV-2 cannot hold in this case, but INV-8 does.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -24,7 +24,8 @@ fn vector(slot: u32) -> Vec<f64> {
     vec![0.01 * f64::from(slot + 1); M as usize]
 }
 
-/// Returns two copies of one round, equivalent to a snapshot because both have the same history.
+/// Returns two copies of one round. They are equivalent to a snapshot, because both have the same
+/// history.
 fn copies(mechanism: &Mechanism, shape: ReleaseShape) -> [Collecting; 2] {
     std::array::from_fn(|_| {
         let mut collecting = mechanism.begin(7, shape);
@@ -35,8 +36,8 @@ fn copies(mechanism: &Mechanism, shape: ReleaseShape) -> [Collecting; 2] {
     })
 }
 
-/// One copy receives an additional vector. If both drew the same noise, the difference of their
-/// releases would be that vector.
+/// One copy receives an additional vector. If both copies drew the same noise, the difference
+/// between their releases would be that vector.
 #[test]
 fn a_snapshot_that_is_continued_twice_releases_with_noise_of_its_own() {
     let mechanism = mechanism(N, 2, M, 1.0, 1.0);
@@ -44,7 +45,7 @@ fn a_snapshot_that_is_continued_twice_releases_with_noise_of_its_own() {
     for shape in SHAPES {
         let [mut first, second] = copies(&mechanism, shape);
         first.receive(N - 1, &vector(N - 1)).unwrap();
-        // One process continues twice, with its single source.
+        // One process continues twice, with a single source.
         let mut secure = SecureNoise::new();
         let first = first.close(&mut secure).unwrap().release;
         let second = second.close(&mut secure).unwrap().release;

@@ -1,5 +1,5 @@
-//! Nine of ten slots are fake and send arbitrary vectors. Neither the noise nor an honest slot's
-//! privacy cost depends on them (INV-6, INV-7, INV-11).
+//! Tests in which nine of ten slots are fake and send arbitrary vectors. Neither the noise nor an
+//! honest slot's privacy cost depends on the fake slots (INV-6, INV-7, INV-11).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"
@@ -64,7 +64,7 @@ fn shape(round: u64) -> ReleaseShape {
     if round < N_ROUNDS / 2 { ReleaseShape::Regions } else { ReleaseShape::Total }
 }
 
-/// Returns the vectors of honest slots in a round, which the fake ones know.
+/// Returns the vectors of honest slots in a round, which the fake slots know.
 fn honest(round: u64) -> Vec<(u32, Vec<f64>)> {
     let mut stream = test_stream(round);
     let slots = (0..N_SLOTS).filter(|slot| is_honest(*slot));
@@ -120,7 +120,7 @@ struct Round {
     uploads: Vec<(u32, Vec<f64>)>,
 }
 
-/// Returns the rounds of a whole attack on a mechanism with noise from this seed.
+/// Returns the rounds of a whole attack on a mechanism whose noise comes from this seed.
 fn attack(mechanism: &Mechanism, conduct: Conduct, seed: u64) -> Vec<Round> {
     let mut luck = test_stream(1000 + seed);
     let mut earlier = vec![0];
@@ -140,7 +140,7 @@ fn attack(mechanism: &Mechanism, conduct: Conduct, seed: u64) -> Vec<Round> {
 }
 
 /// Returns the contribution of a slot's first vector in a round without other vectors, with the
-/// coins of this seed.
+/// coins from this seed.
 fn alone(mechanism: &Mechanism, round: &Round, slot: u32, seed: u64) -> Vec<i64> {
     let first = round.uploads.iter().find(|(sender, _)| *sender == slot);
     let own: Vec<_> = first.cloned().into_iter().collect();

@@ -12,7 +12,7 @@ use super::trace::{arm_names, traces};
 pub struct Curve {
     /// Name of the arm. A figure replaces it with the arm's label and name.
     pub arm: String,
-    /// Iterations in order, limited to those at which a unit has a value.
+    /// The iterations at which at least one unit has a value, in order.
     pub points: Vec<CurvePoint>,
 }
 
@@ -21,7 +21,7 @@ pub struct Curve {
 pub struct CurvePoint {
     /// The iteration; initial points are ≤ 0.
     pub iteration: i64,
-    /// Mean over the units that reached it, with standard error and count.
+    /// Mean over the units that reached the iteration, with standard error and count.
     pub estimate: Estimate,
 }
 

@@ -1,4 +1,4 @@
-//! Errors of a results folder.
+//! Errors of reading, writing and drawing a results folder.
 
 use std::path::PathBuf;
 
@@ -78,7 +78,7 @@ pub enum ReportError {
         column: String,
         /// The expected kind of value.
         expected: &'static str,
-        /// The actual text.
+        /// The actual content.
         found: String,
     },
     /// The file is not valid CSV in UTF-8.

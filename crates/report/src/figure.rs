@@ -182,7 +182,7 @@ impl Figure {
     /// Writes `curves.svg` and `curves.png` into the folder.
     ///
     /// # Errors
-    /// If a file cannot be written or drawn.
+    /// Fails if a file cannot be written or drawn.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         self.write_svg(&folder.join("curves.svg"))?;
         self.write_png(&folder.join("curves.png"))
@@ -191,7 +191,7 @@ impl Figure {
     /// Writes the picture as SVG.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn write_svg(&self, path: &Path) -> Result<(), ReportError> {
         self.chart().write_svg(path)
     }
@@ -199,12 +199,12 @@ impl Figure {
     /// Writes the picture as PNG.
     ///
     /// # Errors
-    /// If the file cannot be written or encoded.
+    /// Fails if the picture cannot be encoded or the file cannot be written.
     pub fn write_png(&self, path: &Path) -> Result<(), ReportError> {
         self.chart().write_png(path)
     }
 
-    /// All panels, the leading one first.
+    /// Returns all panels, the leading one first.
     fn all_panels(&self) -> impl Iterator<Item = &Panel> + Clone {
         self.lead.iter().chain(&self.panels)
     }
@@ -257,7 +257,7 @@ impl Figure {
         }
     }
 
-    /// Names of the arms in all panels. Their indices select styles.
+    /// Returns the names of the arms in all panels. A name's index selects its style.
     fn arms(&self) -> Vec<String> {
         let curves = self.all_panels().flat_map(|panel| &panel.curves);
         different(curves.map(|curve| &curve.arm))
@@ -268,7 +268,7 @@ impl Figure {
         different(references.map(|reference| &reference.label))
     }
 
-    /// The vertical axis over all values shown in these panels.
+    /// Creates the vertical axis over all values shown in these panels.
     fn y_axis(&self, panels: &[Panel], n_ticks: u32) -> Axis {
         let is_log = self.scale == Scale::Log;
         let mut values: Vec<f64> = Vec::new();
@@ -364,7 +364,7 @@ impl Figure {
     }
 }
 
-/// The points that are drawn; see [`Figure`].
+/// Returns the points that are drawn: those from iteration 0 on.
 fn shown(curve: &Curve) -> impl Iterator<Item = &CurvePoint> + Clone {
     curve.points.iter().filter(|point| point.iteration >= 0)
 }
@@ -435,8 +435,8 @@ mod tests {
         assert_eq!(figure.panels[1].curves[0].points[0].estimate.n, 1);
     }
 
-    /// By hand: at iteration 20, agents a and b of run 0 have equal values, and run 1 has only
-    /// agent a.
+    /// Checked by hand: at iteration 20, agents a and b of run 0 have equal values, and run 1 has
+    /// only agent a.
     #[test]
     fn the_mean_over_agents_leads_with_one_value_a_run() {
         let spec = FigureSpec {
@@ -464,8 +464,8 @@ mod tests {
         assert_eq!((figure.lead, figure.panels[0].curves[0].points[0].estimate.n), (None, 2));
     }
 
-    /// No data, one point, one unit, all values equal, regret 0 on a logarithmic axis, huge and
-    /// tiny values.
+    /// Covers no data, one point, one unit, equal values, regret 0 on a logarithmic axis, and huge
+    /// and tiny values.
     #[test]
     fn awkward_data_are_drawn_too() {
         let folder = tempfile::tempdir().expect("a temporary folder");

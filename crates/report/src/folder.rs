@@ -1,4 +1,4 @@
-//! The results folder: locked by one run at a time, with atomic writes.
+//! The results folder. One run at a time can lock it, and files are written atomically.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write as _};
@@ -9,7 +9,7 @@ use fedbo_space::cell::escaped;
 
 use super::error::ReportError;
 
-/// Name of the lock file of a run.
+/// Name of a run's lock file.
 const LOCK_FILE: &str = ".lock";
 
 /// An exclusive lock on a results folder, held until it is dropped or the process ends.
@@ -22,8 +22,8 @@ impl FolderLock {
     /// Locks a folder. Creates it if necessary.
     ///
     /// # Errors
-    /// [`ReportError::Locked`] if another run is writing there; otherwise if the folder cannot be
-    /// written.
+    /// Returns [`ReportError::Locked`] if another run is writing there. Also fails if the folder
+    /// cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, ReportError> {
         std::fs::create_dir_all(folder)
             .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })?;
@@ -44,7 +44,7 @@ impl FolderLock {
 /// On failure, an existing file is unchanged. Concurrent writers of the same file are serialized.
 ///
 /// # Errors
-/// [`ReportError::Write`] if the file cannot be written or moved into place.
+/// Returns [`ReportError::Write`] if the file cannot be written or moved into place.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".part");
@@ -86,7 +86,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), ReportError> {
     }
 }
 
-/// Formats a table as CSV. Texts are escaped so that no spreadsheet interprets them as formulas.
+/// Formats a table as CSV. Strings are escaped so that no spreadsheet interprets them as formulas.
 pub(crate) fn table_bytes<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

@@ -27,12 +27,12 @@ pub const GAME_PAYOFF_FILES: [&str; 2] = ["payoffs.svg", "payoffs.png"];
 /// File names of the action picture.
 pub const GAME_ACTION_FILES: [&str; 2] = ["actions.svg", "actions.png"];
 
-/// Colour and minimum width of the band of random rounds.
+/// Colour and minimum width of the band for random rounds.
 const BAND: RGBColor = RGBColor(226, 228, 238);
 const BAND_MIN: f64 = 3.0;
 /// Maximum number of rounds for which markers have a white rim.
 const N_RIMMED: usize = 200;
-/// Maximum widths of a player's name in the legend and of its label.
+/// Maximum widths of a player's name and label in the legend.
 const NAME_ROOM: f64 = 230.0;
 const LABEL_ROOM: f64 = 190.0;
 
@@ -41,8 +41,7 @@ const LABEL_ROOM: f64 = 190.0;
 pub struct GamePicture {
     /// Title at the top of both pictures; empty for none.
     pub title: String,
-    /// Planned number of random rounds, counted from the first round, even if the game ended before
-    /// that.
+    /// Planned number of random rounds at the start, even if the game ended earlier.
     pub n_initial: usize,
     /// The players, in the order of the file.
     pub players: Vec<PlayerCourse>,
@@ -82,11 +81,13 @@ impl GamePicture {
     /// rounds. Lost payoffs are in a strip below the axis. Players share a panel unless their
     /// payoffs differ so much in scale, or are so far apart, that some would be hard to
     /// distinguish. In that case each player has a separate panel. If there are very many rounds,
-    /// only one in several has dots, as the footnote states; lines and crosses include all rounds.
+    /// dots are drawn only for some of them, as the footnote states; lines and crosses include all
+    /// rounds.
     ///
     /// # Errors
-    /// [`ReportError::NotFinite`] if a payoff is not finite; [`ReportError::Draw`] if players have
-    /// different numbers of rounds; [`ReportError::Write`] if a file cannot be written.
+    /// Returns [`ReportError::NotFinite`] if a payoff is not finite; returns [`ReportError::Draw`]
+    /// if players have different numbers of rounds; returns [`ReportError::Write`] if a file cannot
+    /// be written.
     pub fn write_payoffs(&self, folder: &Path) -> Result<(), ReportError> {
         let payoffs = self.players.iter().flat_map(|player| &player.payoffs);
         let values = payoffs.flatten().copied();
@@ -97,12 +98,12 @@ impl GamePicture {
     ///
     /// Each parameter of each player has a panel, up to 24 panels. A footnote states the number of
     /// omitted panels. A cross marks a substitute for a failed action. If there are very many
-    /// rounds, only one in several has dots, as the footnote states.
+    /// rounds, dots are drawn only for some of them, as the footnote states.
     ///
     /// # Errors
-    /// [`ReportError::NotFinite`] if a value is not finite; [`ReportError::Draw`] if a value does
-    /// not fit its parameter, or the number of values differs from the number of rounds;
-    /// [`ReportError::Write`] if a file cannot be written.
+    /// Returns [`ReportError::NotFinite`] if a value is not finite; returns [`ReportError::Draw`]
+    /// if a value does not fit its parameter, or the number of values differs from the number of
+    /// rounds; returns [`ReportError::Write`] if a file cannot be written.
     pub fn write_actions(&self, folder: &Path) -> Result<(), ReportError> {
         let parameters = self.players.iter().flat_map(|player| &player.parameters);
         let values = parameters.flat_map(|parameter| &parameter.values);
@@ -194,7 +195,7 @@ impl GamePicture {
         self.players.iter().zip(names).map(labelled).collect()
     }
 
-    /// The players' names, shortened to this width.
+    /// Returns the players' names, shortened to this width.
     fn short_names(&self, font: Font, room: f64) -> Vec<String> {
         let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
         font.cut_apart(&names, room)
@@ -205,12 +206,12 @@ impl GamePicture {
         self.n_initial.min(self.n_rounds())
     }
 
-    /// The horizontal axis over the rounds.
+    /// Creates the horizontal axis over the rounds.
     fn x_axis(&self, n_columns: usize) -> Axis {
         Axis::whole(1.0, self.n_rounds().max(1) as f64, if n_columns == 1 { 8 } else { 5 })
     }
 
-    /// Adds the band of the random rounds.
+    /// Adds the band for the random rounds.
     fn lay_band(&self, panel: &mut Panel) {
         if self.n_random() == 0 {
             return;
@@ -235,13 +236,13 @@ impl GamePicture {
         }
     }
 
-    /// The legend entry of the band; `None` without random rounds.
+    /// Returns the legend entry of the band; `None` without random rounds.
     fn band_key(&self) -> Option<Key> {
         let text = counted(self.n_random(), "random round", "random rounds");
         (self.n_random() > 0).then_some(Key::new(Sign::Fill(BAND), text))
     }
 
-    /// The dot of one round, without a rim if there are many rounds.
+    /// Returns the dot of one round, without a rim if there are many rounds.
     fn dot(&self, color: RGBColor) -> Glyph {
         let dot = Glyph::disc(color);
         if self.n_rounds() <= N_RIMMED { dot } else { dot.bare() }
@@ -261,7 +262,7 @@ impl ParameterCourse {
     }
 }
 
-/// Number of a round on the axis, from 1.
+/// Returns the number of a round on the axis, from 1.
 fn round_number(round_idx: usize) -> f64 {
     round_idx as f64 + 1.0
 }

@@ -22,7 +22,7 @@ const HEIGHT_MAX: f64 = 620.0;
 const NAME_MAX: f64 = 160.0;
 /// Distance from an agent's disc to its name.
 const NAME_GAP: f64 = 6.0;
-/// Edges that are not highlighted.
+/// Colour of edges that are not highlighted.
 const PLAIN_EDGE: RGBColor = RGBColor(172, 178, 184);
 /// Font of names if agents are not arranged around a centre.
 const SMALL_NAME: Font = Font { em: 11.5, ..NAME };
@@ -43,7 +43,7 @@ pub struct GraphPicture {
     pub edges: Vec<(usize, usize)>,
     /// Legend text for highlighted agents and edges.
     pub highlighted_words: String,
-    /// Legend text for the others.
+    /// Legend text for the other agents and edges.
     pub other_words: String,
 }
 
@@ -66,8 +66,8 @@ impl GraphPicture {
     /// Writes [`GRAPH_FILES`] into the folder and returns their paths.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] if an edge refers to an agent that does not exist, or a position is
-    /// not finite; [`ReportError::Write`] if a file cannot be written.
+    /// Returns [`ReportError::Draw`] if an edge refers to an agent that does not exist, or a
+    /// position is not finite; returns [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().map(|()| self.chart()), folder, GRAPH_FILES)
     }
@@ -75,7 +75,7 @@ impl GraphPicture {
     /// Returns the picture in memory.
     ///
     /// # Errors
-    /// [`ReportError::Draw`], as for [`GraphPicture::write`].
+    /// Returns [`ReportError::Draw`], as for [`GraphPicture::write`].
     pub fn picture(&self) -> Result<Picture, ReportError> {
         let file = GRAPH_FILES[0];
         self.check().map_err(|message| ReportError::Draw { path: file.into(), message })?;
@@ -142,8 +142,8 @@ impl GraphPicture {
         }
     }
 
-    /// The agents' positions, scaled so that agents and names fill the picture, and the picture's
-    /// height.
+    /// Returns the agents' positions, scaled so that agents and names fill the picture, and the
+    /// picture's height.
     fn places(&self, beside: f64, above: f64) -> (Vec<At>, f64) {
         // Halve first, since the difference of two finite numbers may overflow.
         let half = |axis: usize| {
@@ -189,7 +189,7 @@ mod tests {
         GraphAgent { name: name.to_owned(), place, ..GraphAgent::default() }
     }
 
-    /// A triangle with two highlighted agents.
+    /// Creates a triangle with two highlighted agents.
     fn triangle() -> GraphPicture {
         let mut agents =
             vec![agent("a & <b>", [0.0, 0.0]), agent("c", [1.0, 0.0]), agent("d", [0.0, 1.0])];
@@ -251,8 +251,8 @@ mod tests {
         assert!(!svg.contains("two of them") && svg.contains("other agents"));
     }
 
-    /// No agent, one agent, coincident agents, collinear agents, huge and tiny coordinates, and too
-    /// many agents for names.
+    /// Covers no agent, one agent, coincident agents, collinear agents, huge and tiny coordinates,
+    /// and too many agents for names.
     #[test]
     fn awkward_places_are_drawn_too() {
         let crowd = |n: usize, place: &dyn Fn(f64) -> [f64; 2]| GraphPicture {
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// The layout itself asserts that names do not overlap.
+    /// In tests, the layout itself asserts that names do not overlap.
     #[test]
     fn names_around_a_middle_stand_outside() {
         let around = |n: u32| {

@@ -13,7 +13,7 @@
 //! 1. Chart (`chart/mod.rs`) defines the content as plain data: panels in rows and columns, a
 //!    legend and captions. A panel has two axes (linear, logarithmic, categories), a strip for
 //!    entries without a position on them, marks in axis units (lines, bands, points, cells and
-//!    bars, error bars, texts), rules, and names beside points.
+//!    bars, error bars, text), rules, and names beside points.
 //! 2. Layout (`chart/layout.rs`) computes positions: tick labels that fit, shortened names, a
 //!    legend in lines, and names that avoid covering data. Its result is a list of shapes in units
 //!    of length.
@@ -23,7 +23,7 @@
 //! better values and excludes outliers), `style` (colours for colour-blind readers, and shapes and
 //! dashes that work without colour), `text` (widths and shortened names), `labels` (positions of
 //! names). A new picture is a data type with a function to a chart, and does not compute any
-//! positions. For every picture that they draw, the tests check that texts do not overlap and
+//! positions. For every picture that they draw, the tests check that text does not overlap and that
 //! nothing leaves the canvas.
 
 mod chart;

@@ -1,4 +1,4 @@
-//! The compared column and its direction of improvement.
+//! The metric by which arms are compared, and its direction of improvement.
 
 use fedbo_space::Direction;
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,8 @@ pub enum Metric {
     /// The mean of the values after the initial ones, T⁻¹ Σ_t v_t, in the direction of the study.
     /// Used for games, where every round counts.
     Mean,
-    /// The mean of the regrets after the initial ones, where a row's regret is that of its own
-    /// round. Smaller is better in both directions.
+    /// The mean of the regrets after the initial ones, where a row's regret is the regret of its
+    /// own round. Smaller is better in both directions.
     #[serde(rename = "mean-regret")]
     MeanRegret,
     /// log10 max(simple regret, 10⁻⁸). Used if regrets differ by orders of magnitude, since the
@@ -50,7 +50,7 @@ impl Metric {
         matches!(self, Self::Mean | Self::MeanRegret)
     }
 
-    /// Returns the improvement of `arm` over `control`: positive if it is better.
+    /// Returns the improvement of `arm` over `control`: positive if the arm is better.
     #[must_use]
     pub fn improvement(self, direction: Direction, arm_minus_control: f64) -> f64 {
         match self {

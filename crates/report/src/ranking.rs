@@ -1,7 +1,7 @@
 //! Comparison of arms over many tasks without a common unit: ranks, quantiles, and wins, ties and
 //! losses with the sign test.
 //!
-//! A task is the agent of a row. If outcomes span orders of magnitude, a few tasks dominate a
+//! A row's task is its agent. If outcomes span orders of magnitude, a few tasks dominate a
 //! difference of means. Ranks and signs count each task once.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct TaskGroup {
     pub name: String,
 }
 
-/// Ranks, quantiles and signs of the arms of one configuration.
+/// Ranks, quantiles and signs of the arms in one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranking {
     /// Mean ranks over all tasks and per group, at each checkpoint and at the end.
@@ -111,8 +111,8 @@ pub struct Signs {
     pub verdict: Verdict,
 }
 
-/// Sign test: the probability of at least as large a majority if wins and losses are equally
-/// likely, without ties:
+/// Returns the p-value of the sign test: the probability of at least as large a majority if wins
+/// and losses are equally likely, without ties:
 ///
 /// p = min(1, 2 P(K ≤ k)),   K ~ Bin(n, 1/2),   P(K ≤ k) = I(1/2; n − k, k + 1),   k = min(wins, losses),   n = wins + losses
 ///
@@ -129,7 +129,7 @@ pub fn sign_test(wins: usize, losses: usize) -> Option<f64> {
     Some((2.0 * beta_reg((n - k) as f64, k as f64 + 1.0, 0.5)).clamp(0.0, 1.0))
 }
 
-/// Quantile of sorted values by linear interpolation; `None` if there are no values.
+/// Returns a quantile of sorted values by linear interpolation; `None` if there are no values.
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
@@ -303,7 +303,7 @@ impl Ranking {
         format!("{}\n\n{}\n\n{note}", markdown(header, rows), self.group_table())
     }
 
-    /// Wins, ties and losses of each arm per group, at the end.
+    /// Formats the wins, ties and losses of each arm per group, at the end.
     fn group_table(&self) -> String {
         let at_the_end = || self.signs.iter().filter(|signs| signs.iteration.is_none());
         let arms: Vec<String> = at_the_end()
@@ -352,7 +352,7 @@ impl<'a> Outcomes<'a> {
         self.arms.iter().map(of_arm).collect()
     }
 
-    /// Returns `None` if no unit has outcomes of all arms.
+    /// Returns the mean ranks; `None` if no unit has outcomes of all arms.
     fn ranks(&self, group: Option<&TaskGroup>, summary: &Summary) -> Option<MeanRanks> {
         let (_, first) = self.arms.first()?;
         let mut by_arm: Vec<BTreeMap<Unit<'a>, f64>> = vec![BTreeMap::new(); self.arms.len()];

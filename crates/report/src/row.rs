@@ -26,7 +26,7 @@ const LEADING: [&str; 6] = ["experiment", "arm", "agent", "run", "iteration", "s
 const TRAILING: [&str; 5] = ["value", "best", "regret", "ask_seconds", "status"];
 /// Status of a trial that has a value.
 const OK: &str = "ok";
-/// Prefix of the status of a failed trial; the reason follows.
+/// Status prefix of failed trials, followed by the reason.
 const FAILED: &str = "failed: ";
 
 /// One trial of one agent in one run of one arm.
@@ -61,13 +61,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// The status of a trial that has a value.
+    /// Returns the status of a trial that has a value.
     #[must_use]
     pub fn ok_status() -> String {
         OK.to_owned()
     }
 
-    /// The status of a failed trial.
+    /// Returns the status of a failed trial.
     #[must_use]
     pub fn failed_status(reason: impl std::fmt::Display) -> String {
         format!("{FAILED}{reason}")
@@ -88,7 +88,7 @@ pub struct ResultsWriter {
     file: File,
     parameters: Vec<String>,
     pending: csv::Writer<Vec<u8>>,
-    /// Size of the file in bytes when it was opened.
+    /// Size in bytes of the file when it was opened.
     begun_at: u64,
 }
 
@@ -99,7 +99,7 @@ impl ResultsWriter {
     /// the pictures in the folder are removed too, so that a folder never mixes two runs.
     ///
     /// # Errors
-    /// If the folder is unusable, or a parameter has the name of another column.
+    /// Fails if the folder is unusable, or a parameter has the name of another column.
     pub fn create(
         folder: &Path,
         parameters: &[String],
@@ -137,11 +137,11 @@ impl ResultsWriter {
         Ok(writer)
     }
 
-    /// Opens the results file of a folder to append rows. Their parameters must be those of the
-    /// existing rows.
+    /// Opens the results file of a folder to append rows. The parameters must match the existing
+    /// rows.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// Fails if the file cannot be opened.
     pub fn append_to(folder: &Path, parameters: &[String]) -> Result<Self, ReportError> {
         let path = folder.join(RESULTS_FILE);
         let opened = OpenOptions::new().write(true).open(&path).and_then(|mut file| {
@@ -156,7 +156,7 @@ impl ResultsWriter {
     /// Discards everything written since the file was opened.
     ///
     /// # Errors
-    /// If the file cannot be truncated.
+    /// Fails if the file cannot be truncated.
     pub fn take_back(self) -> Result<(), ReportError> {
         self.file.set_len(self.begun_at).map_err(|cause| self.write_error(cause))
     }
@@ -166,7 +166,7 @@ impl ResultsWriter {
         self.path = path;
     }
 
-    /// Path of the file being written.
+    /// Returns the path of the file being written.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -175,10 +175,10 @@ impl ResultsWriter {
     /// Appends a row, which is written to the file at the next commit.
     ///
     /// # Errors
-    /// If a number is NaN or infinite.
+    /// Fails if a number is NaN or infinite.
     ///
     /// # Panics
-    /// If the row's parameters differ from those with which the file was created.
+    /// Panics if the row's parameters differ from those with which the file was created.
     pub fn append(&mut self, row: &Row) -> Result<(), ReportError> {
         let names = || row.parameters.iter().map(|(name, _)| name);
         assert!(
@@ -220,7 +220,8 @@ impl ResultsWriter {
     /// Writes the rows appended since the last commit, so that they survive an interruption.
     ///
     /// # Errors
-    /// If the file cannot be written. Earlier commits are kept, and a partial line is removed.
+    /// Fails if the file cannot be written. Earlier commits are kept, and a partial line is
+    /// removed.
     pub fn commit(&mut self) -> Result<(), ReportError> {
         let pending = std::mem::replace(&mut self.pending, buffer());
         let bytes = pending.into_inner().map_err(|error| {
@@ -250,7 +251,7 @@ fn buffer() -> csv::Writer<Vec<u8>> {
 /// pictures of a run.
 ///
 /// # Errors
-/// If a file cannot be removed.
+/// Fails if a file cannot be removed.
 pub fn remove_reports(folder: &Path) -> Result<(), ReportError> {
     let pictures =
         ["curves.svg", "curves.png"].into_iter().chain(TRADEOFF_FILES).chain(TASK_WEIGHT_FILES);
@@ -260,10 +261,12 @@ pub fn remove_reports(folder: &Path) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// Checks before a long run that its folder exists, is writable and has no other results.
+/// Prepares the folder before a long run: creates it if necessary, and checks that it is writable
+/// and has no other results.
 ///
 /// # Errors
-/// If the folder cannot be created or written, or has results although `overwrite` is not set.
+/// Fails if the folder cannot be created or written, or has results although `overwrite` is not
+/// set.
 pub fn check_folder(folder: &Path, overwrite: bool) -> Result<(), ReportError> {
     std::fs::create_dir_all(folder)
         .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })?;
@@ -279,7 +282,7 @@ pub fn check_folder(folder: &Path, overwrite: bool) -> Result<(), ReportError> {
 /// Reads a results file.
 ///
 /// # Errors
-/// If the file cannot be read. An invalid field is reported with its line and column.
+/// Fails if the file cannot be read. An invalid field is reported with its line and column.
 pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
     let file =
         File::open(path).map_err(|cause| ReportError::Read { path: path.to_owned(), cause })?;
@@ -321,15 +324,15 @@ pub struct ResultsTail {
     path: PathBuf,
     /// Names of all columns, and of the parameters.
     header: Option<(csv::StringRecord, Vec<String>)>,
-    /// Position of the next line.
+    /// Position of the next line to read.
     place: csv::Position,
     /// Device and inode number of the file at the first read.
     file: Option<(u64, u64)>,
-    /// The first two lines, header and first row, as far as they have been read.
+    /// The first two lines (header and first row), or the part of them read so far.
     head: Vec<u8>,
 }
 
-/// Maximum number of bytes of the first lines, which identify the results.
+/// Maximum size in bytes of the first lines, which identify the results.
 const HEAD_BYTES: usize = 4096;
 
 impl ResultsTail {
@@ -362,13 +365,13 @@ impl ResultsTail {
         n_lines == 2 || self.head.len() == HEAD_BYTES
     }
 
-    /// Returns the added rows. An incomplete last line is not included.
+    /// Returns the rows added since the last call. An incomplete last line is not included.
     ///
-    /// `None` if other results have replaced those read so far: the file became shorter, begins
-    /// differently, or is a different file.
+    /// Returns `None` if the results read so far have been replaced: the file became shorter,
+    /// begins differently, or is a different file.
     ///
     /// # Errors
-    /// If the file cannot be read. An invalid field is reported with its line and column.
+    /// Fails if the file cannot be read. An invalid field is reported with its line and column.
     pub fn more(&mut self) -> Result<Option<Vec<Row>>, ReportError> {
         let Some(bytes) = self
             .new_lines()

@@ -21,7 +21,7 @@ impl StagedResults {
     /// Starts a file for a results folder.
     ///
     /// # Errors
-    /// As for [`ResultsWriter::create`].
+    /// Same as [`ResultsWriter::create`].
     pub fn create(
         folder: &Path,
         parameters: &[String],
@@ -34,7 +34,7 @@ impl StagedResults {
     /// Replaces the old file with the new one. The writer continues to write to the new file.
     ///
     /// # Errors
-    /// [`ReportError::Write`] on failure; the old file is unchanged.
+    /// Returns [`ReportError::Write`] on failure; the old file is unchanged.
     pub fn promote(self, writer: &mut ResultsWriter) -> Result<(), ReportError> {
         let from = self.folder.join(RESULTS_FILE);
         let moved = std::fs::File::open(&from)

@@ -1,4 +1,4 @@
-//! Student's t-test of a mean, and Holm's correction for multiple comparisons.
+//! Student's t-test for a mean, and Holm's correction for multiple comparisons.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -9,7 +9,7 @@ use super::summary::{Estimate, VALUES_MIN};
 /// The family-wise error rate of comparisons that are corrected together.
 pub const LEVEL: f64 = 0.05;
 
-/// A confidence interval of a mean.
+/// A confidence interval for a mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The lower end.
@@ -19,7 +19,7 @@ pub struct Interval {
 }
 
 impl Estimate {
-    /// The 95 % confidence interval of the mean of n independent values, uncorrected:
+    /// Returns the uncorrected 95 % confidence interval for the mean of n independent values:
     ///
     /// mean ± t · standard error,   t the 0.975 quantile of Student's distribution with n − 1 degrees of freedom
     ///
@@ -37,8 +37,8 @@ impl Estimate {
         (low.is_finite() && high.is_finite()).then_some(Interval { low, high })
     }
 
-    /// Probability that a mean is at least this far from 0 if the true mean is 0, by Student's t
-    /// with ν = n − 1 degrees of freedom:
+    /// Returns the probability that a mean is at least this far from 0 if the true mean is 0, by
+    /// Student's t with ν = n − 1 degrees of freedom:
     ///
     /// p = P(|T| ≥ |t|) = I(ν / (ν + t²); ν/2, 1/2),   t = mean / standard error,   I the regularized incomplete beta function
     ///
@@ -65,7 +65,8 @@ impl Estimate {
         self.standard_error.filter(is_known)
     }
 
-    /// The criterion for every mark of significance: at least three values and a p-value below 5 %.
+    /// Returns true if there are at least three values and the p-value is below 5 %, the criterion
+    /// for every mark of significance.
     ///
     /// `p_adjusted` is the p-value after [`holm`] if there are several comparisons.
     #[must_use]
@@ -78,17 +79,17 @@ fn degrees_of_freedom(n: usize) -> f64 {
     n.saturating_sub(1).max(1) as f64
 }
 
-/// The quantile of Student's distribution.
+/// Returns a quantile of Student's distribution.
 fn quantile(probability: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom)
         .unwrap_or_else(|_| unreachable!("there is at least one degree of freedom"))
         .inverse_cdf(probability)
 }
 
-/// Holm's step-down correction of the p-values of m comparisons.
+/// Applies Holm's step-down correction to the p-values of m comparisons.
 ///
-/// For any level α, the adjusted p-values below α contain a false rejection with probability at
-/// most α, under any dependence.
+/// For any level α, the probability that an adjusted p-value below α is a false rejection of any
+/// comparison is at most α, under any dependence.
 ///
 /// p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)),   p_(1) ≤ … ≤ p_(m)   (Holm 1979)
 ///
@@ -120,7 +121,7 @@ mod tests {
         );
     }
 
-    /// Published tables of the 0.975 quantile, to their full precision.
+    /// Compares with published tables of the 0.975 quantile, to their full precision.
     #[test]
     fn quantiles_are_those_of_the_tables() {
         for (freedom, expected) in [
@@ -141,7 +142,8 @@ mod tests {
         }
     }
 
-    /// Closed forms: ν = 1 is Cauchy's distribution, and for ν = 2 P(|T| ≥ t) = 1 − t/√(2 + t²).
+    /// Compares with closed forms: ν = 1 is Cauchy's distribution, and for ν = 2 P(|T| ≥ t) = 1 −
+    /// t/√(2 + t²).
     #[test]
     fn p_values_are_those_of_closed_forms() {
         let p = |t: f64, n| {
@@ -160,8 +162,8 @@ mod tests {
         assert!(p(50.0, 60) > 0.0 && p(50.0, 60) < 1e-40);
     }
 
-    /// From tables of Student's distribution: with 3, 5, 10 and 20 values, a mean of two standard
-    /// errors is not significant at 5 %.
+    /// According to tables of Student's distribution, a mean of two standard errors is not
+    /// significant at 5 % with 3, 5, 10 or 20 values.
     #[test]
     fn two_standard_errors_are_not_five_percent() {
         for (n, expected) in [(3, 0.184), (5, 0.116), (10, 0.0766), (20, 0.0600)] {
@@ -199,8 +201,8 @@ mod tests {
         assert_eq!(beyond.p_value(), Some(1.0));
     }
 
-    /// By hand: p-values 0.01, 0.02, 0.03, 0.6 of 4 comparisons give 4·0.01, 3·0.02, 2·0.03 and
-    /// 0.6.
+    /// Checked by hand: the p-values 0.01, 0.02, 0.03, 0.6 of 4 comparisons give 4·0.01, 3·0.02,
+    /// 2·0.03 and 0.6.
     #[test]
     fn holm_steps_down_and_never_back() {
         let check = |p_values: &[Option<f64>], expected: &[Option<f64>]| {

@@ -1,5 +1,5 @@
-//! Pictures of one party's study, each as SVG and PNG: `history`, `slices`, `importance` and, if it
-//! learns from old studies, `transfer`; for several objectives, `pareto`.
+//! Pictures of one party's study, each as SVG and PNG: `history`, `slices`, `importance` and, if
+//! the study learns from old studies, `transfer`; for several objectives, `pareto`.
 //!
 //! This module draws trials. It does not depend on storage or proposals: its input is plain data.
 //! Start at [`StudyPlot`].
@@ -22,18 +22,17 @@ use crate::error::ReportError;
 /// Names of the pictures, each with the extensions `.svg` and `.png`.
 pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
 
-/// Name of the additional picture of a study that learns from old ones.
+/// Name of the additional picture for a study that learns from old studies.
 pub const TRANSFER_PICTURE: &str = "transfer";
 
-/// Name of the picture of a study with several objectives, which replaces the others.
+/// Name of the picture that replaces the others for a study with several objectives.
 pub const PARETO_PICTURE: &str = "pareto";
 
 /// Label and marker of trials that violate a constraint.
 const INFEASIBLE: (&str, Glyph) = ("infeasible", Glyph::new(Marker::Square, GREY).hollow());
 /// Label of failed trials.
 const FAILED: &str = "failed";
-/// Magnitudes above the upper limit are drawn at that limit, and magnitudes below the lower limit
-/// as 0.
+/// Range of drawn magnitudes: larger values are drawn at the upper limit, and smaller ones as 0.
 const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
 
 /// A parameter of the study.
@@ -41,7 +40,7 @@ const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
 pub struct PlottedParameter {
     /// The parameter's name.
     pub name: String,
-    /// The range of its values.
+    /// The range of the parameter's values.
     pub range: Kind,
 }
 
@@ -102,7 +101,7 @@ pub struct PlottedOldStudy {
     pub name: String,
     /// The old study's fraction of the old studies' share, from 0 to 1, one number per query.
     pub weights: Vec<f64>,
-    /// True if its weight is no longer significant at the last query.
+    /// True if the old study's weight is no longer significant at the last query.
     pub dropped: bool,
 }
 
@@ -126,8 +125,8 @@ pub struct StudyPlot {
     pub minimize: bool,
     /// The objectives, if there are several.
     pub objectives: Vec<PlottedObjective>,
-    /// The finished trials in telling order. Trials stopped early are excluded, since they have no
-    /// final value.
+    /// The finished trials in completion order. Trials stopped early are excluded, since they have
+    /// no final value.
     pub trials: Vec<PlottedTrial>,
     /// Number of trials that were stopped early, for the footnotes.
     pub n_stopped: usize,
@@ -140,7 +139,7 @@ pub struct StudyPlot {
 }
 
 impl StudyPlot {
-    /// Names of this study's pictures, each with the extensions `.svg` and `.png`.
+    /// Returns the names of this study's pictures, each with the extensions `.svg` and `.png`.
     #[must_use]
     pub fn pictures(&self) -> Vec<&'static str> {
         if !self.objectives.is_empty() {
@@ -164,7 +163,7 @@ impl StudyPlot {
     /// - `transfer`: the weight of each old study at every query, with their combined share below.
     ///
     /// # Errors
-    /// If a file cannot be written or drawn.
+    /// Fails if a file cannot be written or drawn.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         for name in self.pictures() {
             let files = ["svg", "png"].map(|ending| format!("{name}.{ending}"));
@@ -173,14 +172,14 @@ impl StudyPlot {
         Ok(())
     }
 
-    /// Returns one of the [`StudyPlot::pictures`] in memory; `None` if this study has no picture of
-    /// this name.
+    /// Returns one of the [`StudyPlot::pictures`] in memory; `None` if this study has no picture
+    /// with this name.
     #[must_use]
     pub fn picture(&self, name: &str) -> Option<Picture> {
         self.pictures().contains(&name).then(|| self.chart(name).picture(&format!("{name}.svg")))
     }
 
-    /// Returns the picture of this name.
+    /// Returns the chart of the picture with this name.
     fn chart(&self, name: &str) -> Chart {
         match (name, &self.transfer) {
             ("history", _) => history::chart(self),
@@ -192,7 +191,7 @@ impl StudyPlot {
         }
     }
 
-    /// Index of the best feasible trial; the first one in a tie.
+    /// Returns the index of the best feasible trial; the first one in a tie.
     fn best(&self) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         for (index, trial) in self.trials.iter().enumerate() {
@@ -212,7 +211,7 @@ impl StudyPlot {
         if self.minimize { Direction::Minimize } else { Direction::Maximize }
     }
 
-    /// Label of the value axis.
+    /// Returns the label of the value axis.
     fn value_label(&self) -> String {
         labelled("", self.direction())
     }
@@ -223,7 +222,7 @@ impl StudyPlot {
             .expect("an axis that the values choose is theirs")
     }
 
-    /// Number of trials that have a value but violate a constraint.
+    /// Returns the number of trials that have a value but violate a constraint.
     fn n_infeasible(&self) -> usize {
         self.trials.iter().filter(|trial| trial.drawn().is_some() && !trial.feasible).count()
     }
@@ -232,12 +231,12 @@ impl StudyPlot {
         self.trials.iter().any(|trial| trial.drawn().is_none())
     }
 
-    /// The strip of failed trials, at the worse end; `None` if there are none.
+    /// Returns the strip of failed trials, at the worse end; `None` if there are none.
     fn strip(&self, height: f64) -> Option<Strip> {
         self.has_failed().then_some(Strip { above: self.minimize, height, label: FAILED })
     }
 
-    /// The text for an empty picture; empty if there is something to show.
+    /// Returns the text for an empty picture; an empty string if there is something to show.
     fn nothing(&self) -> String {
         let text = match self.trials.iter().any(|trial| trial.drawn().is_some()) {
             true => "",
@@ -247,7 +246,7 @@ impl StudyPlot {
         text.to_owned()
     }
 
-    /// The marker of a value beyond the end of the axis.
+    /// Returns the marker for a value beyond the end of the axis.
     fn beyond_mark(&self) -> Glyph {
         let marker = if self.minimize { Marker::TriangleUp } else { Marker::TriangleDown };
         Glyph::new(marker, BLUE)
@@ -260,7 +259,7 @@ impl StudyPlot {
         panel.points(vec![at(x, end).shifted(0.0, inwards * size)], self.beyond_mark(), size);
     }
 
-    /// The legend entries of the markers at the worse end.
+    /// Returns the legend entries of the markers at the worse end.
     fn keys_of_borders(&self, values: &ValueAxis) -> Vec<Key> {
         let mut drawn = self.trials.iter().filter_map(PlottedTrial::drawn);
         let is_beyond = drawn.any(|value| values.is_beyond(value));
@@ -302,7 +301,7 @@ impl StudyPlot {
 }
 
 impl PlottedTrial {
-    /// The value as drawn; `None` without a value.
+    /// Returns the value as drawn; `None` without a value.
     fn drawn(&self) -> Option<f64> {
         self.value.filter(|value| value.is_finite()).map(within_magnitude)
     }
@@ -313,8 +312,8 @@ fn within_magnitude(value: f64) -> f64 {
     if value.abs() < least { 0.0 } else { value.clamp(-most, most) }
 }
 
-/// Labels trials by number if they were told in numerical order, otherwise by their position in
-/// telling order.
+/// Labels trials by number if they finished in numerical order, otherwise by their position in
+/// completion order.
 fn order_label(study: &StudyPlot) -> (&'static str, Vec<f64>) {
     let ordered = study.trials.windows(2).all(|pair| pair[0].number < pair[1].number);
     if ordered {

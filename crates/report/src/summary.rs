@@ -45,7 +45,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Returns `None` if there are no values.
+    /// Computes the estimate from the values; `None` if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len();
@@ -59,8 +59,8 @@ impl Estimate {
     }
 }
 
-/// The clusters that count as one independent value in standard errors. Units that share random
-/// draws are averaged first.
+/// The clusters that count as one independent value in standard errors. Units in a cluster share
+/// random draws and are averaged first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
@@ -76,7 +76,7 @@ pub enum Clusters {
 }
 
 impl Clusters {
-    /// The cluster of a unit.
+    /// Returns the cluster of a unit.
     fn of<'a>(self, (experiment, agent, run): &Unit<'a>) -> Unit<'a> {
         match self {
             Self::Units => (experiment, agent, *run),
@@ -86,7 +86,7 @@ impl Clusters {
         }
     }
 
-    /// The mean of each cluster's values.
+    /// Returns the mean of each cluster's values.
     pub(super) fn means<'a>(
         self,
         values: impl IntoIterator<Item = (&'a Unit<'a>, f64)>,
@@ -137,7 +137,7 @@ pub struct SummaryRequest {
     pub metric: Metric,
     /// Iterations at which arms are compared, in addition to the end.
     pub checkpoints: Vec<i64>,
-    /// Pairs (arm, control). If an arm of a pair has no rows, its differences have no units.
+    /// Pairs (arm, control). If an arm of a pair has no rows, the pair's differences have no units.
     pub pairs: Vec<(String, String)>,
     /// The comparisons that the experiment was designed for, corrected separately from the others;
     /// empty if all comparisons have the same rank.
@@ -182,7 +182,7 @@ impl SummaryRequest {
     }
 }
 
-/// The part of its privacy budget that an arm spent: ε with everything needed to interpret it.
+/// The privacy that an arm spent: ε, with everything needed to interpret it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrivacySpent {
     /// ε of all releases, an upper bound at `delta`.
@@ -196,10 +196,11 @@ pub struct PrivacySpent {
     /// Number of planned releases. It exceeds `releases` if the run was interrupted, ended early or
     /// exhausted its budget.
     pub planned_releases: u64,
-    /// Maximum number of releases per agent, if limited; `epsilon` is then their cost.
+    /// Maximum number of releases per agent, if limited; `epsilon` is then the cost of this number
+    /// of releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub participations: Option<u64>,
-    /// The accountant that computed it.
+    /// The accountant that computed ε.
     pub accountant: String,
     /// The mode of the guarantee: `default` or `paper`.
     pub mode: String,
@@ -234,7 +235,7 @@ pub struct Summary {
     pub interrupted: bool,
     /// The arms, in the order of the file.
     pub arms: Vec<ArmSummary>,
-    /// Paired differences: for each pair, those at the checkpoints, then the one at the end.
+    /// Paired differences: for each pair, first at the checkpoints, then at the end.
     pub differences: Vec<Difference>,
     /// Number of comparisons in Holm's correction: all paired differences of the experiment that
     /// have a p-value, over all configurations, except primary ones.
@@ -255,7 +256,7 @@ pub struct Summary {
     /// The picture settings of this folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
-    /// The settings of the picture of final metrics against costs, if there is one. Set by the code
+    /// Settings for the picture of final metrics against costs, if there is one. Set by the code
     /// that computes the costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tradeoff: Option<TradeoffSpec>,
@@ -273,7 +274,7 @@ pub struct ArmSummary {
     pub last: Option<Estimate>,
     /// The metric at the checkpoints.
     pub at: Vec<AtIteration>,
-    /// True if the arm improves at the end on every control with which it was paired; `None`
+    /// True if the arm is better at the end than every control with which it was paired; `None`
     /// without controls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_over_every_control: Option<bool>,
@@ -335,7 +336,7 @@ pub struct Difference {
     repeats: Option<usize>,
     /// Number of units dropped because one side has no value.
     pub dropped: usize,
-    /// The verdict from the numbers.
+    /// The verdict that follows from the numbers.
     pub verdict: Verdict,
     /// True if the verdict is a gain.
     pub gain: bool,
@@ -352,7 +353,7 @@ pub enum Verdict {
     Gain,
     /// Worse than the control.
     Loss,
-    /// Neither is shown, or there are too few values.
+    /// Neither a gain nor a loss is shown, or there are too few values.
     #[default]
     Unclear,
 }
@@ -382,7 +383,7 @@ impl Summary {
     /// Writes `summary.json` into the folder.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         let path = folder.join(SUMMARY_FILE);
         let text = serde_json::to_string_pretty(self).map(|text| text + "\n");
@@ -397,7 +398,7 @@ impl Summary {
     /// A file that is not a summary or is not readable is unchanged.
     ///
     /// # Errors
-    /// If a file cannot be written or removed.
+    /// Fails if a file cannot be written or removed.
     pub fn mark_outdated(folder: &Path) -> Result<(), ReportError> {
         remove(&folder.join(TEAM_REGRET_FILE))?;
         let path = folder.join(SUMMARY_FILE);
@@ -413,7 +414,7 @@ impl Summary {
     /// Reads the `summary.json` of a folder.
     ///
     /// # Errors
-    /// If the file cannot be read or is not a summary of a supported version.
+    /// Fails if the file cannot be read or is not a summary of a supported version.
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         let path = folder.join(SUMMARY_FILE);
         let text = std::fs::read_to_string(&path)
@@ -623,7 +624,8 @@ fn summarize_arm(
     }
 }
 
-/// The common last iteration of all units that have both sides; `None` if they differ.
+/// Returns the last iteration that both sides of a unit reached, if it is the same for all units;
+/// `None` otherwise.
 fn common_end(arm: &BTreeMap<Unit<'_>, Trace>, control: &BTreeMap<Unit<'_>, Trace>) -> Option<i64> {
     let both = arm.iter().filter_map(|(unit, trace)| Some((trace, control.get(unit)?)));
     let mut ends = both.map(|(arm, control)| arm.last_iteration().min(control.last_iteration()));
@@ -631,8 +633,8 @@ fn common_end(arm: &BTreeMap<Unit<'_>, Trace>, control: &BTreeMap<Unit<'_>, Trac
     ends.all(|end| end == first).then_some(first).flatten()
 }
 
-/// Returns arm − control for each unit with values on both sides, and the number of units with only
-/// one side or without a value.
+/// Returns arm − control over the units with values on both sides, averaged by cluster, and the
+/// number of the other units.
 fn paired_differences(
     arm: &BTreeMap<Unit<'_>, Trace>,
     control: &BTreeMap<Unit<'_>, Trace>,
@@ -669,8 +671,8 @@ mod tests {
         SummaryRequest { checkpoints: Vec::new(), ..request() }
     }
 
-    /// Three shared units. `fts` ends 2, 3 and 4 above `ts`; at iteration 1 it is 1 above, equal
-    /// and 1 below.
+    /// Creates rows with three shared units. `fts` ends 2, 3 and 4 above `ts`; at iteration 1 it is
+    /// 1 above, equal and 1 below.
     fn rows() -> Vec<Row> {
         let mut rows = Vec::new();
         for (agent, run, ts, fts) in [
@@ -697,8 +699,8 @@ mod tests {
         assert_eq!(found.n, n);
     }
 
-    /// By hand: `fts` ends 2 and 4 above `ts` in run 0 (agents a and b), and 3 above in run 1. Both
-    /// run means are 3.
+    /// Checked by hand: `fts` ends 2 and 4 above `ts` in run 0 (agents a and b), and 3 above in
+    /// run 1, so both run means are 3.
     #[test]
     fn clusters_are_averaged_before_they_are_counted() {
         let by_runs = SummaryRequest { clusters: Clusters::Runs, ..request() };
@@ -743,7 +745,8 @@ mod tests {
             (Some(1), Verdict::Unclear, false)
         );
         check(last.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
-        // It is not a gain after correction for two comparisons. As a single comparison it is one.
+        // The difference is not a gain after correction for two comparisons, but is a gain as a
+        // single comparison.
         assert_eq!((last.iteration, last.verdict, last.gain), (None, Verdict::Unclear, false));
         assert_eq!(summary.arms[1].gain_over_every_control, Some(false));
         assert_eq!(ts.gain_over_every_control, None);
@@ -796,9 +799,9 @@ mod tests {
         assert_eq!(verdict(1e9, 2, None), Verdict::Unclear, "two values may happen to agree");
     }
 
-    /// By hand: at iteration 1 the differences are 1, 0, −1, so p = 1. At the end they are 2, 3, 4,
-    /// so t = 3√3 with 2 degrees of freedom and p = 1 − t/√(2 + t²) = 0.0351. Corrected for two
-    /// comparisons: 2 · 0.0351 = 0.0702.
+    /// Checked by hand: at iteration 1 the differences are 1, 0, −1, so p = 1. At the end they are
+    /// 2, 3, 4, so t = 3√3 with 2 degrees of freedom and p = 1 − t/√(2 + t²) = 0.0351. Corrected
+    /// for two comparisons: 2 · 0.0351 = 0.0702.
     #[test]
     fn the_correction_is_over_all_comparisons_of_all_configurations() {
         let t = 3.0 * 3.0_f64.sqrt();
@@ -824,9 +827,9 @@ mod tests {
         }
     }
 
-    /// The comparisons of [`request`]. The end coincides with the second checkpoint, at iteration
-    /// 2, so it is not a third comparison. If the second comparison is declared in advance, each
-    /// one is the only comparison of its rank.
+    /// Uses the comparisons of [`request`]. The end coincides with the second checkpoint, at
+    /// iteration 2, so it is not a third comparison. If the second comparison is declared in
+    /// advance, each one is the only comparison of its rank.
     #[test]
     fn the_correction_is_by_rank_and_counts_no_comparison_twice() {
         let p = |difference: &Difference| difference.p_value.expect("three values");

@@ -210,7 +210,7 @@ pub fn p_value_text(p: Option<f64>) -> String {
     }
 }
 
-/// The controls in order of first appearance.
+/// Returns the controls in order of first appearance.
 fn controls(summary: &Summary) -> Vec<&str> {
     let mut controls: Vec<&str> = Vec::new();
     for difference in &summary.differences {
@@ -244,8 +244,8 @@ fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Formats the mean and ± the standard error, both to the second significant digit of the standard
-/// error. The latter is empty if there is none.
+/// Formats the mean, and ± with the standard error, both to the standard error's second significant
+/// digit. The second string is empty if there is no standard error.
 fn estimate(estimate: Option<Estimate>, signed: bool) -> (String, String) {
     let Some(Estimate { mean, standard_error, .. }) = estimate else {
         return ("none".to_owned(), String::new());

@@ -1,5 +1,5 @@
-//! Weights of earlier tasks, by query, in strategies that learn from them: `weights.csv` and its
-//! picture.
+//! Weights of earlier tasks, by query, for strategies that learn from such tasks: `weights.csv` and
+//! its picture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -43,7 +43,7 @@ pub struct TaskWeightRow {
 /// configuration and arm.
 ///
 /// # Errors
-/// If a file cannot be written or drawn.
+/// Fails if a file cannot be written or drawn.
 pub fn write_task_weights(
     folder: &Path,
     title: &str,
@@ -72,7 +72,7 @@ pub fn write_task_weights(
     figure.write_png(&png)
 }
 
-/// One panel per configuration and arm, in the order of the rows.
+/// Creates a figure with one panel per configuration and arm, in the order of the rows.
 fn figure(title: &str, rows: &[TaskWeightRow]) -> Figure {
     let mut panels: Vec<(&str, &str)> = Vec::new();
     for row in rows {
@@ -117,7 +117,7 @@ fn figure(title: &str, rows: &[TaskWeightRow]) -> Figure {
     }
 }
 
-/// Mean and standard error over runs at each query.
+/// Returns the mean and standard error over runs at each query.
 fn curve<'a>(
     name: &str,
     rows: impl Iterator<Item = &'a &'a TaskWeightRow>,

@@ -1,4 +1,4 @@
-//! Regret of a team of agents that tune the same function: best, worst and average, by round.
+//! Regret of a team of agents that optimize the same function: best, worst and average, by round.
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ pub struct TeamRun {
 /// Writes [`TEAM_REGRET_FILE`]: one row per round of each run, with the regrets and their sums.
 ///
 /// # Errors
-/// If the file cannot be written.
+/// Fails if the file cannot be written.
 pub fn write_team_regret(folder: &Path, runs: &[TeamRun]) -> Result<(), ReportError> {
     let head = [
         "experiment",

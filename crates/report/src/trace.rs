@@ -19,8 +19,8 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// The metric after this iteration; `None` if the unit did not reach it or had no value by
-    /// then.
+    /// Returns the metric after this iteration; `None` if the unit did not reach it or had no value
+    /// by then.
     pub(super) fn at(&self, iteration: i64) -> Option<f64> {
         let reached = self.last_iteration.is_some_and(|last| last >= iteration);
         reached
@@ -28,8 +28,8 @@ impl Trace {
             .flatten()
     }
 
-    /// Replaces each number with the mean of the numbers of iterations 1, 2, … up to its iteration,
-    /// and drops the numbers of earlier iterations.
+    /// Replaces each number with the mean over iterations 1, 2, … up to its own, and drops the
+    /// numbers before iteration 1.
     fn average(&mut self) {
         let (mut sum, mut n) = (0.0, 0.0);
         self.points.retain(|iteration, value| {
@@ -42,18 +42,18 @@ impl Trace {
         });
     }
 
-    /// The metric at the unit's end.
+    /// Returns the metric at the unit's end.
     pub(super) fn last(&self) -> Option<f64> {
         self.last_iteration.and_then(|last| self.at(last))
     }
 
-    /// Last iteration that the unit reached.
+    /// Returns the last iteration that the unit reached.
     pub(super) fn last_iteration(&self) -> Option<i64> {
         self.last_iteration
     }
 }
 
-/// Names of the arms in order of first appearance.
+/// Returns the names of the arms in order of first appearance.
 pub(super) fn arm_names<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for row in rows {
@@ -64,7 +64,7 @@ pub(super) fn arm_names<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a 
     names
 }
 
-/// The traces of one arm.
+/// Returns the traces of one arm.
 pub(super) fn traces<'a>(
     rows: impl IntoIterator<Item = &'a Row>,
     arm: &str,
@@ -88,7 +88,7 @@ pub(super) fn traces<'a>(
 pub(super) mod tests {
     use super::*;
 
-    /// A row in which only the metric is meaningful.
+    /// Creates a row in which only the metric is meaningful.
     pub(crate) fn row(arm: &str, agent: &str, run: u32, iteration: i64, best: Option<f64>) -> Row {
         Row {
             experiment: "test".to_owned(),

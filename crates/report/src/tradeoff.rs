@@ -1,7 +1,7 @@
 //! `tradeoff.svg` and `tradeoff.png`: final metrics of arms against the cost of their releases, as
 //! in DP-FTS-DE Fig. 3a, b, c.
 //!
-//! This module converts a summary to this picture. It does not depend on accountants: a cost is a
+//! This module converts a summary to the picture. It does not depend on accountants: a cost is a
 //! number with a name. Start at [`TradeoffSpec`], then [`Tradeoff`].
 
 mod picture;
@@ -77,7 +77,7 @@ pub struct ArmRef {
 }
 
 impl ArmRef {
-    /// The arm of this name in a configuration.
+    /// Creates a reference to the arm with this name in a configuration.
     pub fn new(configuration: impl Into<String>, arm: impl Into<String>) -> Self {
         Self { configuration: configuration.into(), arm: arm.into() }
     }
@@ -98,7 +98,7 @@ impl Summary {
     /// [`TRADEOFF_FILES`] into the folder.
     ///
     /// # Errors
-    /// If a file cannot be written or drawn.
+    /// Fails if a file cannot be written or drawn.
     pub fn add_tradeoff(&mut self, spec: TradeoffSpec, folder: &Path) -> Result<(), ReportError> {
         Tradeoff::of(self, &spec).write(folder)?;
         self.tradeoff = Some(spec);
@@ -194,7 +194,7 @@ impl Tradeoff {
     /// Writes [`TRADEOFF_FILES`] into the folder.
     ///
     /// # Errors
-    /// If a file cannot be written or drawn.
+    /// Fails if a file cannot be written or drawn.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         write(Ok(picture::chart(self)), folder, TRADEOFF_FILES).map(|_| ())
     }

@@ -20,7 +20,7 @@ pub struct Score {
 ///
 /// ∇a = ∂a/∂μ ∇μ + ∂a/∂σ ∇σ,   σ ∇σ = −v·∇v   ([`fedbo_gp::Prediction`])
 ///
-/// The slope of σ is taken as 0 where rounding dominates σ². A value or a gradient costs O(n²).
+/// ∇σ is taken as 0 where rounding dominates σ². Evaluating a value or a gradient costs O(n²).
 #[derive(Clone, Debug)]
 pub struct Acquisition<'a, F> {
     predictor: &'a Predictor<'a>,
@@ -34,7 +34,7 @@ impl<'a, F: Fn(f64, f64) -> Score + Sync> Acquisition<'a, F> {
     }
 }
 
-/// μ(x) + β σ(x).
+/// Returns the function μ(x) + β σ(x).
 pub(crate) fn upper_bound<'a>(
     predictor: &'a Predictor<'a>,
     beta: f64,
@@ -75,8 +75,8 @@ mod tests {
 
     use super::*;
 
-    /// Central differences with a step of 1e-5 have an error of about 1e-8. The batch agrees with
-    /// single points.
+    /// Central differences with a step of 1e-5 have an error of about 1e-8. Batch values must agree
+    /// with values at single points.
     #[test]
     fn values_and_gradients_of_the_bound_agree() {
         let kernel = Kernel::new(Family::Matern52, vec![0.3, 0.7], 1.3).unwrap();

@@ -5,20 +5,20 @@ use fedbo_streams::Stream;
 
 use crate::{Domain, Strategy, StrategyError, Surrogate};
 
-/// A strategy that can share its knowledge as a function drawn from its posterior, represented by
+/// A strategy that shares its knowledge as a function drawn from its posterior, represented by
 /// weights of the shared features.
 pub trait Collaborator: Strategy {
-    /// Domain of the queries.
+    /// Returns the domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// The model of the agent's own objective.
+    /// Returns the model of the agent's own objective.
     fn own(&self) -> &Surrogate;
 
-    /// The federation's shared feature map.
+    /// Returns the federation's shared feature map.
     fn map(&self) -> &FeatureMap;
 
-    /// Draws the weight sample ω of a message, which contains M numbers. Does not change the state,
-    /// so equal streams give equal weights.
+    /// Draws the M weights ω of a message. Does not change the state, so equal streams give equal
+    /// weights.
     ///
     /// # Errors
     /// If the weight posterior cannot be built, or a weight is not finite.

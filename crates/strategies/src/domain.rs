@@ -17,8 +17,8 @@ pub enum Domain {
     Space(Space),
     /// Finitely many points.
     Finite(Arc<Points>),
-    /// Finitely many points with a factor of the initial kernel's prior over them. Many strategies
-    /// may share it.
+    /// Finitely many points with a factor of the initial kernel's prior covariance at these points.
+    /// Several strategies can share the factor.
     Factored(Arc<JointSampler>),
 }
 
@@ -36,7 +36,7 @@ impl Domain {
         )
     }
 
-    /// Dimension d of the coordinates.
+    /// Returns the dimension d of the coordinates.
     pub fn dim(&self) -> usize {
         match self {
             Self::Space(space) => space.dim(),
@@ -59,7 +59,7 @@ impl Domain {
         }
     }
 
-    /// The points of a finite domain; `None` for a space.
+    /// Returns the points of a finite domain; `None` for a space.
     pub fn points(&self) -> Option<&Points> {
         match self {
             Self::Space(_) => None,
@@ -96,28 +96,28 @@ impl Domain {
     }
 }
 
-/// Method of maximizing a function over a [`Domain::Space`]. A finite domain is always scanned.
+/// A method for maximizing a function over a [`Domain::Space`]. A finite domain is always scanned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Maximizer {
-    /// A batch of Sobol points; the best ones are refined by L-BFGS-B.
+    /// Evaluates a batch of Sobol points and refines the best ones by L-BFGS-B.
     MultiStart(MultiStart),
     /// DIRECT, as in FTS (footnote 4).
     Direct(Direct),
     /// [`Maximizer::MultiStart`] with a local search for integers and choices.
     ///
-    /// Maxima are snapped and improved by changing single integers and choices; the floats climb in
-    /// between. The results are ranked by the function at the snapped points. This is the search of
-    /// a single-party study. A [`crate::Proposer`] that uses it also learns from failures and ends
-    /// when a discrete space is exhausted.
+    /// Maxima are snapped and then improved by changing one integer or choice at a time. In
+    /// between, the floats are optimized again. The results are ranked by the function at the
+    /// snapped points. Single-party studies use this search. With it, a [`crate::Proposer`] also
+    /// learns from failures and ends when a discrete space is exhausted.
     Snapped(MultiStart),
 }
 
-/// Largest number of observations at which the maximum of an acquisition function gets a full
-/// search.
+/// Largest number of observations for which the maximum of an acquisition function is searched at
+/// full size.
 const FULL_SEARCH: usize = 400;
 
 impl Maximizer {
-    /// Returns the search for the maximum of an acquisition function over a space.
+    /// Returns the search used to maximize an acquisition function over a space.
     ///
     /// Values and gradients cost O(n²), and the maxima lie near the best points of the batch and
     /// near the incumbent, so fewer ascents suffice than for a sample.
@@ -125,8 +125,8 @@ impl Maximizer {
         Self::Snapped(MultiStart { n_candidates: 20, n_refine: 5, ..MultiStart::for_dim(dim) })
     }
 
-    /// Returns the same search, reduced if the O(n²) cost of an evaluation would make a query take
-    /// seconds.
+    /// Returns the same search with a smaller budget if, at O(n²) per evaluation, a query would
+    /// take seconds.
     pub(crate) fn within(&self, n: usize) -> Self {
         let cut = |search: &MultiStart| {
             let share = FULL_SEARCH.max(1) * FULL_SEARCH;
@@ -158,7 +158,7 @@ impl Maximizer {
     /// `extra` contains additional starts for the multi-start search.
     ///
     /// # Errors
-    /// If the function is not finite anywhere.
+    /// If no value of the function is finite.
     pub fn candidates(
         &self,
         function: &dyn Function,
@@ -199,7 +199,7 @@ pub struct Candidates(Order);
 #[derive(Clone, Debug)]
 enum Order {
     Listed(Vec<Vec<f64>>),
-    /// Points of a finite domain with their values, at least one of them finite. The points are
+    /// Points of a finite domain with their values, at least one of which is finite. The points are
     /// sorted only if the best one is not usable.
     ByValue {
         values: Vec<f64>,

@@ -4,24 +4,24 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use crate::Score;
 
-/// E[max(f − f*, 0)] for f ~ N(mean, std²) and the incumbent f*.
+/// Returns E[max(f − f*, 0)] for f ~ N(mean, std²) and the incumbent f*.
 ///
 /// EI = std · h(z),   z = (mean − f*)/std,   h(z) = φ(z) + z Φ(z)
 ///
 /// φ and Φ are the standard normal density and distribution function (Jones et al. 1998). For std =
-/// 0 the result is max(mean − f*, 0). It underflows to 0 far below the incumbent;
-/// [`log_expected_improvement`] does not.
+/// 0 the result is max(mean − f*, 0). Far below the incumbent the result underflows to 0;
+/// [`log_expected_improvement`] does not underflow.
 pub fn expected_improvement(mean: f64, std: f64, incumbent: f64) -> f64 {
     let gain = mean - incumbent;
     if std > 0.0 { std * ln_h(gain / std).value.exp() } else { gain.max(0.0) }
 }
 
-/// ln E[max(f − f*, 0)] for f ~ N(mean, std²), std > 0 and the incumbent f* (Ament et al. 2023,
-/// "Unexpected improvements to expected improvement for Bayesian optimization").
+/// Returns ln E[max(f − f*, 0)] for f ~ N(mean, std²), std > 0 and the incumbent f* (Ament et al.
+/// 2023, "Unexpected improvements to expected improvement for Bayesian optimization").
 ///
 /// ln EI = ln std + ln h(z),   z = (mean − f*)/std
 ///
-/// ∂ ln EI/∂mean = Φ(z)/(h(z) std),   ∂ ln EI/∂std = φ(z)/(h(z) std),   both above 0
+/// ∂ ln EI/∂mean = Φ(z)/(h(z) std), ∂ ln EI/∂std = φ(z)/(h(z) std), both positive
 ///
 /// Accurate to about 1e-14 relative to max(|ln h|, 1) for |z| up to 1e6 and beyond, where EI itself
 /// is 0 in double precision. Returns −∞ with derivatives 0 for std ≤ 0.
@@ -42,19 +42,19 @@ pub(crate) fn ln_normal_distribution(z: f64) -> (f64, f64) {
     (h.value + h.distribution.ln(), h.density / h.distribution)
 }
 
-/// ln h(z), Φ(z)/h(z) and φ(z)/h(z).
+/// The values ln h(z), Φ(z)/h(z) and φ(z)/h(z).
 struct LnH {
     value: f64,
     distribution: f64,
     density: f64,
 }
 
-/// Values of z below this use the continued fraction. Above it, the two terms of h(z) cancel at
-/// most one digit.
+/// The continued fraction is used for z below this value. Above it, cancellation between the two
+/// terms of h(z) loses at most one digit.
 const TAIL: f64 = -2.5;
 
-/// h(z) = φ(z) + z Φ(z), computed term by term for z ≥ −2.5. Below that, it is computed without
-/// cancellation from the repeated integrals Hh of the normal density (Abramowitz & Stegun 1964):
+/// Computes h(z) = φ(z) + z Φ(z), term by term for z ≥ −2.5. For smaller z, the repeated integrals
+/// Hh of the normal density (Abramowitz & Stegun 1964) avoid cancellation:
 ///
 /// h(−x) = φ(x) q r,   Φ(−x) = φ(x) q,   q = 1/(x + r),   r = 1/(x + 2/(x + 3/(x + …)))
 fn ln_h(z: f64) -> LnH {
@@ -93,8 +93,8 @@ mod tests {
     /// phi = exp(-z * z / 2) / sqrt(2 * pi); Phi = erfc(-z / sqrt(2)) / 2; h = phi + z * Phi
     /// ```
     ///
-    /// For larger |z|, the fraction r = 1/(x + 2/(x + 3/(x + …))), x = −z, with 4000 terms: h = phi
-    /// r/(x + r), Φ/h = 1/r.
+    /// For larger |z|, computed from the continued fraction r = 1/(x + 2/(x + 3/(x + …))), x = −z,
+    /// with 4000 terms: h = phi r/(x + r), Φ/h = 1/r.
     #[expect(clippy::excessive_precision, reason = "as the script prints them")]
     const VECTORS: [(f64, f64, f64); 18] = [
         (-1e6, -500000000028.54996, 1000000.000002),
@@ -125,7 +125,7 @@ mod tests {
             assert!(error < 1e-14, "ln h({z}) = {}: {error:e}", found.value);
             let error = (found.d_mean / ratio - 1.0).abs();
             assert!(error < 1e-14, "Φ/h at {z}: {error:e}");
-            // 1 = φ/h + z Φ/h, checked where the terms do not cancel.
+            // φ/h + z Φ/h must be 1, checked where the terms do not cancel.
             if z > -2.0 {
                 assert!((found.d_std + z * found.d_mean - 1.0).abs() < 1e-14, "φ/h at {z}");
             }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     /// Compares with the trapezoidal rule over f from the incumbent to 12 standard deviations above
-    /// the mean. Its error is below 1e-7 of the result with 20 000 steps.
+    /// the mean. With 20 000 steps, the rule's relative error is below 1e-7.
     #[test]
     fn the_closed_form_is_the_integral() {
         for (mean, std, incumbent) in [(0.3, 1.2, 0.0), (-1.0, 0.4, 0.2), (2.0, 0.5, -3.0)] {
@@ -190,7 +190,7 @@ mod tests {
         assert!(expected_improvement(0.5, 0.0, 1.0).abs() < 1e-15);
     }
 
-    /// Central differences have an error of about 1e-9 of the derivative here.
+    /// Central differences have a relative error of about 1e-9 here.
     #[test]
     fn derivatives_agree_with_differences() {
         for (mean, std, incumbent) in

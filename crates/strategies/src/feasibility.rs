@@ -1,4 +1,4 @@
-//! Feasibility of points: a probability of success that a search can weigh against a point's value.
+//! Feasibility: a point's probability of success, which a search can weigh against its value.
 
 use fedbo_optim::{Function, Points};
 
@@ -9,13 +9,13 @@ const BANDWIDTHS: [f64; 6] = [0.025, 0.05, 0.1, 0.2, 0.4, 0.8];
 /// Number of latest trials used to compare bandwidths.
 const N_COMPARED: usize = 200;
 
-/// Probability that a trial at x succeeds, by a kernel estimate over all finished trials:
+/// A kernel estimate, over all finished trials, of the probability that a trial at x succeeds:
 ///
 /// p(x) = (w p₀ + Σ_{i succeeded} ρ_i(x)) / (w + Σ_i ρ_i(x)),   ρ_i(x) = exp(−‖x − x_i‖²/(2ℓ²))
 ///
 /// with w = 0.01 and p₀ = (successes + 1)/(trials + 2), the limit of p far from all trials. The
-/// bandwidth ℓ is chosen from six values. It maximizes the likelihood of the latest 200 outcomes,
-/// each predicted from all others.
+/// bandwidth ℓ is the one of six candidates that maximizes the likelihood of the latest 200
+/// outcomes, each predicted from all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Feasibility {
     trials: Points,
@@ -26,13 +26,12 @@ pub(crate) struct Feasibility {
 
 impl Feasibility {
     /// Estimates the probability from the inputs that succeeded and the inputs that failed, each in
-    /// the order of observation. Returns `None` if none failed. Cost O(n) for each of the compared
-    /// trials.
+    /// the order of observation. Returns `None` if no input failed. Cost: O(n) per compared trial.
     pub(crate) fn of(succeeded: &Points, failed: &Points) -> Option<Self> {
         if failed.is_empty() {
             return None;
         }
-        // The latest trials of either kind come last.
+        // Order both kinds by age, so that the latest trials come last.
         let longest = succeeded.len().max(failed.len());
         let (mut trials, mut outcomes) = (Points::new(failed.dim()), Vec::new());
         for index in 0..longest {
@@ -65,8 +64,7 @@ impl Feasibility {
         Some(found)
     }
 
-    /// ln of the product of the probabilities of the latest outcomes, each predicted from all other
-    /// trials.
+    /// Returns the log-likelihood of the latest outcomes, each predicted from all other trials.
     fn left_out_likelihood(&self) -> f64 {
         let n = self.succeeded.len();
         (n.saturating_sub(N_COMPARED)..n)
@@ -90,7 +88,7 @@ impl Feasibility {
         (-0.5 * squares / (self.bandwidth * self.bandwidth)).exp()
     }
 
-    /// ln p(x), always finite.
+    /// Returns ln p(x), which is always finite.
     fn log_probability(&self, x: &[f64]) -> f64 {
         let (mut good, mut all) = (PRIOR_WEIGHT * self.prior, PRIOR_WEIGHT);
         for (z, succeeded) in self.trials.rows().zip(&self.succeeded) {
@@ -131,12 +129,12 @@ const FEASIBILITY_WEIGHT: f64 = 4.0;
 
 /// A function of the surrogate plus k ln p(x), with k = 4.
 ///
-/// For a log expected improvement, k = 1 would give the expected improvement of a trial that may
+/// For a log expected improvement, k = 1 would give the expected improvement of a trial that can
 /// fail (Gardner et al. 2014). For samples and bounds, in standardized units, the term is a
-/// penalty. A larger k is more cautious. The surrogate extrapolates beyond the border of a failing
-/// region, where the improvement can be larger by orders of magnitude. On Branin's function with a
-/// failing half, k = 4 wastes about two thirds as many of 30 trials as k = 1 (see the example
-/// `failures` of `fedbo-study`).
+/// penalty. A larger k is more cautious, which helps because the surrogate extrapolates into
+/// failing regions, where the improvement can be larger by orders of magnitude. On Branin's
+/// function with a failing half, k = 4 wastes about two thirds as many of 30 trials as k = 1 does
+/// (see the example `failures` of `fedbo-study`).
 pub(crate) struct FeasibilityWeighted<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) feasibility: &'a Feasibility,
@@ -169,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Trials succeed where x₀ > ½.
+    /// Returns the feasibility for `n` trials that succeed where x₀ > ½.
     fn half(n: usize) -> Feasibility {
         let (mut good, mut bad) = (Points::new(2), Points::new(2));
         for x in uniform_points(n, 2, &mut test_stream(1)).rows() {
@@ -190,7 +188,7 @@ mod tests {
         assert!(all.is_some_and(|all| all.log_probability(&[0.5, 0.5]).is_finite()));
     }
 
-    /// A clear border leads to a narrower bandwidth than outcomes without a pattern.
+    /// A clear boundary leads to a narrower bandwidth than outcomes without a pattern.
     #[test]
     fn the_bandwidth_is_narrow_where_it_predicts() {
         let clear = half(120);

@@ -8,7 +8,8 @@ use fedbo_optim::Points;
 ///
 /// Greedy selection reaches at least (1 − 1/e) γ_n because the gain is submodular (Srinivas et al.
 /// 2010, section 4). The greedy gain divided by (1 − 1/e) is therefore a bound for the candidates.
-/// For a box that the candidates only cover, it is an estimate. Cost O(n² N) for N candidates.
+/// For a box that the candidates merely cover, the result is only an estimate. Cost: O(n² N) for N
+/// candidates.
 pub fn information_gain_bound(
     kernel: &Kernel,
     noise_variance: f64,
@@ -55,8 +56,8 @@ mod tests {
 
     use super::*;
 
-    /// Compares with brute force over all subsets of size 3 of 9 points. The bound holds and is
-    /// within a factor 1/(1 − 1/e).
+    /// Compares with brute force over all subsets of 3 out of 9 points. The bound must hold and be
+    /// within a factor of 1/(1 − 1/e).
     #[test]
     fn the_bound_covers_the_best_subset() {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 0.2, 1.0).unwrap();

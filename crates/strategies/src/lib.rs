@@ -2,10 +2,10 @@
 //!
 //! This crate decides where to query next. The caller owns the loop, the objective and the clock.
 //! The crate does not access files, threads or the network. Values are maximized; a caller that
-//! minimizes negates them.
+//! minimizes must negate them.
 //!
 //! Start at [`Strategy`], then [`LogEi`] and [`ThompsonSampling`]. [`MessageSettings`] creates the
-//! messages of agents in a federation.
+//! messages that agents in a federation send.
 
 mod acquisition;
 mod collaborator;
@@ -75,7 +75,8 @@ pub use trials::Repeats;
 pub use ts::{OwnQuery, SampleSearch, ThompsonSampling, ThompsonSettings, TsOptions};
 pub use ucb_multiplier::UcbMultiplier;
 
-/// Streams of the models of earlier tasks, and of choices among them.
+/// Streams for the models of earlier tasks, and for choices among these models.
 pub const META_TASK: Purpose = Purpose::new("meta-task");
-/// Streams of continuations of a learning curve, which decide whether a trial continues training.
+/// Streams for sampled continuations of a learning curve, which decide whether a trial continues
+/// training.
 pub const EARLY_STOPPING: Purpose = Purpose::new("early-stopping");

@@ -2,8 +2,8 @@
 
 use crate::StrategyError;
 
-/// A schedule of p_t. The schedules from FTS have p_1 = p_2, as in its experiments (FTS sections
-/// 5.1 and 5.2).
+/// A schedule for p_t. The schedules from FTS have p_1 = p_2, as in the paper's experiments (FTS
+/// sections 5.1 and 5.2).
 #[derive(Clone, Debug, PartialEq)]
 pub enum LocalProb {
     /// p_t = 1 − 1/√t.
@@ -15,7 +15,7 @@ pub enum LocalProb {
     Power(f64),
     /// The same value at every step; 1 is plain Thompson sampling.
     Constant(f64),
-    /// One value for each step. The last one holds for all later steps.
+    /// One value per step. The last value also applies to all later steps.
     List(Vec<f64>),
 }
 
@@ -23,7 +23,7 @@ impl LocalProb {
     /// Checks that every probability is in `[0, 1]` and that a list is not empty.
     ///
     /// # Errors
-    /// If a value is out of range. The error reports the first one.
+    /// If a value is out of range. The error describes the first one.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let values: &[f64] = match &self {
             Self::InverseSqrt | Self::InverseSquare => &[],
@@ -51,7 +51,7 @@ impl LocalProb {
         }
     }
 
-    /// p_t for t = `step` ≥ 1.
+    /// Returns p_t for t = `step` ≥ 1.
     pub fn at(&self, step: u64) -> f64 {
         #[expect(
             clippy::cast_precision_loss,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// In the paper's landmine runs, 0.25 + Σ_{t=2}^{50} 1/t² = 0.875 of 50 queries are expected to
-    /// use another agent.
+    /// use another agent's message.
     #[test]
     fn the_papers_landmine_schedule_uses_less_than_one_message() {
         let expected: f64 = (1..=50).map(|t| 1.0 - LocalProb::InverseSquare.at(t)).sum();

@@ -1,4 +1,4 @@
-//! An agent's message: a function drawn from its posterior, represented by weights of the shared
+//! Agents' messages: functions drawn from a posterior, represented by weights of the shared
 //! features.
 
 use fedbo_gp::{FeatureMap, Standardizer, WeightPosterior};
@@ -12,12 +12,12 @@ pub enum MessageContent {
     /// ω ~ N(ν, σ²Σ⁻¹), the agent's posterior (FTS eqs. (2) and (3)).
     Posterior,
     /// ω = ν, the posterior mean. Since nothing is drawn, an average over agents or rounds contains
-    /// only what they know.
+    /// no sampling noise.
     Mean,
-    /// ω = 0: no information, so a release contains only its noise. The placebo of a noisy
+    /// ω = 0: no information, so a release contains only noise. Used as the placebo for a noisy
     /// mechanism.
     Zero,
-    /// ω ~ N(0, I): a draw from the prior, without information. The placebo control arm.
+    /// ω ~ N(0, I): a draw from the prior, without information. Used in the placebo control arm.
     Placebo,
 }
 
@@ -27,9 +27,9 @@ pub enum MessageNoise {
     /// A fixed variance in the units of the outputs in the message; 1e-6 in the paper (D.2.2).
     Given(f64),
     /// The noise variance of the agent's own surrogate, converted to the units of the outputs in
-    /// the message and bounded below.
+    /// the message, but at least `floor`.
     Own {
-        /// The lower bound, in the units of the outputs in the message.
+        /// Lower bound, in the units of the outputs in the message.
         floor: f64,
     },
 }
@@ -47,8 +47,8 @@ pub struct MessageSettings {
 }
 
 impl Default for MessageSettings {
-    /// Posterior samples of standardized outputs, with the agent's own noise variance of at least
-    /// 1e-4.
+    /// Samples from the posterior of standardized outputs, with the noise variance of the agent's
+    /// surrogate, but at least 1e-4.
     fn default() -> Self {
         Self {
             content: MessageContent::Posterior,
@@ -62,7 +62,7 @@ impl MessageSettings {
     /// Checks the noise variance.
     ///
     /// # Errors
-    /// If it is not a finite number above 0.
+    /// If the noise variance is not a finite number above 0.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let (MessageNoise::Given(variance) | MessageNoise::Own { floor: variance }) =
             self.noise_variance;

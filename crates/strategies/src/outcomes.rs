@@ -1,6 +1,6 @@
-//! The numbers that a trial reports in addition to its first value.
+//! The numbers of objectives and constraints.
 
-/// Number of objectives and constraints of a study.
+/// The numbers of objectives and constraints of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcomes {
     /// Number of objectives, at least 1.
@@ -17,7 +17,8 @@ impl Default for Outcomes {
 }
 
 impl Outcomes {
-    /// The length of [`Observation::further`](crate::Observation::further) for a successful trial.
+    /// Returns the length of [`Observation::further`](crate::Observation::further) for a successful
+    /// trial.
     pub fn n_further(&self) -> usize {
         self.n_objectives - 1 + self.n_constraints
     }

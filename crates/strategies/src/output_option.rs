@@ -3,31 +3,31 @@
 use fedbo_gp::Warping;
 use serde::{Deserialize, Serialize};
 
-/// Transform of outputs before they are modelled: the option `output_transform` of `log-ei`, `ts`
-/// and `gp-ucb`.
+/// The transform applied to outputs before they are modelled: the option `output_transform` of
+/// `log-ei`, `ts` and `gp-ucb`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputOption {
-    /// Yeo–Johnson's power transform. If the evidence clearly favours it, the logarithm of the gap
-    /// to the best output instead: see [`crate::HyperparameterPolicy::Scheduled`].
+    /// The Yeo–Johnson power transform or, if the evidence clearly favours it, the logarithm of the
+    /// gap to the best output: see [`crate::HyperparameterPolicy::Scheduled`].
     #[default]
     Automatic,
-    /// Yeo–Johnson's power transform with λ in `[0, 2]`.
+    /// The Yeo–Johnson power transform with λ in `[0, 2]`.
     YeoJohnson,
-    /// Only an affine map.
+    /// No transform other than an affine map.
     None,
 }
 
 impl OutputOption {
-    /// The value for definitions that were stored before this option existed.
+    /// Returns the value for definitions that were stored before this option existed.
     pub(crate) fn of_stored_without() -> Self {
         Self::YeoJohnson
     }
 
-    /// The family for slacks of constraints.
+    /// The family of transforms for slacks of constraints.
     pub(crate) const OF_SLACKS: [Warping; 1] = [Warping::SignedLog];
 
-    /// Families from which fits choose.
+    /// Returns the families from which fits choose.
     pub(crate) fn warpings(self) -> Vec<Warping> {
         match self {
             Self::Automatic => vec![
@@ -51,7 +51,7 @@ mod tests {
     const N: usize = 40;
 
     /// Returns observations of a function of the squared distance to a point. The inputs are random
-    /// points that approach it by a factor exp(rate).
+    /// points that approach this point, in total by a factor exp(rate).
     fn observations(rate: f64, value: impl Fn(f64) -> f64) -> Vec<Observation> {
         let mut stream = Seed::new(5).stream(Purpose::RUN, 0, 0);
         let mut observe = |index: usize| {
@@ -76,8 +76,8 @@ mod tests {
         surrogate.output_transform().unwrap().power()
     }
 
-    /// The sixth power of a shrinking distance spans decades, but its square over the whole cube
-    /// does not.
+    /// The sixth power of a shrinking distance spans decades, but the square of a distance over the
+    /// whole cube does not.
     #[test]
     fn gaps_over_decades_are_taken_by_their_logarithm_where_that_is_smooth() {
         let decades = observations(6.0, |squared| -squared.powi(3));

@@ -1,11 +1,11 @@
 //! Non-dominated points, and the region that they do not dominate.
 
 /// Returns the indices, in order, of the points that no other point dominates. A point dominates
-/// another if it is at least as large in every coordinate and larger in one. Of equal points, only
-/// the first is kept.
+/// another one if it is at least as large in every coordinate and larger in at least one. Of
+/// several equal points, only the first is kept.
 ///
-/// Costs O(n f) comparisons of points for n points, where f is the largest number of non-dominated
-/// points in any prefix.
+/// Cost: O(n f) comparisons for n points, where f is the largest number of non-dominated points in
+/// any prefix.
 pub fn non_dominated(points: &[Vec<f64>]) -> Vec<usize> {
     let covers = |a: usize, b: usize| points[a].iter().zip(&points[b]).all(|(a, b)| a >= b);
     let mut front: Vec<usize> = Vec::new();
@@ -18,7 +18,7 @@ pub fn non_dominated(points: &[Vec<f64>]) -> Vec<usize> {
     front
 }
 
-/// The volume above the reference r that at least one point dominates. Each coordinate is
+/// Returns the volume above the reference r that the points dominate, with every coordinate
 /// maximized:
 ///
 /// vol ∪_i [r_1, p_i1] × … × [r_m, p_im]
@@ -39,7 +39,7 @@ pub fn hypervolume(points: &[Vec<f64>], reference: &[f64]) -> f64 {
     edges.windows(2).map(slice).sum()
 }
 
-/// A box above the reference. Its upper ends may be infinite.
+/// A box above the reference. The upper ends can be infinite.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OpenBox {
     pub(crate) lower: Vec<f64>,
@@ -49,8 +49,8 @@ pub(crate) struct OpenBox {
 /// Returns disjoint boxes that together cover the region above the reference that no point
 /// dominates.
 ///
-/// For n non-dominated points there are n + 1 boxes in two coordinates, and at most O(n^(m−1)) in
-/// m.
+/// For n non-dominated points there are n + 1 boxes in two coordinates, and at most O(n^(m−1)) in m
+/// coordinates.
 pub(crate) fn open_boxes(points: &[Vec<f64>], reference: &[f64]) -> Vec<OpenBox> {
     let Some((last, rest)) = reference.split_last() else {
         return vec![OpenBox { lower: Vec::new(), upper: Vec::new() }];
@@ -83,8 +83,8 @@ fn edges(points: &[Vec<f64>], coordinate: usize, reference: f64) -> Vec<f64> {
     edges
 }
 
-/// Returns the non-dominated points among those that reach a level in a coordinate, without that
-/// coordinate and the later ones.
+/// Returns the non-dominated points among those that reach a level in a coordinate, with this and
+/// all later coordinates removed.
 fn reaching(points: &[Vec<f64>], coordinate: usize, level: f64) -> Vec<Vec<f64>> {
     let reaching = points.iter().filter(|point| point[coordinate] >= level);
     let shorter: Vec<Vec<f64>> = reaching.map(|point| point[..coordinate].to_vec()).collect();
@@ -112,8 +112,8 @@ mod tests {
     }
 
     /// Every point above the reference is in exactly one box if no point dominates it, and in no
-    /// box otherwise. The fraction of dominated points is the hypervolume, here with a standard
-    /// error of 0.0035.
+    /// box otherwise. The fraction of dominated points estimates the hypervolume, here with a
+    /// standard error of 0.0035.
     #[test]
     fn boxes_cover_what_is_open_once_and_the_rest_is_the_hypervolume() {
         let mut stream = test_stream(4);

@@ -1,8 +1,8 @@
-//! Regions: the unit cube cut into equal hyper-rectangles.
+//! Partitions of the unit cube into equal hyper-rectangles, called regions.
 
 use fedbo_space::{Parameter, Space};
 
-/// The reason why a domain cannot be cut into this number of regions.
+/// A reason for not cutting a domain into this number of regions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartitionError {
     /// The number of regions is 0.
@@ -20,19 +20,20 @@ pub enum PartitionError {
 }
 
 /// P hyper-rectangles of equal size that tile `[0,1]^d`. Each coordinate j is cut into c_j slices,
-/// ∏ c_j = P.
+/// where ∏ c_j = P.
 ///
 /// A slice is half-open, `[k/c, (k+1)/c)`, except that the last one is closed, so every point lies
-/// in exactly one region. Regions are numbered with the first coordinate slowest, as in DP-FTS-DE
-/// appendix B.2.1. The prime factors of P, largest first, go to the coordinate with the fewest
-/// slices so far. For example, 4 regions of three coordinates are 2×2×1, as in the appendix.
+/// in exactly one region. Region numbers vary slowest along the first coordinate, as in DP-FTS-DE
+/// appendix B.2.1. Each prime factor of P, from the largest to the smallest, cuts the coordinate
+/// that has the fewest slices so far. For example, 4 regions of three coordinates are 2×2×1, as in
+/// the appendix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     cuts: Vec<u32>,
 }
 
 impl Partition {
-    /// Creates a single region: the whole cube.
+    /// Creates a partition with a single region, the whole cube.
     pub fn whole(dim: usize) -> Self {
         Self { cuts: vec![1; dim] }
     }
@@ -64,8 +65,8 @@ impl Partition {
         })
     }
 
-    /// Cuts along coordinates. `fits` returns true if a coordinate can be cut into a given number
-    /// of slices.
+    /// Cuts along the coordinates. `fits` must return true if a coordinate can be cut into a given
+    /// number of slices.
     fn along(
         dim: usize,
         n_regions: u32,
@@ -85,17 +86,17 @@ impl Partition {
         Ok(Self { cuts })
     }
 
-    /// Number of coordinates d.
+    /// Returns the number of coordinates d.
     pub fn dim(&self) -> usize {
         self.cuts.len()
     }
 
-    /// P.
+    /// Returns the number of regions P.
     pub fn n_regions(&self) -> usize {
         self.cuts.iter().map(|c| *c as usize).product()
     }
 
-    /// Number of slices of each coordinate (d).
+    /// Returns the number of slices along each coordinate (length d).
     pub fn cuts(&self) -> &[u32] {
         &self.cuts
     }
@@ -110,8 +111,8 @@ impl Partition {
         slices.fold(0, |region, (x, cuts)| region * *cuts as usize + slice_of(*x, *cuts) as usize)
     }
 
-    /// Returns the lower and upper corners of a region (d each). A point on an upper border below 1
-    /// belongs to the next region.
+    /// Returns the lower and the upper corner of a region (length d each). A point on an upper
+    /// boundary below 1 belongs to the next region.
     ///
     /// # Panics
     /// If the region does not exist.
@@ -128,8 +129,8 @@ impl Partition {
     }
 
     /// Returns the point of a region at relative coordinates `within` in `[0,1]^d`, which map
-    /// affinely from its lower to its upper corner. The point is always inside the region, so 1
-    /// maps to the last number below a border that belongs to the next region.
+    /// affinely from the lower to the upper corner. The point is always inside the region, so 1
+    /// maps to the largest number below the boundary if the boundary belongs to the next region.
     ///
     /// # Panics
     /// If the region does not exist, or the length of `within` is not d.
@@ -145,8 +146,8 @@ impl Partition {
     }
 }
 
-/// Returns true if a slice of a parameter's coordinate contains the coordinate of at least one of
-/// its values.
+/// Returns true if a slice of a parameter's coordinate contains at least one of the parameter's
+/// values.
 fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
     if !parameter.kind().is_ordered() {
         return cuts == 1;
@@ -160,8 +161,8 @@ fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
         parameter.kind().encode(&value, &mut unit)?;
         Some(unit[0]).filter(|x| *x >= border(slice, cuts))
     };
-    // Find the smallest index whose coordinate reaches the slice. Coordinates increase with the
-    // index.
+    // Find the smallest index with a coordinate that reaches the slice. Coordinates increase with
+    // the index.
     let (mut below, mut reaching) = (0, n_values - 1);
     while below < reaching {
         let middle = below.midpoint(reaching);
@@ -174,7 +175,7 @@ fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
     at_least(reaching).is_some_and(|x| slice_of(x, cuts) == slice)
 }
 
-/// k/c.
+/// Returns k/c.
 fn border(k: u32, cuts: u32) -> f64 {
     f64::from(k) / f64::from(cuts)
 }
@@ -198,7 +199,7 @@ fn slice_of(x: f64, cuts: u32) -> u32 {
     slice
 }
 
-/// Returns the prime factors with multiplicity, largest first.
+/// Returns the prime factors of n with multiplicity, largest first.
 fn prime_factors(n: u32) -> Vec<u32> {
     let (mut rest, mut factors, mut divisor) = (n, Vec::new(), 2);
     while u64::from(divisor) * u64::from(divisor) <= u64::from(rest) {

@@ -16,11 +16,11 @@ use crate::{
     StrategyError, Surrogate, SurrogateSettings,
 };
 
-/// A surrogate with a domain, and the steps from a function of the surrogate to a query. All
-/// strategies with a Gaussian process share it.
+/// A surrogate with a domain, and the steps that turn a function of the surrogate into a query.
+/// Shared by all strategies with a Gaussian process.
 ///
-/// A custom strategy passes all observations to [`Proposer::tell`] and asks for the maximum of an
-/// acquisition function.
+/// A custom strategy passes all observations to [`Proposer::tell`] and lets the proposer maximize
+/// an acquisition function.
 ///
 /// ```
 /// use fedbo_strategies::{
@@ -53,14 +53,15 @@ pub struct Proposer {
     trials: Trials,
     surrogate: Surrogate,
     maximizer: Maximizer,
-    /// The probability that a trial succeeds, once a trial has failed. Only in a study, because the
-    /// papers' algorithms do not consider failures.
+    /// The probability that a trial succeeds, estimated once a trial has failed. Used only in a
+    /// single-party study, because the papers' algorithms do not consider failures.
     feasibility: Option<Feasibility>,
 }
 
 impl Proposer {
-    /// Creates a proposer without observations. `seed` feeds hyperparameter fits. `samples` is true
-    /// if functions are drawn from the posterior; a finite domain then keeps a factor for it.
+    /// Creates a proposer without observations. `seed` is used for hyperparameter fits. `samples`
+    /// must be true if functions are drawn from the posterior; on a finite domain, the proposer
+    /// then keeps a Cholesky factor for these draws.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -90,11 +91,11 @@ impl Proposer {
         })
     }
 
-    /// Creates a proposer for a surrogate with `n_context` additional coordinates after those of a
-    /// query, such as the training epoch.
+    /// Creates a proposer for a surrogate with `n_context` additional coordinates after the query's
+    /// coordinates, such as the training epoch.
     ///
-    /// `surrogate` covers all coordinates. The function to maximize depends only on the query. See
-    /// [`Proposer::tell_in_context`].
+    /// `surrogate` covers all coordinates, but the function to maximize depends only on the query.
+    /// See [`Proposer::tell_in_context`].
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -118,8 +119,8 @@ impl Proposer {
 
     /// Creates a proposer for a single-party study.
     ///
-    /// Proposals are points that the space can represent, and failures lower the value of nearby
-    /// points. No point is proposed again unless the objective is noisy. `seed` feeds
+    /// Proposals are points that the space can represent, and failures make nearby points less
+    /// attractive. No point is proposed again unless the objective is noisy. `seed` is used for
     /// hyperparameter fits.
     ///
     /// # Errors
@@ -135,17 +136,17 @@ impl Proposer {
         )
     }
 
-    /// The model of the objective.
+    /// Returns the model of the objective.
     pub fn surrogate(&self) -> &Surrogate {
         &self.surrogate
     }
 
-    /// Number of finished trials, including failed ones.
+    /// Returns the number of finished trials, including failed ones.
     pub(crate) fn n_told(&self) -> usize {
         self.trials.n_told()
     }
 
-    /// The domain of queries.
+    /// Returns the domain of queries.
     pub fn domain(&self) -> &Domain {
         self.trials.domain()
     }
@@ -159,7 +160,7 @@ impl Proposer {
     }
 
     /// Adds finished trials, and separate observations for the surrogate. The observations include
-    /// the context coordinates, and each trial may have several.
+    /// the context coordinates. A trial can have several observations.
     ///
     /// # Errors
     /// If the surrogate cannot be conditioned; in that case nothing is added.
@@ -184,7 +185,7 @@ impl Proposer {
         Ok(())
     }
 
-    /// Returns the points that may be queried while the trials at `pending` are running.
+    /// Returns the points that can be queried while the trials at `pending` are running.
     ///
     /// # Errors
     /// If no point of a study's discrete space is left.
@@ -196,9 +197,9 @@ impl Proposer {
         Ok(open)
     }
 
-    /// Returns the running trials on which a model is conditioned. These are the newest ones,
+    /// Returns the running trials on which a model is conditioned. Only the newest ones are used,
     /// because the cost of a query grows with the square of their number. In a study,
-    /// [`Open::pick`] skips points that are crowded by the others.
+    /// [`Open::pick`] skips points that are crowded by the other running trials.
     pub(crate) fn modelled(pending: &Points) -> Points {
         const N_MODELLED: usize = 64;
         let rows = pending.rows().skip(pending.len().saturating_sub(N_MODELLED));
@@ -229,11 +230,11 @@ impl Proposer {
         open.pick(candidates, source, stream)
     }
 
-    /// Proposes the largest local maximum found by ascents of a function from the best trials, from
-    /// points near the best one, and from one point elsewhere.
+    /// Proposes the largest local maximum found by ascents from the best trials, from points near
+    /// the best trial, and from one point elsewhere.
     ///
-    /// Before the first value, and in a discrete space that is small enough to enumerate, the
-    /// search is that of [`Proposer::propose_maximum`].
+    /// Before the first value, and in a discrete space that is small enough to enumerate, behaves
+    /// like [`Proposer::propose_maximum`].
     ///
     /// # Errors
     /// If no finite query exists.
@@ -263,8 +264,8 @@ impl Proposer {
         }
     }
 
-    /// Proposes the maximum of an acquisition function that costs O(n²) per evaluation, for n
-    /// observations of the posterior.
+    /// Proposes the maximum of an acquisition function that costs O(n²) per evaluation, where n is
+    /// the posterior's number of observations.
     ///
     /// Running trials, given in `pending`, are not proposed again unless repeats are allowed.
     ///
@@ -281,8 +282,8 @@ impl Proposer {
         self.propose_acquisition_from(function, n, &no_more, pending, stream)
     }
 
-    /// Like [`Proposer::propose_acquisition`], with additional starts for the search, for a
-    /// function that costs as much as one with n observations.
+    /// Like [`Proposer::propose_acquisition`], but with additional starts for the search, and with
+    /// the cost of an evaluation given as the number of observations n of a GP that costs as much.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -304,8 +305,8 @@ impl Proposer {
         open.pick(candidates, Source::Own, stream)
     }
 
-    /// Returns candidates for the maximum of the function on the domain. They are weighted by the
-    /// probability of success if a trial has failed.
+    /// Returns candidates for the maximum of the function on the domain. If a trial has failed,
+    /// values are weighted by the probability of success.
     fn search(
         &self,
         maximizer: &Maximizer,
@@ -339,8 +340,8 @@ impl Proposer {
     }
 
     /// Returns the best observed inputs and points near the best one, where a sample often peaks.
-    /// These points lie at one distance, or at several distances in a study, so that the search can
-    /// end as close to the best input as the model allows.
+    /// The points near the best input all lie at the same distance, or at several distances in a
+    /// study, so that the search can end as close to the best input as the model allows.
     fn extra_starts(&self, stream: &mut Stream) -> Points {
         const N_BEST: usize = 4;
         let outputs = self.surrogate.outputs();
@@ -357,11 +358,11 @@ impl Proposer {
         starts
     }
 
-    /// Returns points near the given observations, which take turns. If there are more observations
-    /// than points, an even selection of them is used. The points lie at one distance, or at
-    /// several in a study. Empty without observations.
+    /// Returns points near the given observations, taking the observations in turn. If there are
+    /// more observations than points, an evenly spaced selection is used. The points lie at one
+    /// distance, or at several in a study. Empty if there are no observations.
     pub(crate) fn near(&self, best: &[usize], stream: &mut Stream) -> Points {
-        /// Distances from the best point, in length scales.
+        /// Distances from an observation, in length scales.
         const NEAR: [f64; 8] = [0.25; 8];
         const NEAR_AND_NEARER: [f64; 4] = [0.5, 0.125, 0.03, 0.008];
         let distances = match self.maximizer {
@@ -376,8 +377,8 @@ impl Proposer {
         let n = distances.len();
         for turn in 0..n {
             let index = if best.len() > n { turn * best.len() / n } else { turn % best.len() };
-            // Each pass over the observations starts with a different distance, so that each
-            // observation gets all of them.
+            // Each pass over the observations starts with a different distance, so that every
+            // observation gets all distances.
             let lap = if best.len() > 1 { turn / best.len() } else { 0 };
             let distance = distances[(turn + lap) % n];
             let near: Vec<f64> = self.surrogate.inputs().row(best[index])[..starts.dim()]

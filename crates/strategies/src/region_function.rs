@@ -11,8 +11,9 @@ use fedbo_streams::Stream;
 use crate::domain::Candidates;
 use crate::{Domain, Maximizer, StrategyError};
 
-/// The function defined by P weight vectors (DP-FTS-DE Algorithm 2 line 8, Fig. 1c). It is smooth
-/// within a region and jumps at the borders. Each border belongs to one region: see [`Partition`].
+/// The function defined by P weight vectors (DP-FTS-DE Algorithm 2 line 8, Fig. 1c). The function
+/// is smooth within a region and jumps at the boundaries. Each boundary belongs to one region: see
+/// [`Partition`].
 pub struct RegionFunction<'a> {
     partition: &'a Partition,
     /// One function per region.
@@ -40,7 +41,7 @@ impl<'a> RegionFunction<'a> {
         Ok(Self { partition, pieces })
     }
 
-    /// Evaluates f̃ at many points, each with the function of its own region.
+    /// Evaluates f̃ at many points, each with the weights of its region.
     pub fn values(&self, points: &Points) -> Vec<f64> {
         let mut values = vec![0.0; points.len()];
         let regions: Vec<usize> =
@@ -63,11 +64,11 @@ impl<'a> RegionFunction<'a> {
     /// Returns the maxima of f̃ on the domain, best first.
     ///
     /// On a space, each region is mapped to the unit cube and searched separately, so that no
-    /// search leaves its region. The results are snapped to the space, possibly into another
+    /// search leaves its region. The results are snapped to the space, possibly into a different
     /// region, and ranked by f̃ itself.
     ///
     /// # Errors
-    /// If f̃ is not finite anywhere.
+    /// If no value of f̃ is finite.
     pub fn candidates(
         &self,
         domain: &Domain,
@@ -122,7 +123,7 @@ impl<'a> RegionFunction<'a> {
     }
 }
 
-/// The function of one region, mapped to the unit cube.
+/// The function in one region, mapped to the unit cube.
 struct Piece<'a> {
     function: &'a WeightSpaceSample<'a>,
     partition: &'a Partition,
@@ -152,8 +153,8 @@ impl Function for Piece<'_> {
 /// Returns the weights. If the largest weight is so large or small that φ(x)·ω could leave the
 /// floating-point range, they are divided by it.
 ///
-/// Neither a maximizer nor the order of values depends on the scale. This way, no message can stop
-/// its receiver.
+/// Neither a maximizer nor the order of values depends on the scale. The division ensures that no
+/// message can stop its receiver.
 #[must_use]
 pub fn in_range(weights: &[f64]) -> Cow<'_, [f64]> {
     let largest = weights.iter().fold(0.0_f64, |m, w| m.max(w.abs()));

@@ -2,8 +2,8 @@
 //! entry.
 //!
 //! A line contains the name used in files, the constructor with default options, the options
-//! struct, and the trait that builds the strategy or rule from the options. No other code matches
-//! on a name: files, stored definitions, messages and the command line query this registry.
+//! struct, and the kind of constructor. No other code matches on a name: code for files, stored
+//! definitions, messages and the command line queries this registry.
 
 use std::convert::identity;
 use std::sync::Arc;
@@ -33,52 +33,52 @@ pub struct Setup<'a> {
     pub space: &'a Space,
     /// True if the objective is noisy.
     pub noisy: bool,
-    /// Seed of hyperparameter fits and designs.
+    /// Seed for hyperparameter fits and designs.
     pub seed: Seed,
-    /// Number of objectives and constraints. Differs from the default only for strategies that
-    /// return true from [`StrategyOptions::takes_outcomes`].
+    /// Numbers of objectives and constraints. Differs from the default only if the strategy returns
+    /// true from [`StrategyOptions::takes_outcomes`].
     pub outcomes: Outcomes,
 }
 
 impl Setup<'_> {
-    /// The domain of queries.
+    /// Returns the domain of queries.
     pub fn domain(&self) -> Domain {
         Domain::Space(self.space.clone())
     }
 
-    /// Number of coordinates of the unit cube.
+    /// Returns the dimension of the unit cube.
     pub fn dim(&self) -> usize {
         self.space.dim()
     }
 
-    /// The settings of the model of the study's objective.
+    /// Returns the settings for the model of the study's objective.
     pub fn surrogate(&self) -> SurrogateSettings {
         SurrogateSettings::for_space(self.space, self.noisy)
     }
 
-    /// The rule for repeats. Points are evaluated again only if the objective is noisy.
+    /// Returns the rule for proposing points again, which allows it only if the objective is noisy.
     pub fn repeats(&self) -> Repeats {
         Repeats::for_study(self.noisy)
     }
 }
 
-/// Earlier studies of the same space, and the options for comparing them with the new one.
+/// Earlier studies over the same space, and the options for comparing them with the new study.
 /// Supplements a [`Setup`] with the `[meta]` section.
 #[derive(Clone, Debug)]
 pub struct Earlier<'a> {
-    /// Observations of the earlier studies. There is at least one study.
+    /// Observations of the earlier studies. Never empty.
     pub tasks: &'a [MetaTask],
     /// The units in which values are compared.
     pub scale: OutputScale,
-    /// Settings of the weighting by distance.
+    /// Settings for weighting by distance.
     pub belief: MetaBeliefSettings,
     /// True if any earlier study is noisy.
     pub noisy: bool,
 }
 
 impl Earlier<'_> {
-    /// Settings of the earlier studies' models. All of them allow for noise if any study is noisy,
-    /// including the new one.
+    /// Returns the settings for the earlier studies' models. All models allow for noise if any
+    /// study is noisy, including the new one.
     pub fn surrogate(&self, setup: &Setup<'_>) -> SurrogateSettings {
         SurrogateSettings::for_space(setup.space, setup.noisy || self.noisy)
     }
@@ -93,7 +93,7 @@ impl Earlier<'_> {
     }
 }
 
-/// Options of a strategy that needs no earlier studies.
+/// Options of a strategy that does not need earlier studies.
 pub trait StrategyOptions {
     /// Creates the strategy without observations.
     ///
@@ -101,8 +101,8 @@ pub trait StrategyOptions {
     /// If an option is out of range.
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError>;
 
-    /// Returns true if the strategy models the objective. It is then asked only after an initial
-    /// design.
+    /// Returns true if the strategy models the objective. The strategy is then used only after an
+    /// initial design.
     fn has_surrogate(&self) -> bool {
         true
     }
@@ -112,9 +112,9 @@ pub trait StrategyOptions {
         false
     }
 
-    /// β_t, if the strategy maximizes an upper confidence bound that is also available over points
-    /// and epochs. In a study with early stopping, [`crate::early_stopping::EpochGpUcb`] replaces
-    /// the strategy.
+    /// Returns β_t if the strategy maximizes an upper confidence bound that is also available over
+    /// points and epochs. [`crate::early_stopping::EpochGpUcb`] then replaces the strategy in a
+    /// study with early stopping.
     fn epoch_bound(&self) -> Option<UcbMultiplier> {
         None
     }
@@ -138,8 +138,8 @@ pub trait MetaOptions {
         false
     }
 
-    /// The reason why the strategy needs no scale of values, as a phrase that follows its name.
-    /// Only for strategies that do not weight by distance.
+    /// Returns the reason why the strategy needs no scale of values, as a phrase that follows its
+    /// name. Used only for strategies that do not weight by distance.
     fn without_scale(&self) -> &'static str {
         "compares rankings, which have no scale"
     }
@@ -147,21 +147,22 @@ pub trait MetaOptions {
     /// Returns true if the first query uses earlier studies, compared in these units, instead of an
     /// initial design.
     fn begins_with_old_studies(&self, scale: OutputScale) -> bool {
-        scale != OutputScale::Own // it needs some values of the new study
+        scale != OutputScale::Own // this scale needs some values of the new study
     }
 }
 
-/// Options of `own`: none. The calling program provides the strategy, so a file cannot name it.
+/// Options of `own`, which has none. The calling program provides the strategy, so a file cannot
+/// name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnOptions {}
 
-/// The constructor of a strategy, by its requirements.
+/// The constructor of a strategy, classified by its requirements.
 #[derive(Clone, Copy)]
 pub enum Maker<'a> {
-    /// Requires only the study.
+    /// Requires only a [`Setup`].
     Alone(&'a dyn StrategyOptions),
-    /// Also requires earlier studies.
+    /// Also requires [`Earlier`] studies.
     Meta(&'a dyn MetaOptions),
     /// Provided by the calling program.
     Own(&'a OwnOptions),
@@ -169,10 +170,10 @@ pub enum Maker<'a> {
 
 /// A source of options, such as a table in a file.
 pub trait ReadOptions {
-    /// Error for options that cannot be read.
+    /// The error for options that cannot be read.
     type Error;
 
-    /// Reads the options from the source. Options that it does not contain are taken from
+    /// Reads the options from the source. Options that the source does not contain are taken from
     /// `default`.
     ///
     /// # Errors
@@ -182,10 +183,10 @@ pub trait ReadOptions {
 
 /// A registry entry with options.
 pub trait Registered: Copy + Serialize {
-    /// The name used in files.
+    /// Returns the name used in files.
     fn name(&self) -> &'static str;
 
-    /// Keys of the options, in declaration order.
+    /// Returns the keys of the options, in declaration order.
     fn keys(&self) -> &'static [&'static str];
 
     /// Returns the entry with the options read from a source.
@@ -194,8 +195,8 @@ pub trait Registered: Copy + Serialize {
     /// If the source returns an error.
     fn read<R: ReadOptions>(self, source: R) -> Result<Self, R::Error>;
 
-    /// Returns the value of an option. `None` if the entry has no option of this name, or the
-    /// option is at its default and not stored.
+    /// Returns the value of an option. Returns `None` if the entry has no option with this name, or
+    /// the option is at a default that is not stored.
     fn value(&self, key: &str) -> Option<serde_json::Value> {
         serde_json::to_value(self).ok()?.get(key).cloned()
     }
@@ -229,24 +230,25 @@ macro_rules! registry {
 
         impl $Spec {
             $($(#[$doc])* ///
-            /// With the default options.
+            /// Returns the entry with its default options.
             pub fn $new $parameters -> Self {
                 Self::$Variant(<$Each>::$default $arguments)
             })+
 
-            /// All entries with their default options, in the order in which messages list them.
+            /// Returns all entries with their default options, in the order in which messages list
+            /// them.
             pub fn all $parameters -> Vec<Self> {
                 vec![$(Self::$new $arguments),+]
             }
 
-            /// Name in files.
+            /// Returns the name used in files.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$Variant(_) => $name,)+
                 }
             }
 
-            /// The options as a trait object.
+            /// Returns the options as a trait object.
             pub fn options(&self) -> $Options {
                 match self {
                     $(Self::$Variant(options) => $wrap(options),)+
@@ -279,9 +281,9 @@ registry! {
     StrategySpec, Maker<'_>, default () ();
     /// Thompson sampling.
     "ts" => ts Ts(TsOptions) Maker::Alone;
-    /// The maximum of μ + β σ.
+    /// Maximizes μ + β σ.
     "gp-ucb" => gp_ucb GpUcb(GpUcbOptions) Maker::Alone;
-    /// The maximum of the logarithm of expected improvement.
+    /// Maximizes the logarithm of the expected improvement.
     "log-ei" => log_ei LogEi(LogEiOptions) Maker::Alone;
     /// GP-UCB mixed with the upper bounds of old studies, weighted by their agreement with the new
     /// trials.
@@ -319,8 +321,8 @@ registry! {
 }
 
 impl Default for StrategySpec {
-    /// Log expected improvement, the best strategy for one party that tunes on its own and runs one
-    /// trial at a time.
+    /// Log expected improvement, the best strategy for a single party that runs one trial at a
+    /// time.
     fn default() -> Self {
         Self::log_ei()
     }
@@ -330,7 +332,7 @@ impl StrategySpec {
     /// Maximum number of trials that a study file can request.
     pub const TRIALS_MAX: u64 = 1_000_000;
 
-    /// All strategies that a file can name.
+    /// Returns all strategies that a file can name.
     pub fn of_files() -> Vec<Self> {
         let mut all = Self::all();
         all.retain(|each| !matches!(each.options(), Maker::Own(_)));
@@ -363,9 +365,9 @@ impl StrategySpec {
         matches!(self.options(), Maker::Meta(options) if options.weighs_by_distance())
     }
 
-    /// The reason why the strategy needs no scale for the values of old studies, as a phrase that
-    /// follows its name. `None` unless it learns from old studies without weighting them by
-    /// distance.
+    /// Returns the reason why the strategy needs no scale for the values of old studies, as a
+    /// phrase that follows its name. Returns `None` unless the strategy learns from old studies
+    /// without weighting them by distance.
     pub fn without_scale(&self) -> Option<&'static str> {
         match self.options() {
             Maker::Meta(options) if !options.weighs_by_distance() => Some(options.without_scale()),
@@ -387,8 +389,8 @@ impl StrategySpec {
         }
     }
 
-    /// β_t of the bound over points and epochs that the strategy maximizes if trials report during
-    /// training. `None` if it has no such bound.
+    /// Returns β_t for the bound over points and epochs that the strategy maximizes if trials
+    /// report during training, or `None` if there is no such bound.
     pub fn epoch_bound(&self) -> Option<UcbMultiplier> {
         match self.options() {
             Maker::Alone(options) => options.epoch_bound(),
@@ -413,9 +415,9 @@ pub fn in_words<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str)
     }
 }
 
-/// Returns the fields that the deserialization of a struct requests, in order.
+/// Returns the fields that deserializing a struct requests, in order.
 fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
-    /// A data source without values that records the requested fields.
+    /// A deserializer without values that records the requested fields.
     struct Noting<'a>(&'a mut &'static [&'static str]);
 
     impl<'de> Deserializer<'de> for Noting<'_> {
@@ -451,7 +453,7 @@ mod tests {
     use super::*;
     use crate::OutputOption;
 
-    /// Entries are stored as in existing databases: the name, then the options.
+    /// Entries must be stored as in existing databases: the name, then the options.
     #[test]
     fn entries_are_stored_with_their_name_first_and_options_in_order() {
         let stored = |spec: &StrategySpec| serde_json::to_string(spec).unwrap();

@@ -1,4 +1,4 @@
-//! The releases of a finished federation as a function, which later parties can start from.
+//! The releases of a finished federation as a function that later parties can start from.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use crate::{
     StrategyError, Surrogate,
 };
 
-/// The function defined by a federation's releases: φ(x)·ω^(i) for x in region i. It is computed
-/// only from releases, so sharing it costs no privacy (post-processing).
+/// The function defined by a federation's releases: φ(x)·ω^(i) for x in region i. The function is
+/// computed only from releases, so sharing it costs no privacy (post-processing).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleasedFunction {
     /// The shared features.
     pub features: FeatureDescription,
-    /// The federation's seed for drawing the features.
+    /// The seed from which the federation draws the features.
     pub seed: u64,
-    /// Fingerprint of the drawn features. Another version of the program may draw different
-    /// features.
+    /// Fingerprint of the drawn features, since a different version of the program might draw
+    /// different ones.
     pub map: String,
-    /// P.
+    /// Number of regions P.
     pub n_regions: u32,
-    /// ω^(i), P×M.
+    /// The weights ω^(i), P×M.
     pub weights: Vec<Vec<f64>>,
-    /// The fraction of ω that is signal rather than noise, in `[0, 1]`.
+    /// Fraction of ω that is signal rather than noise, in `[0, 1]`.
     pub signal_share: f64,
 }
 
-/// A study that starts from the result of a federation.
+/// A strategy for a study that starts from the result of a federation.
 ///
 /// With probability (1 − p_t) s, where s is the function's fraction of signal, the next query is
-/// the best maximizer of the released function that is not near a tried point. Otherwise, or if no
-/// maximum is left, another strategy proposes the query. This is DP-FTS-DE Algorithm 2 lines 5-8
-/// for an agent that joins after the last round and sends nothing. The function never changes, so
-/// each maximum is worth only one trial.
+/// the best maximum of the released function that is not near a tried point. Otherwise, or if no
+/// maximum is left, a different strategy proposes the query. This is DP-FTS-DE Algorithm 2 lines
+/// 5-8 for an agent that joins after the last round and sends nothing. The function never changes,
+/// so each maximum is tried only once.
 pub struct FromArchive {
     then: Box<dyn Strategy>,
     map: Arc<FeatureMap>,
@@ -56,11 +56,12 @@ pub struct FromArchive {
     n_steps: u64,
 }
 
-/// Points of the unit cube that differ by less than this in every coordinate count as one maximum.
+/// Points in the unit cube that differ by less than this in every coordinate count as the same
+/// maximum.
 const MAX_DISTANCE_BESIDE: f64 = 0.02;
 
 impl FromArchive {
-    /// Creates a study over the federation's space.
+    /// Creates the strategy for a study over the federation's space.
     ///
     /// # Errors
     /// If the function does not fit the space or contains a number that is not finite, or if this
@@ -98,7 +99,7 @@ impl FromArchive {
                 "one row per region with one finite number per feature: the file was modified",
             ));
         }
-        // Check the weights first, because their lengths bound the number of features to draw.
+        // Check the weights first, because their number bounds the number of features to draw.
         let mut stream = Seed::new(function.seed).stream(Purpose::SHARED_FEATURES, 0, 0);
         let map = FeatureMap::draw(features, &mut stream)?;
         let expected = "the features drawn from its description and seed: the file was modified, or written by a version \
@@ -181,7 +182,7 @@ mod tests {
         Space::from_specs([("a", &spec), ("b", &spec)]).unwrap()
     }
 
-    /// Regression weights of −|x − (0.7, 0.2)|², the same in all 4 regions.
+    /// Returns regression weights for −|x − (0.7, 0.2)|², the same in all 4 regions.
     fn function() -> ReleasedFunction {
         let features = FeatureDescription::random(60, 2, LengthscaleLaw::Fixed(0.5));
         let mut stream = Seed::new(5).stream(Purpose::SHARED_FEATURES, 0, 0);
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// A maximum that was tried or is running is not proposed again, and neither is a point near
+    /// A maximum that was tried or is running is not proposed again, and neither are points near
     /// it.
     #[test]
     fn a_maximum_is_proposed_once() {

@@ -1,22 +1,23 @@
-//! The schedule of a study's surrogate: when fits happen, which observations each fit uses, and on
-//! which observations the posterior is conditioned.
+//! The schedule of a study's surrogate: the times of fits, the observations that each fit uses, and
+//! the observations on which the posterior is conditioned.
 
 /// The last count of observations, up to [`MAX_CONDITIONED`], at which a scheduled fit rebuilds the
-/// posterior. Later observations are only appended, so no step takes seconds.
+/// posterior. Between the two counts, observations are only appended, so that no step takes
+/// seconds.
 pub(crate) const LAST_FIT: usize = 3000;
-/// Largest number of observations at which a posterior is conditioned on all of them.
+/// Largest number of observations for which the posterior is conditioned on all of them.
 pub(crate) const MAX_CONDITIONED: usize = 5000;
-/// Number of observations chosen to represent all of them if there are more.
+/// Number of observations chosen to represent all observations if there are more.
 pub(crate) const N_CHOSEN: usize = 2000;
 /// Maximum number of observations in one fit.
 pub(crate) const MAX_FITTED: usize = 500;
-/// Number of observations above which a fit does no random restarts.
+/// Largest number of observations for which a fit does random restarts.
 pub(crate) const LAST_RESTARTED: usize = 40;
 
-/// Returns the last scheduled count up to n, or 0 if there is none.
+/// Returns the largest scheduled count that is at most n, or 0 if there is none.
 ///
-/// The counts are 2, 3, …, 20, then grow by a tenth up to [`LAST_FIT`]. Above [`MAX_CONDITIONED`]
-/// they start at that number and grow by a tenth, at most by [`N_CHOSEN`].
+/// The counts are 2, 3, …, 20, then grow by a tenth up to [`LAST_FIT`]. Above [`MAX_CONDITIONED`],
+/// they start from that number and grow by a tenth, but at most by [`N_CHOSEN`].
 pub(crate) fn last_scheduled(n: usize) -> usize {
     if n > MAX_CONDITIONED {
         let mut last = MAX_CONDITIONED;
@@ -34,8 +35,7 @@ pub(crate) fn last_scheduled(n: usize) -> usize {
 }
 
 /// Returns up to `limit` indices in ascending order. Half of them belong to the largest outputs,
-/// with earlier indices first among equal ones. The others are spread evenly over the remaining
-/// indices.
+/// where earlier indices win ties. The others are spread evenly over the remaining indices.
 pub(crate) fn representative(outputs: &[f64], limit: usize) -> Vec<usize> {
     let n = outputs.len();
     if n <= limit {

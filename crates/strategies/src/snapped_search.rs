@@ -7,9 +7,9 @@ use fedbo_streams::Stream;
 use crate::StrategyError;
 use crate::domain::Candidates;
 
-/// Number of snapped maxima improved by local moves.
+/// Number of snapped maxima to improve by local moves.
 const N_IMPROVED: usize = 4;
-/// Number of rounds of moves for each of them.
+/// Maximum number of moves per snapped maximum.
 const MAX_ROUNDS: usize = 4;
 
 /// Maximizes over the snapped points of a space.
@@ -18,9 +18,9 @@ const MAX_ROUNDS: usize = 4;
 /// 2. Otherwise the relaxed cube is searched from several starts. In a mixed space, snapped Sobol
 ///    points are additional starts.
 /// 3. The results are snapped and ranked by the function at the snapped points.
-/// 4. In a mixed space, the best of them move to their best neighbour as long as it is better. A
-///    neighbour differs in one parameter, by another choice or an adjacent number. Between moves
-///    the floats climb while the other parameters are fixed.
+/// 4. In a mixed space, the best results repeatedly move to their best neighbour while that is an
+///    improvement. A neighbour differs in one parameter, by a different choice or an adjacent
+///    number. Between moves, the floats are optimized with the other parameters fixed.
 pub(crate) struct SnappedSearch<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) space: &'a Space,
@@ -31,7 +31,7 @@ impl SnappedSearch<'_> {
     /// Returns snapped points, best first and without duplicates.
     ///
     /// # Errors
-    /// If the function is not finite anywhere.
+    /// If no value of the function is finite.
     pub(crate) fn candidates(
         &self,
         extra: &Points,
@@ -69,8 +69,7 @@ impl SnappedSearch<'_> {
         Candidates::ranked(&self.function.values(&points), &points)
     }
 
-    /// Returns, for each coordinate, whether it belongs to an integer, a stepped number or a
-    /// choice.
+    /// Returns true for each coordinate that belongs to an integer, a stepped number or a choice.
     fn discrete_coordinates(&self) -> Vec<bool> {
         let parameters = self.space.parameters().iter();
         parameters
@@ -81,7 +80,7 @@ impl SnappedSearch<'_> {
             .collect()
     }
 
-    /// Improves a snapped point by local moves. Every point on the way is added to `points`.
+    /// Improves a snapped point by local moves. Adds every intermediate point to `points`.
     fn improve(&self, mut unit: Vec<f64>, points: &mut Points) {
         for _ in 0..MAX_ROUNDS {
             unit = self.climb(&unit);
@@ -98,7 +97,7 @@ impl SnappedSearch<'_> {
         push_new(points, &unit);
     }
 
-    /// Climbs along the floats, with integers and choices fixed.
+    /// Maximizes over the floats, with integers and choices fixed.
     fn climb(&self, unit: &[f64]) -> Vec<f64> {
         let (mut lower, mut upper) = (vec![0.0; unit.len()], vec![1.0; unit.len()]);
         let mut is_free = false;
@@ -154,7 +153,7 @@ fn push_new(points: &mut Points, unit: &[f64]) {
     }
 }
 
-/// Maximum size of a discrete space that is enumerated when random draws find no new point.
+/// Maximum size of a discrete space that is enumerated if random draws find no new point.
 const MAX_ENUMERATED: u64 = 100_000;
 
 /// Returns all points of a discrete space in lexicographic order, or `None` if there are more than

@@ -1,4 +1,4 @@
-//! The interface between a sequential decision rule and the loop that drives it.
+//! The interface between a strategy and the loop that drives it.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum Source {
         /// Index of the sender.
         sender: u32,
     },
-    /// The maximizer of the function that the aggregates of all regions define.
+    /// The maximizer of the function that is defined by the aggregates of all regions.
     Region {
         /// Index of the region that contains the query.
         region: usize,
@@ -33,16 +33,16 @@ pub enum Source {
     /// its negation each contribute to the query only if their weight is at least a tenth (or at
     /// least the initial weight, if that is smaller).
     Shared {
-        /// Weight of the other parties' models in percent, which is the trust in them. If the
-        /// negated functions contribute and have the larger weight, it is minus their weight.
+        /// Weight of the other parties' models in percent, called the trust. If the negated
+        /// functions contribute and have the larger weight, the trust is minus their weight.
         trust_percent: i8,
     },
     /// The maximizer of a function drawn only from meta-tasks.
     MetaTasks,
     /// A point of a Sobol sequence.
     Sobol,
-    /// A uniformly random point. Random search proposes such points. Other strategies propose one
-    /// in place of a point that was already evaluated, is running or has failed.
+    /// A uniformly random point. Proposed by random search, and by other strategies in place of a
+    /// point that was already evaluated, is running or has failed.
     Random,
     /// A uniformly random point instead of the maximizer of another agent's function. The message
     /// counts as used.
@@ -53,7 +53,7 @@ pub enum Source {
 }
 
 impl fmt::Display for Source {
-    /// The text of the `source` column of results.
+    /// Writes the value of the `source` column of results.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Initial => f.write_str("initial"),
@@ -75,8 +75,8 @@ impl Source {
         Self::Shared { trust_percent: (100.0 * trust).round() as i8 }
     }
 
-    /// Parses the trust, in percent, from the text of a [`Source::Shared`]. Returns `None` for any
-    /// other text.
+    /// Parses the trust, in percent, from the string form of a [`Source::Shared`]. Returns `None`
+    /// for any other string.
     pub fn trust_percent_of(text: &str) -> Option<i8> {
         let percent = text.strip_prefix("shared:")?.strip_suffix('%')?.parse().ok()?;
         (-100..=100).contains(&percent).then_some(percent)
@@ -86,7 +86,7 @@ impl Source {
 /// A query proposed by a strategy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// Coordinates in `[0,1]^d`, finite, in the domain.
+    /// Coordinates in `[0,1]^d`, which are finite and in the domain.
     pub unit: Vec<f64>,
     /// The origin of the query.
     pub source: Source,
@@ -115,35 +115,36 @@ impl Observation {
     }
 }
 
-/// A sequential decision rule that maximizes. The caller owns the loop.
+/// A sequential decision rule for maximization. The caller owns the loop.
 pub trait Strategy: Send {
     /// Proposes a query. Does not change the state, so equal streams and equal `pending` give equal
     /// proposals.
     ///
-    /// `pending` (p×d, may be empty) contains the coordinates of running trials. None of them is
-    /// proposed again unless repeats are allowed. Deterministic acquisition functions also account
-    /// for the information that these trials will provide.
+    /// `pending` (p×d, may be empty) contains the coordinates of running trials. None of these
+    /// points is proposed again unless repeats are allowed. Deterministic acquisition functions
+    /// also account for the information that these trials will provide.
     ///
     /// # Errors
     /// If no finite proposal exists, or a discrete domain is exhausted.
     ///
     /// # Panics
-    /// If the dimension of `pending` differs from that of the domain.
+    /// If the dimension of `pending` differs from the dimension of the domain.
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError>;
 
-    /// Adds finished observations, in any order. Each trial counts once. A failed trial or a
-    /// non-finite value never reaches the surrogate, and its point is not proposed again.
+    /// Adds finished observations, in any order. Each trial must be added only once. Failed trials
+    /// and non-finite values never reach the surrogate, and their points are not proposed again.
     ///
     /// # Errors
     /// If the surrogate cannot be conditioned; in that case nothing is added.
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
 
-    /// The model of the objective, if the strategy has one.
+    /// Returns the model of the objective, if the strategy has one.
     fn surrogate(&self) -> Option<&Surrogate> {
         None
     }
 
-    /// The weight of earlier tasks at the next query, if the strategy learns from any.
+    /// Returns the weight of earlier tasks in the next query, if the strategy learns from earlier
+    /// tasks.
     fn transfer(&self) -> Option<Transfer> {
         None
     }
@@ -167,7 +168,7 @@ impl<S: Strategy + ?Sized> Strategy for Box<S> {
     }
 }
 
-/// Error of a strategy.
+/// An error of a strategy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StrategyError {
     /// The surrogate could not be built.
@@ -176,13 +177,13 @@ pub enum StrategyError {
     /// The maximization failed.
     #[error("no query can be proposed: {0}")]
     Maximization(#[from] OptimError),
-    /// Every point of a discrete domain was evaluated, is running or has failed.
+    /// Every point of a discrete domain has been evaluated, is running or has failed.
     #[error("all {n_points} points of the domain are used up")]
     Exhausted {
         /// Size of the domain.
         n_points: usize,
     },
-    /// No observations could have produced this message.
+    /// No observations could have produced a received message.
     #[error("{0}")]
     Implausible(String),
     /// The raw outputs are so large that a message weight overflows.
@@ -215,7 +216,7 @@ impl StrategyError {
         Self::Setting { name, value: value.to_string(), expected }
     }
 
-    /// Returns an error about a setting unless `holds` is true.
+    /// Returns an error for a setting unless `holds` is true.
     ///
     /// # Errors
     /// [`StrategyError::Setting`] if `holds` is false.

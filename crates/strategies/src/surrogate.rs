@@ -14,7 +14,7 @@ use fedbo_streams::{Purpose, Seed};
 use crate::expected_improvement::ln_normal_distribution;
 use crate::{Observation, OutputOption, schedule};
 
-/// Minimum lead in log evidence for a warping other than the first to be chosen.
+/// Minimum lead in log evidence at which a warping other than the first is chosen.
 const LEAST_LEAD: f64 = 8.0;
 /// Smallest exponent of a power transform at which fits also try other warpings.
 const LIMIT_POWER: f64 = 1.9;
@@ -38,7 +38,7 @@ pub enum Refit {
 }
 
 impl Refit {
-    /// Returns true if a fit is due at n observations when the last fit was at `last` observations.
+    /// Returns true if a fit is due at n observations and the last fit was at `last` observations.
     pub fn is_due(&self, last: usize, n: usize) -> bool {
         match self {
             Self::At(list) => n > last && list.iter().any(|at| (last + 1..=n).contains(at)),
@@ -50,14 +50,14 @@ impl Refit {
     }
 }
 
-/// Source of the kernel and the noise variance.
+/// The source of the kernel and the noise variance.
 #[derive(Clone, Debug)]
 pub enum HyperparameterPolicy {
     /// Fixed to the given values.
     Fixed(Hyperparameters),
     /// Fitted by maximizing the evidence, starting from `initial`.
     Fitted {
-        /// The start of the first fit; used until then.
+        /// The start of the first fit, used until then.
         initial: Hyperparameters,
         /// Options of the search in each fit.
         options: FitOptions,
@@ -71,31 +71,32 @@ pub enum HyperparameterPolicy {
     /// The posterior is then rebuilt, and later observations are appended one by one. Above 5000
     /// observations the posterior is conditioned on a subset: see [`Surrogate::MAX_CONDITIONED`].
     ///
-    /// The surrogate is therefore a function of the ordered list of observations, bit for bit, no
-    /// matter how they are split into calls of `tell`. After a failed fit, `initial` is used until
+    /// The surrogate is therefore, bit for bit, a function of the ordered list of observations, no
+    /// matter how these are split into calls of `tell`. After a failed fit, `initial` is used until
     /// the next fit. A fit uses at most 500 observations: half of them are the best ones, and the
-    /// rest are spread evenly over the others. Above 40 observations there are no random restarts.
+    /// rest are spread evenly over the others. Above 40 observations, fits do no random restarts.
     Scheduled {
-        /// The start of every fit; also used until the first.
+        /// The start of every fit, also used until the first fit.
         initial: Hyperparameters,
         /// Options of the search in each fit.
         options: FitOptions,
         /// Families from which every fit chooses the [`OutputTransform`] of standardized outputs.
-        /// The parameters are computed from all outputs and change with every observation.
+        /// The transform's parameters are computed from all outputs and change with every
+        /// observation.
         ///
         /// The first family is chosen unless it is a power transform with λ ≥ 1.9 and the criterion
-        /// of another family is larger by 8. The criterion is that of the fit plus Σ_i ln ψ'(z_i),
-        /// which makes it a criterion for the outputs themselves. The margin is a compromise. With
-        /// a larger one, a search loses steps because the outputs are not warped enough. With a
-        /// smaller one, it loses steps because the model switches back and forth.
+        /// of a different family is larger by 8. The criterion is the objective of the fit plus Σ_i
+        /// ln ψ'(z_i), so that it refers to the untransformed outputs. The margin is a compromise.
+        /// With a larger margin, a search loses steps because the outputs are not warped enough.
+        /// With a smaller margin, it loses steps because the model switches back and forth.
         warpings: Vec<Warping>,
     },
 }
 
-/// Method by which an agent draws a function from its own posterior.
+/// The method for drawing a function from an agent's own posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnSampler {
-    /// Pathwise on a box; jointly exact on a finite domain.
+    /// Pathwise on a box, and exact joint samples on a finite domain.
     Exact(Prior),
     /// In weight space with this many fresh random features, as in the authors' code (M_target).
     Features(usize),
@@ -106,15 +107,15 @@ pub enum OwnSampler {
 pub struct SurrogateSettings {
     /// Source of the hyperparameters.
     pub hyperparameters: HyperparameterPolicy,
-    /// True to standardize outputs (default), false to use them raw (the papers' setting).
+    /// True to standardize outputs (default), false to use raw outputs (the papers' setting).
     pub standardize: bool,
-    /// Method of drawing functions.
+    /// Method for drawing functions.
     pub sampler: OwnSampler,
 }
 
 impl SurrogateSettings {
-    /// Matérn-5/2 with one length scale per dimension, hyperparameter priors, standardized outputs
-    /// and exact samples.
+    /// Returns settings with a Matérn-5/2 kernel that has one length scale per dimension,
+    /// hyperparameter priors, standardized outputs and exact samples.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -138,17 +139,17 @@ impl SurrogateSettings {
     }
 }
 
-/// Diagnostics of a surrogate for users. No fallback is silent (INV-21).
+/// Diagnostics of a surrogate that are shown to users. No fallback is silent (INV-21).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Diagnostics {
     /// Number of hyperparameter fits.
     pub n_fits: usize,
-    /// Number of failed fits. After a failure the previous hyperparameters are kept, or the initial
-    /// ones with scheduled fits.
+    /// Number of failed fits. After a failure the previous hyperparameters are kept or, with
+    /// scheduled fits, the initial ones are used.
     pub n_failed_fits: usize,
-    /// Number of fits whose hyperparameters gave no posterior. The fallback is the same.
+    /// Number of fits that returned hyperparameters without a posterior. The fallback is the same.
     pub n_rejected_fits: usize,
-    /// Largest jitter of any factorization of the posterior, relative to the signal variance.
+    /// Largest jitter in any factorization for the posterior, relative to the signal variance.
     pub largest_jitter: f64,
 }
 
@@ -162,11 +163,11 @@ pub struct Surrogate {
     outputs: Vec<f64>,
     failed: Points,
     standardizer: Standardizer,
-    /// With scheduled fits of standardized outputs, replaces the standardizer.
+    /// With scheduled fits of standardized outputs, used instead of the standardizer.
     transform: Option<OutputTransform>,
     /// The family chosen by the last scheduled fit.
     warping: Warping,
-    /// Indices of the observations on which the posterior is conditioned, ascending. Only with
+    /// Indices of the observations on which the posterior is conditioned, ascending. Used only with
     /// scheduled fits.
     conditioned: Vec<usize>,
     posterior: Posterior,
@@ -176,16 +177,16 @@ pub struct Surrogate {
 }
 
 impl Surrogate {
-    /// Largest number of observations at which the posterior of scheduled fits is conditioned on
-    /// all of them.
+    /// Largest number of observations for which, with scheduled fits, the posterior is conditioned
+    /// on all of them.
     ///
-    /// Above this number, it is conditioned on 2000 chosen observations and on those added since
-    /// the choice, always fewer than 4000 in total. The choice is renewed as observations
-    /// accumulate.
+    /// Above this number, the posterior is conditioned on 2000 chosen observations and on those
+    /// added since the choice, always fewer than 4000 in total. A new choice is made as
+    /// observations accumulate.
     pub const MAX_CONDITIONED: usize = schedule::MAX_CONDITIONED;
 
     /// Creates a surrogate without observations. `finite_domain` is the domain for joint sampling,
-    /// if any. `seed` feeds the restarts of hyperparameter fits.
+    /// if any. `seed` is used for the restarts of hyperparameter fits.
     ///
     /// # Errors
     /// If the initial hyperparameters are not valid.
@@ -215,7 +216,7 @@ impl Surrogate {
         })
     }
 
-    /// Number of successful observations.
+    /// Returns the number of successful observations.
     pub fn len(&self) -> usize {
         self.outputs.len()
     }
@@ -225,43 +226,43 @@ impl Surrogate {
         self.outputs.is_empty()
     }
 
-    /// Inputs of the successful observations, n×d.
+    /// Returns the inputs of the successful observations, n×d.
     pub fn inputs(&self) -> &Points {
         &self.inputs
     }
 
-    /// Raw outputs of the successful observations.
+    /// Returns the raw outputs of the successful observations.
     pub fn outputs(&self) -> &[f64] {
         &self.outputs
     }
 
-    /// Inputs of failed trials.
+    /// Returns the inputs of failed trials.
     pub fn failed(&self) -> &Points {
         &self.failed
     }
 
-    /// The posterior over the standardized (or raw) function.
+    /// Returns the posterior over the standardized (or raw) function.
     pub fn posterior(&self) -> &Posterior {
         &self.posterior
     }
 
     /// Returns the posterior median of the latent function at `unit` (d) and half the distance
     /// between its 16 % and 84 % quantiles, in the units of the observed values. These are the mean
-    /// and the standard deviation unless the outputs pass through a power transform. Cost O(n²).
+    /// and the standard deviation unless the outputs are transformed nonlinearly. Cost: O(n²).
     pub fn predict(&self, unit: &[f64]) -> (f64, f64) {
         let (mean, variance) = self.posterior.mean_variance(unit);
         (self.restore(mean), self.restored_std(mean, variance.sqrt()))
     }
 
-    /// Standard deviation of the noise in the units of the observed values. If the outputs pass
-    /// through a power transform, it applies near the best output.
+    /// Returns the standard deviation of the noise in the units of the observed values. If the
+    /// outputs are transformed nonlinearly, the result applies near the best output.
     pub fn noise_std(&self) -> f64 {
         let best = self.posterior.outputs().iter().copied().reduce(f64::max);
         self.restored_std(best.unwrap_or(0.0), self.posterior.noise_variance().sqrt())
     }
 
-    /// Probability Φ((μ(x) − t)/σ(x)) that the noise-free function is at least `value` at `unit`,
-    /// in the units of the observed values.
+    /// Returns the probability Φ((μ(x) − t)/σ(x)) that the noise-free function at `unit` is at
+    /// least `value`, given in the units of the observed values.
     pub fn probability_of_at_least(&self, value: f64, unit: &[f64]) -> f64 {
         let (mean, variance) = self.posterior.mean_variance(unit);
         let gap = mean - self.transformed_value(value);
@@ -271,7 +272,7 @@ impl Surrogate {
         }
     }
 
-    /// Converts a value from the units of the observed values to those of the posterior.
+    /// Converts a value from the units of the observed values to the units of the posterior.
     pub(crate) fn transformed_value(&self, y: f64) -> f64 {
         match &self.transform {
             Some(transform) => transform.apply(y),
@@ -279,7 +280,7 @@ impl Surrogate {
         }
     }
 
-    /// Converts a value from the posterior's units back to those of the observed values.
+    /// Converts a value from the posterior's units back to the units of the observed values.
     pub(crate) fn restore(&self, z: f64) -> f64 {
         match &self.transform {
             Some(transform) => transform.restore(z),
@@ -287,8 +288,8 @@ impl Surrogate {
         }
     }
 
-    /// The posterior's 0 and a difference of 1, in the units of the observed values. Valid if the
-    /// outputs pass through an affine map.
+    /// Returns the posterior's 0 and a difference of 1, in the units of the observed values. Valid
+    /// only if the outputs are transformed affinely.
     pub(crate) fn level_and_size(&self) -> (f64, f64) {
         let level = self.restore(0.0);
         (level, self.restored_std(0.0, 1.0))
@@ -309,8 +310,8 @@ impl Surrogate {
         (outputs.iter().map(standardized).collect(), standardizer)
     }
 
-    /// ln of the derivative of the posterior's output with respect to the standardized output, at
-    /// an output in the units of the observed values.
+    /// Returns the logarithm of the derivative of the posterior's output with respect to the
+    /// standardized output. `y` is in the units of the observed values.
     pub(crate) fn ln_slope(&self, y: f64) -> f64 {
         self.transform.map_or(0.0, |transform| transform.ln_slope(y))
     }
@@ -329,28 +330,28 @@ impl Surrogate {
         self.settings.standardize
     }
 
-    /// Method of drawing functions.
+    /// Returns the method for drawing functions.
     pub fn sampler(&self) -> OwnSampler {
         self.settings.sampler
     }
 
-    /// Sampler on the finite domain for the current kernel.
+    /// Returns the sampler on the finite domain for the current kernel, if there is one.
     pub(crate) fn joint(&self) -> Option<&JointSampler> {
         self.joint.as_deref()
     }
 
-    /// The diagnostics so far.
+    /// Returns the diagnostics so far.
     pub fn diagnostics(&self) -> Diagnostics {
         self.diagnostics
     }
 
-    /// Transform of standardized outputs; only with scheduled fits.
+    /// Returns the transform of standardized outputs, which exists only with scheduled fits.
     pub fn output_transform(&self) -> Option<&OutputTransform> {
         self.transform.as_ref()
     }
 
     /// Adds observations and refits when a fit is due. Failed and non-finite observations do not
-    /// enter the model. Cost O(n² m) for m observations without a refit.
+    /// enter the model. Cost: O(n² m) for m observations without a refit.
     ///
     /// # Errors
     /// If an input is not finite, or no posterior can be built even with the previous
@@ -395,8 +396,8 @@ impl Surrogate {
         }
         let y: Vec<f64> = self.outputs.iter().map(|v| self.standardizer.standardize(*v)).collect();
         let refitted = self.refit_if_due(&y);
-        // New observations extend the factor unless they are the majority. `append` leaves the
-        // posterior unchanged if it fails.
+        // New observations extend the Cholesky factor unless they are the majority. If `append`
+        // fails, the posterior is unchanged.
         let n_new = self.outputs.len() - before;
         if refitted || n_new > before.max(1) {
             self.rebuild(y)?;
@@ -457,7 +458,7 @@ impl Surrogate {
     }
 
     /// Transforms the first m outputs to the units of a posterior over them. Also returns the
-    /// transform.
+    /// transform, if there is one.
     fn transformed(&self, m: usize, warping: Warping) -> (Vec<f64>, Option<OutputTransform>) {
         let outputs = &self.outputs[..m];
         if !self.settings.standardize {
@@ -469,14 +470,15 @@ impl Surrogate {
     }
 
     /// Returns the indices of the observations among the first m, a scheduled count, on which the
-    /// posterior is conditioned. Below [`Surrogate::MAX_CONDITIONED`] observations, these are all
-    /// of them. Otherwise they are 2000: the best ones make up half of them, and the rest are
+    /// posterior is conditioned. Below [`Surrogate::MAX_CONDITIONED`] observations, all of them are
+    /// returned. Otherwise 2000 are returned: half of these are the best ones, and the rest are
     /// spread evenly over the others.
     ///
-    /// The best ones have the largest posterior means of the latent function at the observation.
-    /// The mean is that of a posterior over the 500 observations of the fit, updated by the
-    /// observation itself: μ + v/(v + σ²)·(y − μ). With noise this avoids choosing the observations
-    /// with the luckiest noise. For a slack, the best ones are those closest to its bound.
+    /// The best observations are those with the largest posterior means of the latent function. The
+    /// posterior is conditioned on the 500 observations of the fit, and its mean is updated by the
+    /// observation itself: μ + v/(v + σ²)·(y − μ). With noise, this avoids choosing the
+    /// observations with the luckiest noise. For a slack, the best observations are those closest
+    /// to the constraint's bound.
     fn chosen_of_first(&self, m: usize, fitted: &Hyperparameters, warping: Warping) -> Vec<usize> {
         if m < Self::MAX_CONDITIONED {
             return (0..m).collect();
@@ -484,8 +486,8 @@ impl Surrogate {
         let (y, transform) = self.transformed(m, warping);
         let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
         let mut worth = y.clone();
-        // Without a posterior, rank by the observations themselves. Building the posterior of the
-        // chosen ones then reports the error.
+        // Without a posterior, rank by the observed values. Building the posterior of the chosen
+        // observations then reports the error.
         if let Ok(posterior) = self.posterior_of(&seen, &y, fitted) {
             let (means, variances) = posterior.mean_variances(&self.inputs_between(0, m));
             for (worth, (mean, variance)) in worth.iter_mut().zip(means.iter().zip(variances)) {
@@ -500,7 +502,7 @@ impl Surrogate {
         schedule::representative(&worth, schedule::N_CHOSEN)
     }
 
-    /// Builds a posterior over the observations at `places` with outputs `y`.
+    /// Builds a posterior from the observations at indices `places` with outputs `y`.
     fn posterior_of(
         &self,
         places: &[usize],
@@ -528,13 +530,13 @@ impl Surrogate {
         }
     }
 
-    /// Inputs `from`..`to`.
+    /// Returns inputs `from`..`to`.
     fn inputs_between(&self, from: usize, to: usize) -> Points {
         let dim = self.inputs.dim();
         Points::from_flat(dim, self.inputs.as_flat()[from * dim..to * dim].to_vec())
     }
 
-    /// Fits the hyperparameters and the output warping only to the first m observations. Returns
+    /// Fits the hyperparameters and the output warping to only the first m observations. Returns
     /// the initial hyperparameters and the first warping if no fit succeeds.
     fn fit_first(&mut self, m: usize) -> (Hyperparameters, Warping) {
         let HyperparameterPolicy::Scheduled { initial, options, warpings } =
@@ -569,8 +571,8 @@ impl Surrogate {
                 }
                 Err(_) => self.diagnostics.n_failed_fits += 1,
             }
-            // The other warpings are stronger, which helps only if the first one has reached its
-            // limit.
+            // The other warpings are stronger, which helps only if the first warping has reached
+            // its limit.
             if index == 0 && !transform.is_some_and(|transform| is_at_its_limit(&transform)) {
                 break;
             }
@@ -640,10 +642,11 @@ impl Surrogate {
 }
 
 impl SurrogateSettings {
-    /// Settings for a single-party study.
+    /// Returns the settings for a single-party study.
     ///
-    /// Matérn-5/2 with one length scale per dimension, standardized outputs through Yeo–Johnson's
-    /// power transform (use [`SurrogateSettings::with_outputs`] for another one), exact samples and
+    /// The kernel is Matérn-5/2 with one length scale per dimension. Outputs are standardized and
+    /// transformed by the Yeo–Johnson power transform (use [`SurrogateSettings::with_outputs`] for
+    /// a different transform). Samples are exact. Hyperparameters follow
     /// [`HyperparameterPolicy::Scheduled`] fits with priors ℓ_j ~ LogNormal(ln(d)/2, 1) and a² ~
     /// LogNormal(0, 1).
     ///
@@ -671,12 +674,12 @@ impl SurrogateSettings {
                 warpings: OutputOption::YeoJohnson.warpings(),
             },
             standardize: true,
-            // The regrets are the same as with 1024 features, in half the time.
+            // Achieves the same regrets as 1024 features in half the time.
             sampler: OwnSampler::Exact(Prior { n_features: 512 }),
         }
     }
 
-    /// Returns the settings with another output transform, if fits are scheduled. With
+    /// Returns the settings with a different output transform, if fits are scheduled. With
     /// [`OutputOption::None`], the outputs of several models can be compared and added.
     #[must_use]
     pub fn with_outputs(self, option: OutputOption) -> Self {
@@ -697,26 +700,26 @@ impl SurrogateSettings {
         self
     }
 
-    /// [`SurrogateSettings::for_study`] for a space with categories.
+    /// Like [`SurrogateSettings::for_study`], but for a space that can have categorical parameters.
     ///
     /// The length scales of categorical coordinates are shorter by a factor e, both in the prior
     /// and at the start, because two choices are a priori less alike than the two ends of a range.
-    /// Otherwise bad values of one choice would count too much against another choice with few
+    /// Otherwise, bad values for one choice would count too much against other choices with few
     /// trials.
     pub fn for_space(space: &Space, noisy: bool) -> Self {
         Self::for_coordinates(lengthscale_offsets(space), noisy)
     }
 
-    /// Settings for a noisy objective over a space, with the training epoch as an additional last
-    /// coordinate.
+    /// Returns the settings for a noisy objective over a space, with the training epoch as an
+    /// additional last coordinate.
     pub fn for_trainings(space: &Space) -> Self {
         let mut offsets = lengthscale_offsets(space);
         offsets.push(0.0);
         Self::for_coordinates(offsets, true)
     }
 
-    /// [`SurrogateSettings::for_study`] with `offsets` added to the log length scales in the prior
-    /// and at the start.
+    /// Like [`SurrogateSettings::for_study`], but with `offsets` added to the log length scales in
+    /// the prior and at the start.
     fn for_coordinates(offsets: Vec<f64>, noisy: bool) -> Self {
         let mut settings = Self::for_study(offsets.len(), noisy);
         if let HyperparameterPolicy::Scheduled { initial, options, .. } =
@@ -732,7 +735,7 @@ impl SurrogateSettings {
         settings
     }
 
-    /// Hyperparameters before any fit.
+    /// Returns the hyperparameters before any fit.
     pub fn initial(&self) -> &Hyperparameters {
         match &self.hyperparameters {
             HyperparameterPolicy::Fixed(given)
@@ -747,7 +750,7 @@ fn select(places: &[usize], values: &[f64]) -> Vec<f64> {
     places.iter().map(|place| values[*place]).collect()
 }
 
-/// Offset of each coordinate's log length scale relative to that of a range.
+/// Returns the offset of each coordinate's log length scale relative to that of a numeric range.
 fn lengthscale_offsets(space: &Space) -> Vec<f64> {
     const CATEGORICAL: f64 = -1.0;
     let parameters = space.parameters().iter();

@@ -1,4 +1,4 @@
-//! The points tried so far and their effect on the next query.
+//! The points tried so far, and their effect on the next query.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use fedbo_streams::Stream;
 use crate::domain::Candidates;
 use crate::{Domain, Observation, Proposal, Source, StrategyError};
 
-/// Rule for a best candidate that was already evaluated or is running.
+/// The rule for a best candidate that was already evaluated or is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
     /// Evaluate it again, because the objective is noisy.
@@ -21,13 +21,15 @@ pub enum Repeats {
 }
 
 impl Repeats {
-    /// [`Repeats::Allow`] for a noisy objective, [`Repeats::Avoid`] for a deterministic one.
+    /// Returns [`Repeats::Allow`] for a noisy objective, [`Repeats::Avoid`] for a deterministic
+    /// one.
     pub fn for_study(noisy: bool) -> Self {
         if noisy { Self::Allow } else { Self::Avoid }
     }
 }
 
-/// Half the side of the box around a failed trial that is not queried again, as a fraction of √d.
+/// Half the side of the box around a failed trial in which no point is queried again, as a fraction
+/// of √d.
 const FAILED_RADIUS: f64 = 0.01;
 
 /// The points of the domain that were tried, and the rule for repeating them.
@@ -37,7 +39,7 @@ const FAILED_RADIUS: f64 = 0.01;
 pub(crate) struct Trials {
     domain: Domain,
     repeats: Repeats,
-    /// Keys of evaluated and of failed points.
+    /// Keys of evaluated and failed points.
     used: HashSet<Vec<u64>>,
     failed: Points,
     n_told: usize,
@@ -65,7 +67,7 @@ impl Trials {
         &self.domain
     }
 
-    /// Number of finished trials, including failed ones.
+    /// Returns the number of finished trials, including failed ones.
     pub(crate) fn n_told(&self) -> usize {
         self.n_told
     }
@@ -83,7 +85,7 @@ impl Trials {
     /// Combines these trials with the running ones.
     ///
     /// # Panics
-    /// If the dimension of `pending` differs from that of the domain.
+    /// If the dimension of `pending` differs from the dimension of the domain.
     pub(crate) fn with_pending(&self, pending: &Points) -> Open<'_> {
         assert_eq!(
             pending.dim(),
@@ -107,7 +109,7 @@ impl Trials {
     }
 }
 
-/// The points that may be queried while some trials are running.
+/// The points that can be queried while some trials are running.
 pub(crate) struct Open<'a> {
     trials: &'a Trials,
     pending: HashSet<Vec<u64>>,
@@ -116,9 +118,9 @@ pub(crate) struct Open<'a> {
 
 /// Half the side of the crowding box around a candidate, as a fraction of the side of the space.
 const CROWD_RADIUS: f64 = 0.02;
-/// Number of running trials in the crowding box at which a candidate is excluded.
+/// A candidate is excluded if this many running trials are in the crowding box.
 const CROWD: usize = 2;
-/// Number of random points drawn if the best candidates are crowded. The point farthest from all
+/// Number of random points drawn if the best candidates are crowded. The one farthest from all
 /// trials is taken.
 const N_SPREAD: usize = 64;
 
@@ -126,19 +128,19 @@ const N_SPREAD: usize = 64;
 const N_RANDOM_TRIES: usize = 1000;
 
 impl Open<'_> {
-    /// Returns true if the point was not tried and is not running.
+    /// Returns true if the point has not been tried and is not running.
     fn is_new(&self, unit: &[f64]) -> bool {
         let key = self.trials.key(unit);
         !self.trials.used.contains(&key) && !self.pending.contains(&key)
     }
 
-    /// Returns true if the rule for repeats allows the point and it is away from failures.
+    /// Returns true if the point is not near a failure and the rule for repeats allows it.
     pub(crate) fn accepts(&self, unit: &[f64]) -> bool {
         !self.near_failed(unit) && (self.may_repeat() || self.is_new(unit))
     }
 
-    /// Returns true if the point was not tried, is not running, and is away from failures. Ignores
-    /// the rule for repeats.
+    /// Returns true if the point has not been tried, is not running, and is not near a failure.
+    /// Ignores the rule for repeats.
     pub(crate) fn is_untried(&self, unit: &[f64]) -> bool {
         !self.near_failed(unit) && self.is_new(unit)
     }
@@ -147,9 +149,9 @@ impl Open<'_> {
         self.trials.repeats == Repeats::Allow
     }
 
-    /// Returns true if a noise-free study already runs enough trials near the point. Otherwise a
-    /// model that is certain of a maximum would send all workers there, and they would all learn
-    /// the same.
+    /// Returns true if a noise-free study already runs enough trials near the point. Without this
+    /// check, a model that is certain of a maximum would send all workers there, and they would all
+    /// learn the same.
     fn is_crowded(&self, unit: &[f64]) -> bool {
         let is_of_study = matches!(self.trials.domain, Domain::Space(_));
         if !is_of_study || self.trials.repeats != Repeats::Avoid {
@@ -175,8 +177,8 @@ impl Open<'_> {
     /// Picks the best candidate that the rule for repeats allows.
     ///
     /// Candidates near failed trials are always skipped. In a noise-free study, a candidate near
-    /// two running trials is also skipped. If no candidate is left, a random point is taken. It is
-    /// far from all trials if some are running and repeats are not allowed.
+    /// two running trials is also skipped. If no candidate is left, a random point is taken. The
+    /// random point is far from all trials if some are running and repeats are not allowed.
     ///
     /// # Errors
     /// If no point is left.
@@ -207,7 +209,7 @@ impl Open<'_> {
         }
     }
 
-    /// Returns a uniformly random point that may be queried.
+    /// Returns a uniformly random point that can be queried.
     ///
     /// # Errors
     /// If a discrete domain is exhausted.
@@ -219,7 +221,7 @@ impl Open<'_> {
         }
     }
 
-    /// Draws `n` random points that may be queried and returns the one farthest from its nearest
+    /// Draws `n` random points that can be queried and returns the one farthest from its nearest
     /// neighbour among `known` and the failed points.
     ///
     /// # Errors
@@ -246,7 +248,7 @@ impl Open<'_> {
         Ok(best)
     }
 
-    /// Chooses uniformly at random among the points that may still be queried, or among new points
+    /// Chooses uniformly at random among the points that can still be queried, or among new points
     /// near failures if there are no others.
     fn random_of(&self, points: &Points, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         let mut usable: Vec<&[f64]> = points.rows().filter(|unit| self.accepts(unit)).collect();
@@ -261,8 +263,8 @@ impl Open<'_> {
 
     /// Returns a random point that is new and not near a failure.
     ///
-    /// If random draws find none, returns a usable point of the enumerated discrete space, a point
-    /// near a failure, or an evaluated point, in this order of preference.
+    /// If random draws find no such point, returns a usable point of the enumerated discrete space,
+    /// a point near a failure, or an evaluated point, in this order of preference.
     fn random_in_space(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         let domain = &self.trials.domain;
         let (mut evaluated, mut near_failure) = (None, None);
@@ -281,7 +283,7 @@ impl Open<'_> {
         {
             return Ok(unit);
         }
-        // Every point was tried or failed, so any point is as good as another.
+        // Every point has been tried or has failed, so any of them will do.
         Ok(near_failure.or(evaluated).unwrap_or_else(|| domain.random(stream)))
     }
 

@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{StrategyError, information_gain_bound};
 
-/// Schedule of β_t, the multiplier of the standard deviation.
+/// A schedule for β_t, the multiplier of the standard deviation.
 ///
-/// In files and stored definitions, a constant is a number, a schedule with parameters is a table
-/// of them, and a schedule without parameters is its name.
+/// Files and stored definitions contain a number for a constant, a table of the parameters for a
+/// schedule with parameters, and the name for any other schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum UcbMultiplier {
@@ -39,8 +39,8 @@ pub enum UcbMultiplier {
     /// which explores more for d > 1.
     #[serde(serialize_with = "logarithmic_square")]
     LogarithmicSquare,
-    /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015) and of the
-    /// experiments in the thesis.
+    /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015) and the experiments
+    /// in the thesis.
     #[serde(serialize_with = "logarithmic")]
     Logarithmic,
 }
@@ -95,8 +95,8 @@ impl UcbMultiplier {
                 (0.2 * count(kernel.dim() as u64) * (2.0 * count(step.max(1))).ln()).sqrt()
             }
             Self::Theorem1 { norm_bound, failure_prob } => {
-                // γ_n is a maximum over sets of points, so it does not grow beyond the set of all
-                // points.
+                // γ_n is a maximum over sets of points, so it stops growing once n reaches the
+                // number of points.
                 let n = usize::try_from(step.saturating_sub(1))
                     .unwrap_or(usize::MAX)
                     .min(candidates.len());
@@ -207,7 +207,7 @@ mod tests {
         assert!(multiplier.at(1_000_000_000, &kernel, 0.01, &points).is_finite());
     }
 
-    /// By hand: 2 ln(100·9·π²/0.2) at t = 3, and 0.2·2·ln 10 at t = 5 in two dimensions.
+    /// Computed by hand: 2 ln(100·9·π²/0.2) at t = 3, and 0.2·2·ln 10 at t = 5 in two dimensions.
     #[test]
     fn schedules_without_a_gain_are_the_published_ones() {
         let kernel = Kernel::isotropic(Family::Matern52, 2, 0.2, 1.0).unwrap();

@@ -1,4 +1,4 @@
-//! Integration tests of strategies and early stopping.
+//! Integration tests for strategies and early stopping.
 
 mod early_stopping_baselines;
 mod robust_meta;

@@ -1,5 +1,5 @@
-//! Tests robust meta-learning against the text of its theorem and independent computations (thesis
-//! chapter 7).
+//! Tests robust meta-learning against the theorem in the thesis and independent computations
+//! (thesis chapter 7).
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(clippy::float_cmp, reason = "these values are set and copied, not computed")]
 
@@ -42,7 +42,7 @@ fn grid(n: usize) -> Points {
     Points::from_rows(1, (0..n).map(|i| [i as f64 / (n - 1) as f64]))
 }
 
-/// Draws from the prior at all points of a grid.
+/// Returns draws from the prior at all points of a grid.
 fn draw(points: &Points, stream: &mut Stream) -> Vec<f64> {
     let prior = Posterior::new(kernel(), NOISE_VARIANCE, Points::new(1), Vec::new()).unwrap();
     prior.sample_dense(points, 1.0, stream).unwrap()
@@ -88,7 +88,7 @@ fn settings(domain_size: Option<usize>) -> RmGpUcbSettings {
     }
 }
 
-/// Runs a strategy on values of a grid. Returns the indices of its proposals.
+/// Runs a strategy on values on a grid. Returns the indices of the proposals.
 fn run(
     strategy: &mut dyn Strategy,
     points: &Points,
@@ -115,8 +115,8 @@ fn run(
 }
 
 /// Lemma 7.1 with δ = δ' = 0.1: in at least 80 % of simulated runs, every bound holds at all 10
-/// steps. Bounds of 0.35 times the lemma's would fail the test. The bounds exceed the gaps by less
-/// than 8 on average, so they are not vacuous.
+/// steps. Bounds of 0.35 times the lemma's bounds would fail the test. On average, the bounds
+/// exceed the gaps by less than 8, so they are not vacuous.
 #[test]
 fn gap_bounds_hold_with_the_stated_probability() {
     let points = grid(40);
@@ -197,7 +197,7 @@ fn gap_bounds_are_the_formula() {
     }
 }
 
-/// Σ_i ω_i l_i + η⁻¹ Σ_i ω_i ln ω_i.
+/// Returns Σ_i ω_i l_i + η⁻¹ Σ_i ω_i ln ω_i.
 fn objective(weights: &[f64], losses: &[f64], eta: f64) -> f64 {
     let terms = weights.iter().zip(losses);
     terms.map(|(w, l)| w * l + if *w > 0.0 { w * w.ln() / eta } else { 0.0 }).sum()
@@ -337,8 +337,8 @@ fn the_query_maximizes_the_mixture() {
     }
 }
 
-/// Without a share for meta-tasks, this is GP-UCB: after many queries, both choose the same point
-/// on the same data.
+/// Once the share of the meta-tasks has vanished, the strategy is GP-UCB: after many queries, both
+/// choose the same point on the same data.
 #[test]
 fn when_the_share_is_gone_it_is_gp_ucb() {
     let points = grid(50);
@@ -438,7 +438,7 @@ fn beliefs_do_not_depend_on_how_tellings_are_batched() {
     }
 }
 
-/// The initial design gives one estimate for the weights and none for the share, or it is not used
+/// The initial design provides one estimate for the weights and none for the share, or is not used
 /// at all.
 #[test]
 fn an_initial_design_weighs_if_it_is_to() {
@@ -457,7 +457,7 @@ fn an_initial_design_weighs_if_it_is_to() {
     }
 }
 
-/// With running trials, the proposals of a batch differ from each other.
+/// If trials are running, the proposals in a batch differ from each other.
 #[test]
 fn running_trials_are_not_proposed_again() {
     let (space, tasks) = branch(2);
@@ -519,7 +519,8 @@ fn what_cannot_be_modelled_is_refused() {
     assert!(RmGpTs::new(domain(), &tasks, thompson, Seed::new(1)).is_err());
 }
 
-/// RM-GP-TS queries the meta-tasks with probability ν_t, and chooses one of them by its weight.
+/// RM-GP-TS queries the meta-tasks with probability ν_t, and chooses one of them with probability
+/// equal to its weight.
 #[test]
 fn sampling_asks_the_meta_tasks_by_their_share() {
     let points = grid(40);
@@ -579,10 +580,10 @@ fn a_warm_start_tries_the_tasks_best_points_first() {
     assert_eq!(next.source, Source::Own);
 }
 
-/// One task is a million times as large, one has a single penalty, or one is at another level, or
-/// the target is a million times as large as every task. The target is still optimized, and the odd
-/// task is dropped. (With the pooled scale of [`OutputScale::Common`], the first two permanently
-/// mask the target's own differences.)
+/// The values of one task are a million times as large, contain a penalty, or are shifted, or the
+/// target's values are a million times as large as those of every task. The target is still
+/// optimized, and the odd task is dropped. (With the pooled scale of [`OutputScale::Common`], the
+/// first two permanently mask the target's own differences.)
 #[test]
 fn no_scale_of_a_task_hides_the_target() {
     let (space, tasks) = branch(1);

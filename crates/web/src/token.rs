@@ -27,7 +27,7 @@ impl Token {
         Ok(Self(letters(&bytes)))
     }
 
-    /// Returns the token as text.
+    /// Returns the token as a string.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -39,7 +39,7 @@ impl Token {
         Self(letters(&whole[..n_bytes.min(whole.len())]))
     }
 
-    /// Compares with the given text in constant time.
+    /// Compares with the given string in constant time.
     pub fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }

@@ -37,7 +37,7 @@ pub(crate) struct GameDisplay {
 struct PlayerColumns {
     name: String,
     space: Space,
-    /// Allowed values of each parameter, as text.
+    /// Description of each parameter's allowed values.
     in_words: Vec<String>,
     /// Width of the actions; `None` if there is no room for them.
     actions: Option<usize>,
@@ -250,7 +250,7 @@ fn short(point: &Point) -> String {
     entries.collect::<Vec<_>>().join(" ")
 }
 
-/// Truncates a text to `width` characters.
+/// Truncates a string to `width` characters.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

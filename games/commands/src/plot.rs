@@ -10,8 +10,8 @@ use fedbo_report::ReportError;
 use crate::game::Kept;
 use crate::results::write_pictures;
 
-/// Draws the rounds played so far of the game in a file, into `out` or `results/NAME`, and returns
-/// the paths of the pictures.
+/// Draws the rounds that have been played of the game in `file`. Writes the pictures to `out` or
+/// `results/NAME`, and returns their paths.
 ///
 /// # Errors
 /// If the game file or record cannot be used, no round has been played, or the pictures cannot be

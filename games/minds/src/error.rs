@@ -91,7 +91,7 @@ pub enum GameError {
     Beliefs {
         /// The player with the beliefs.
         player: usize,
-        /// The player that the beliefs concern.
+        /// The player about which the beliefs are missing, duplicated or invalid.
         other: usize,
     },
     /// A tree of beliefs has too many nodes.
@@ -100,7 +100,7 @@ pub enum GameError {
         /// The maximum.
         most: usize,
     },
-    /// The others have too many joint actions for an exact expectation.
+    /// The other players have too many joint actions for an exact expectation.
     #[error(
         "{found} joint actions of the others: expectations over more than {most} are taken by samples"
     )]

@@ -39,7 +39,7 @@ impl ActionSet {
         Self::Finite(Points::from_flat(1, points))
     }
 
-    /// The dimension d.
+    /// Returns the dimension d.
     pub fn dim(&self) -> usize {
         match self {
             Self::Finite(points) => points.dim(),
@@ -47,7 +47,7 @@ impl ActionSet {
         }
     }
 
-    /// Number of actions; `None` for a continuous set.
+    /// Returns the number of actions, or `None` for a continuous set.
     pub fn n_actions(&self) -> Option<usize> {
         match self {
             Self::Finite(points) => Some(points.len()),
@@ -55,7 +55,7 @@ impl ActionSet {
         }
     }
 
-    /// The point of an action (d); `None` if the action is not in this set.
+    /// Returns the d coordinates of an action, or `None` if the action is not in this set.
     pub fn point<'a>(&'a self, action: &'a Action) -> Option<&'a [f64]> {
         match (self, action) {
             (Self::Finite(points), Action::Index(index)) => {
@@ -117,37 +117,38 @@ impl Game {
         Ok(Self { action_sets, n_initial, offsets })
     }
 
-    /// Number of players n.
+    /// Returns the number of players n.
     pub fn n_players(&self) -> usize {
         self.action_sets.len()
     }
 
-    /// Number of initial random rounds.
+    /// Returns the number of initial random rounds.
     pub fn n_initial(&self) -> usize {
         self.n_initial
     }
 
-    /// Action set of a player.
+    /// Returns a player's action set.
     pub fn action_set(&self, player: usize) -> &ActionSet {
         &self.action_sets[player]
     }
 
-    /// Dimension D of joint actions.
+    /// Returns the dimension D of joint actions.
     pub fn dim(&self) -> usize {
         self.offsets[self.n_players()]
     }
 
-    /// Range of a player's coordinates in a joint action.
+    /// Returns the range of a player's coordinates in a joint action.
     pub fn coordinates(&self, player: usize) -> Range<usize> {
         self.offsets[player]..self.offsets[player + 1]
     }
 
-    /// Iteration number t ≥ 1 after `n_rounds` rounds. Initial rounds do not count.
+    /// Returns the iteration number t ≥ 1 after `n_rounds` rounds. Initial rounds do not count.
     pub fn iteration(&self, n_rounds: usize) -> usize {
         n_rounds.saturating_sub(self.n_initial) + 1
     }
 
-    /// A joint action as a point (D); `None` if it does not belong to this game.
+    /// Returns a joint action as a point with D coordinates, or `None` if the action does not
+    /// belong to this game.
     pub fn joint(&self, actions: &[Action]) -> Option<Vec<f64>> {
         if actions.len() != self.n_players() {
             return None;
@@ -183,19 +184,21 @@ impl Game {
         Ok(())
     }
 
-    /// Number of joint actions; `None` if a set is continuous or the product overflows.
+    /// Returns the number of joint actions, or `None` if a set is continuous or the product
+    /// overflows.
     pub(crate) fn n_joint(&self) -> Option<usize> {
         let sizes = self.action_sets.iter().map(ActionSet::n_actions);
         sizes.into_iter().try_fold(1_usize, |n, k| n.checked_mul(k?))
     }
 
-    /// Increase of a joint action's number when a player's index grows by 1.
+    /// Returns the difference between the numbers of two joint actions that differ only in this
+    /// player's index, by 1.
     pub(crate) fn stride(&self, player: usize) -> usize {
         let later = &self.action_sets[player + 1..];
         later.iter().filter_map(ActionSet::n_actions).product()
     }
 
-    /// All joint actions of finite sets as points, in the order of their numbers.
+    /// Returns all joint actions as points, in the order of their numbers. Sets must be finite.
     pub(crate) fn joint_points(&self) -> Points {
         let mut rows: Vec<Vec<f64>> = vec![Vec::new()];
         for set in &self.action_sets {

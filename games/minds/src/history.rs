@@ -9,13 +9,13 @@ use crate::{Action, Game, GameError};
 pub struct Round {
     /// One action per player.
     pub actions: Vec<Action>,
-    /// One noisy payoff per player; `None` if it was lost.
+    /// One noisy payoff per player; `None` if the payoff was lost.
     pub payoffs: Vec<Option<f64>>,
 }
 
-/// The rounds of a game so far, including the initial ones. Every player observes all of them:
-/// perfect monitoring (footnote 2 of thesis chapter 8). A decision depends only on this record and
-/// a seed.
+/// The rounds of a game that have been played, including the initial ones. Every player observes
+/// all of them: perfect monitoring (footnote 2 of thesis chapter 8). A decision depends only on
+/// this record and a seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct History {
@@ -23,7 +23,7 @@ pub struct History {
 }
 
 impl History {
-    /// An empty record.
+    /// Creates an empty record.
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,12 +38,12 @@ impl History {
         Ok(())
     }
 
-    /// The rounds in order.
+    /// Returns the rounds in order.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
     }
 
-    /// Number of rounds.
+    /// Returns the number of rounds.
     pub fn len(&self) -> usize {
         self.rounds.len()
     }

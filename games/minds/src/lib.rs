@@ -1,8 +1,9 @@
 //! Repeated games with unknown payoffs: R2-B2, Bayesian optimization by players that reason about
 //! each other (Dai et al. 2020; thesis chapter 8).
 //!
-//! Decides a player's next action only from the record of rounds. Does not know how payoffs are
-//! computed, and uses no files, threads or clocks. Players count from 0, and payoffs are maximized.
+//! This crate decides a player's next action only from the record of rounds. It does not depend on
+//! how payoffs are computed, and uses no files, threads or clocks. Players count from 0, and
+//! payoffs are maximized.
 //!
 //! Start at [`Game`] and [`History`], then [`Reasoner`] (a player's reasoning and its beliefs about
 //! the others) and [`Player`].

@@ -12,10 +12,10 @@ use crate::{Game, GameError, Ucb};
 /// they are computed on demand.
 const MOST_KEPT: usize = 1 << 24;
 
-/// Number of payoffs, as a multiple of the interval between fits, at which the interval doubles.
+/// The interval between fits doubles once the number of payoffs reaches this multiple of it.
 const FITS_A_DOUBLING: usize = 40;
 
-/// Number of joint actions per batch of bounds.
+/// Number of joint actions for which bounds are computed in one batch.
 const BLOCK: usize = 4096;
 
 /// Settings of one player's payoff model, as plain data. Players with equal settings have equal
@@ -29,14 +29,14 @@ pub struct PayoffModelSettings {
     pub standardize: bool,
     /// Handling of repeated joint actions.
     pub repeats: Repeats,
-    /// Learning of hyperparameters; `None` keeps them fixed.
+    /// Settings for learning the hyperparameters; `None` keeps them fixed.
     pub learning: Option<Learning>,
 }
 
 /// Handling of a joint action that is played again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// Adds another observation.
+    /// Adds a further observation.
     Kept,
     /// Replaces the old payoff, as in the authors' code.
     Overwritten,
@@ -120,34 +120,36 @@ impl PayoffModel {
         })
     }
 
-    /// The player that receives these payoffs.
+    /// Returns the number of the player that receives these payoffs.
     pub fn player(&self) -> usize {
         self.player
     }
 
-    /// The settings.
+    /// Returns the settings with which the model was created.
     pub fn settings(&self) -> &PayoffModelSettings {
         &self.settings
     }
 
-    /// The process, in standardized or raw units.
+    /// Returns the posterior of the Gaussian process, in standardized or raw units.
     pub fn posterior(&self) -> &Posterior {
         &self.posterior
     }
 
-    /// Number of failed fits. A failed fit keeps the hyperparameters.
+    /// Returns the number of failed fits. After a failed fit, the hyperparameters stay unchanged.
     pub fn n_failed_fits(&self) -> usize {
         self.n_failed_fits
     }
 
-    /// Mean and standard deviation of the noise-free payoff at a joint action (D). Cost O(n²).
+    /// Returns the mean and standard deviation of the noise-free payoff at a joint action (D). Cost
+    /// O(n²).
     pub fn predict(&self, joint: &[f64]) -> (f64, f64) {
         let (mean, variance) = self.posterior.mean_variance(joint);
         (self.standardizer.restore(mean), self.standardizer.restore_std(variance.sqrt()))
     }
 
-    /// ½ ln det(I + σ⁻² k(X, X)) of the observed joint actions X: the information gain, which
-    /// bounds the sum of their variances (Srinivas et al. 2010, Lemma 5.3). Infinite without noise.
+    /// Returns the information gain of the observed joint actions X, ½ ln det(I + σ⁻² k(X, X)),
+    /// which bounds the sum of their variances (Srinivas et al. 2010, Lemma 5.3). The gain is
+    /// infinite without noise.
     pub fn information_gain(&self) -> f64 {
         let noise = self.posterior.noise_variance() + self.posterior.factor().jitter();
         let n = crate::error::count(self.posterior.len());
@@ -186,8 +188,8 @@ impl PayoffModel {
         Ok(())
     }
 
-    /// Fits hyperparameters if a fit is due and conditions on y with the result. Returns false if
-    /// the posterior is unchanged.
+    /// If a fit is due, fits the hyperparameters and conditions on y with the result. Returns false
+    /// if the posterior is unchanged.
     fn learn(&mut self, y: &[f64]) -> Result<bool, GameError> {
         let Some(learning) = &self.settings.learning else {
             return Ok(false);
@@ -216,7 +218,7 @@ impl PayoffModel {
         }
     }
 
-    /// α at the given joint actions (m×D), as m numbers. Cost O(n² m).
+    /// Returns α at each of the given m joint actions (m×D). Cost O(n² m).
     pub(crate) fn bounds(&self, cells: &Points, ucb: &Ucb, factor: f64) -> Vec<f64> {
         let mut bounds = Vec::with_capacity(cells.len());
         let flat = cells.as_flat().chunks(BLOCK * cells.dim());
@@ -228,8 +230,8 @@ impl PayoffModel {
         bounds
     }
 
-    /// α at all joint actions in the order of their numbers. Cost O(n m) for one new round. `None`
-    /// if there are too many to cache, or infinitely many.
+    /// Returns α at all joint actions, in the order of their numbers, or `None` if there are too
+    /// many to cache or infinitely many. Cost O(n m) for one new round.
     pub(crate) fn grid_bounds(&mut self, game: &Game, ucb: &Ucb, factor: f64) -> Option<Vec<f64>> {
         let n_joint = game.n_joint()?;
         let kept = n_joint.checked_mul(self.posterior.len() + game.dim() + 1)?;
@@ -257,17 +259,18 @@ impl PayoffModel {
         means.iter().zip(variances).map(bound).collect()
     }
 
-    /// Noise variance included in the bound; 0 for a bound without noise.
+    /// Returns the noise variance included in the bound; 0 for a bound without noise.
     pub(crate) fn noise_of(&self, ucb: &Ucb) -> f64 {
         if ucb.with_noise { self.posterior.noise_variance() } else { 0.0 }
     }
 
-    /// Level and scale of the process: the payoff at its 0, and the payoff difference of 1 unit.
+    /// Returns the affine map from process units to payoffs: the payoff at 0, and the payoff
+    /// difference per unit.
     pub(crate) fn level_and_scale(&self) -> (f64, f64) {
         (self.standardizer.restore(0.0), self.standardizer.restore_std(1.0))
     }
 
-    /// β_t^{1/2} for this player.
+    /// Returns β_t^{1/2} for this player.
     pub(crate) fn factor(&self, game: &Game, ucb: &Ucb, t: usize, of: BoundPurpose) -> f64 {
         ucb.factor(game, self.player, t, of)
     }

@@ -14,8 +14,8 @@ use crate::{
 
 /// A player of a game.
 ///
-/// A decision is a function of the game, the reasoner, the record and the stream. The player's
-/// state between decisions (models, weights, bounds) is only a cache. It is built from the record
+/// A decision depends only on the game, the reasoner, the record and the stream. The player's state
+/// between decisions (models, weights, bounds) is only a cache. The cache is built from the record
 /// round by round, so a new player makes bitwise identical decisions. If a record does not extend
 /// the previous one, the player reads it from the beginning.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Player {
     memory: Memory,
 }
 
-/// A reasoner with the indices of its models and strategies in a [`Memory`].
+/// A reasoner, with the indices of its models and strategies in a [`Memory`].
 #[derive(Clone, Debug)]
 struct Plan {
     player: usize,
@@ -52,7 +52,7 @@ struct Memory {
 }
 
 impl Player {
-    /// Creates player number `player` of a game with a reasoner.
+    /// Creates the player with number `player` in a game.
     ///
     /// # Errors
     /// If the beliefs do not cover every other player once, or a setting does not fit the game.
@@ -66,18 +66,18 @@ impl Player {
         Ok(Self { game: game.clone(), reasoner, plan, memory: blank.clone(), blank })
     }
 
-    /// Number of the player.
+    /// Returns the player's number, from 0.
     pub fn player(&self) -> usize {
         self.plan.player
     }
 
-    /// The player's reasoner.
+    /// Returns the player's reasoner.
     pub fn reasoner(&self) -> &Reasoner {
         &self.reasoner
     }
 
-    /// The player's model of its own payoffs as of the last decision; `None` if it does not need
-    /// one.
+    /// Returns the player's model of its own payoffs as of the last decision, or `None` if it does
+    /// not need one.
     pub fn payoff_model(&self) -> Option<&PayoffModel> {
         let settings = &self.reasoner.basics.payoff_model;
         let mut models = self.memory.models.iter();
@@ -162,8 +162,8 @@ impl Memory {
         Ok(Plan { player, level: reasoner.level(), kind })
     }
 
-    /// Returns the index of a player's payoff model with these settings. Adds it if it does not
-    /// exist.
+    /// Returns the index of the player's payoff model with these settings. Adds the model if it
+    /// does not exist.
     fn model(
         &mut self,
         game: &Game,
@@ -196,7 +196,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the reasoning step and the action of a reasoner.
+    /// Returns a reasoner's reasoning step and action.
     fn think(
         &mut self,
         game: &Game,
@@ -256,8 +256,8 @@ impl Memory {
         }
     }
 
-    /// Joint actions of the others: the product of the exact distributions, or independent draws
-    /// from it.
+    /// Returns the joint actions of the others: the product of the exact distributions, or
+    /// independent draws from it.
     fn atoms(
         &self,
         game: &Game,

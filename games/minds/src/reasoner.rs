@@ -17,7 +17,7 @@ pub struct PlayerSettings {
     pub level0_strategy: Level0Strategy,
     /// Model of the player's payoffs.
     pub payoff_model: PayoffModelSettings,
-    /// Upper confidence bound that GP-MW and best responses maximize.
+    /// Upper confidence bound that GP-MW and best responses use.
     pub ucb: Ucb,
     /// Search for best responses in a continuous set. A finite set is scanned.
     pub search: Search,
@@ -46,12 +46,12 @@ pub struct Reasoner {
 pub enum Reasoning {
     /// Level 0: a draw from its mixed strategy.
     Level0,
-    /// Level k ≥ 1: the best response to the player's beliefs about the others. Their highest level
-    /// is k − 1.
+    /// Level k ≥ 1: the best response to the player's beliefs about the others. The highest level
+    /// among the beliefs is k − 1.
     BestResponse {
         /// One belief per other player.
         beliefs: Vec<Belief>,
-        /// Computation of the expectation over level-0 players.
+        /// Method for computing the expectation over level-0 players.
         expectation: Expectation,
     },
 }
@@ -61,7 +61,7 @@ pub enum Reasoning {
 pub struct Belief {
     /// The player that the belief concerns.
     pub player: usize,
-    /// The reasoner that this player is believed to have.
+    /// The reasoner that `player` is believed to have.
     pub reasoner: Reasoner,
 }
 
@@ -81,10 +81,10 @@ impl PlayerSettings {
     /// 155 payoffs, one shared length scale performs better (experiment `games-predator-prey`).
     pub const MOST_LENGTHSCALES: usize = 20;
 
-    /// Defaults for a game with payoffs between these bounds: Matérn-5/2 on standardized payoffs;
-    /// hyperparameters learned after every 10 payoffs; one length scale per coordinate up to
-    /// [`Self::MOST_LENGTHSCALES`]; β^{1/2} = 2; GP-MW for games of unknown length, or random
-    /// search for continuous actions.
+    /// Returns the defaults for a game with payoffs between these bounds: Matérn-5/2 on
+    /// standardized payoffs; hyperparameters learned after every 10 payoffs; one length scale per
+    /// coordinate up to [`Self::MOST_LENGTHSCALES`]; β^{1/2} = 2; GP-MW for games of unknown
+    /// length, or random search for continuous actions.
     pub fn for_game(game: &Game, player: usize, payoff_bounds: (f64, f64)) -> Self {
         let lengthscale = 0.3 * count(game.dim()).sqrt();
         let kernel = Kernel::isotropic(Family::Matern52, game.dim(), lengthscale, 1.0);
@@ -119,11 +119,11 @@ impl PlayerSettings {
         }
     }
 
-    /// Settings of the authors' code for the synthetic games of appendix E.6.1: squared exponential
-    /// kernel with the true length scale 0.1 and variance 1; noise variance 1, the default of their
-    /// library, which they keep and include in their deviations; raw payoffs; overwritten payoffs
-    /// of repeated joint actions; β_t = 0.5 d ln 2t with d as [`CountedDim::OwnInExpectations`];
-    /// GP-MW with η = 0.1 and without clipping.
+    /// Returns the settings of the authors' code for the synthetic games of appendix E.6.1: squared
+    /// exponential kernel with the true length scale 0.1 and variance 1; noise variance 1, which is
+    /// their library's default and is included in their standard deviations; raw payoffs;
+    /// overwritten payoffs of repeated joint actions; β_t = 0.5 d ln 2t with d as
+    /// [`CountedDim::OwnInExpectations`]; GP-MW with η = 0.1 and without clipping.
     pub fn as_in_authors_code(game: &Game, player: usize) -> Self {
         let kernel = Kernel::isotropic(Family::SquaredExponential, game.dim(), 0.1, 1.0);
         Self {
@@ -149,9 +149,9 @@ impl PlayerSettings {
         }
     }
 
-    /// Settings of the authors' code for adversarial learning (appendix E.6.2): one length scale
-    /// per coordinate, fitted by likelihood without a prior after every 10 payoffs; random search;
-    /// DIRECT; d counts the player's own actions.
+    /// Returns the settings of the authors' code for adversarial learning (appendix E.6.2): one
+    /// length scale per coordinate, fitted by likelihood without a prior after every 10 payoffs;
+    /// random search; DIRECT; d counts the player's own coordinates.
     pub fn as_in_authors_adversarial_code(game: &Game, player: usize) -> Self {
         let mut basics = Self::as_in_authors_code(game, player);
         let kernel = Kernel::isotropic(Family::SquaredExponential, game.dim(), 0.05, 1.0);
@@ -174,8 +174,8 @@ impl PlayerSettings {
 }
 
 impl Search {
-    /// Evaluates 64 points per dimension; 8 of them climb and 2 are refined. An expectation over
-    /// samples needs hundreds of predictions per point.
+    /// Evaluates 64 points per dimension, climbs from 8 of them, and refines 2. The numbers are
+    /// small because an expectation over samples needs hundreds of predictions per point.
     pub fn for_game(game: &Game, player: usize) -> Self {
         let dim = game.action_set(player).dim();
         Self::MultiStart(MultiStart {
@@ -190,7 +190,7 @@ impl Search {
 impl Reasoner {
     /// Maximum number of reasoners in a tree of beliefs.
     pub const MOST: usize = 1024;
-    /// Maximum level. People rarely exceed level 2 (Camerer et al. 2004).
+    /// Maximum level. People rarely reason above level 2 (Camerer et al. 2004).
     pub const MOST_LEVEL: usize = 64;
 
     /// Creates a reasoner at level 0.
@@ -207,9 +207,10 @@ impl Reasoner {
         Self { basics, reasoning: Reasoning::BestResponse { beliefs, expectation } }
     }
 
-    /// Creates a reasoner at `level` among two or more players. It believes that all others reason
-    /// one level lower and believe the same of all others, down to level 0. `basics[i]` are the
-    /// settings of player i. The tree has (n − 1)^k reasoners at level 0.
+    /// Creates a reasoner at `level` among two or more players. The reasoner believes that all
+    /// others reason one level lower and hold the same kind of belief about all others, down to
+    /// level 0. `basics[i]` are the settings of player i. The tree has (n − 1)^k reasoners at level
+    /// 0.
     ///
     /// # Errors
     /// If the tree exceeds [`Reasoner::MOST`], or the level is above [`Reasoner::MOST_LEVEL`].
@@ -268,7 +269,7 @@ impl Reasoner {
         }
     }
 
-    /// The level k: 0, or one more than the highest level among the beliefs.
+    /// Returns the level k: 0, or one more than the highest level among the beliefs.
     pub fn level(&self) -> usize {
         match &self.reasoning {
             Reasoning::Level0 => 0,

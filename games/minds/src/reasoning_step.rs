@@ -15,7 +15,7 @@ pub struct Decision {
     pub thought: Option<ReasoningStep>,
 }
 
-/// A reasoning step of a player, actual or simulated by another player.
+/// A player's reasoning step, either actual or simulated by another player.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReasoningStep {
     /// The reasoning player.
@@ -51,7 +51,7 @@ pub enum Choice {
 }
 
 impl ReasoningStep {
-    /// A level-0 step with this distribution.
+    /// Creates a level-0 step with this distribution.
     pub(crate) fn mixed(player: usize, law: Law, drawn: Option<Action>) -> Self {
         let probabilities = match law {
             Law::Finite(probabilities) => Some(probabilities),

@@ -31,12 +31,12 @@ impl PayoffTable {
         Ok(Self { sizes, values })
     }
 
-    /// The number of actions of each player.
+    /// Returns the number of actions of each player.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
-    /// f_i at a joint action.
+    /// Returns f_i at a joint action.
     ///
     /// # Panics
     /// If the joint action is not in the table.
@@ -49,13 +49,13 @@ impl PayoffTable {
         self.values[number]
     }
 
-    /// The largest payoff.
+    /// Returns the largest payoff.
     pub fn largest(&self) -> f64 {
         self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// R_{i,T} = max_{x_i} Σ_t f_i(x_i, x_{−i,t}) − Σ_t f_i(x_t), the external regret of `player`
-    /// (thesis (8.1)). It may be negative. Cost O(K T).
+    /// Returns the external regret of `player`, R_{i,T} = max_{x_i} Σ_t f_i(x_i, x_{−i,t}) − Σ_t
+    /// f_i(x_t) (thesis (8.1)). It can be negative. Cost O(K T).
     ///
     /// # Panics
     /// If a joint action is not in the table.
@@ -73,8 +73,8 @@ impl PayoffTable {
         best - earned
     }
 
-    /// T⁻¹ Σ_t (max f_i − f_i(x_t)), which is at least R_{i,T}/T (footnote 5 of thesis chapter 8);
-    /// 0 without rounds.
+    /// Returns the mean regret T⁻¹ Σ_t (max f_i − f_i(x_t)), which is at least R_{i,T}/T (footnote
+    /// 5 of thesis chapter 8), or 0 without rounds.
     ///
     /// # Panics
     /// If a joint action is not in the table.
@@ -85,8 +85,9 @@ impl PayoffTable {
     }
 }
 
-/// Inputs of the regret bounds. The bounds hold with probability 1 − δ if f_i is a draw from the
-/// process, β_t is that of Theorem 8.1 with the same δ, and there are no initial rounds.
+/// Inputs of the regret bounds. The bounds hold with probability 1 − δ if f_i is drawn from the
+/// Gaussian process, β_t is taken from Theorem 8.1 with the same δ, and there are no initial
+/// rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegretBound {
     /// |X_i|.
@@ -106,25 +107,25 @@ pub struct RegretBound {
 }
 
 impl RegretBound {
-    /// C_1 = 8/ln(1 + σ⁻²); for any a², 8 a²/ln(1 + a²/σ²).
+    /// Returns C_1 = 8/ln(1 + σ⁻²); for any a², 8 a²/ln(1 + a²/σ²).
     pub fn c1(&self) -> f64 {
         8.0 * self.outputscale / (self.outputscale / self.noise_variance).ln_1p()
     }
 
-    /// β_T = 2 ln(|X_i| T² π²/(3δ)).
+    /// Returns β_T = 2 ln(|X_i| T² π²/(3δ)).
     pub fn beta(&self) -> f64 {
         theorem_beta(self.n_actions, self.n_rounds, self.failure_prob)
     }
 
-    /// √(C_1 T β_T γ_T), for level k ≥ 2 against level k − 1 (Theorem 8.3) and for the expectation
-    /// at level 1 (Theorem 8.2).
+    /// Returns √(C_1 T β_T γ_T), the bound for level k ≥ 2 against level k − 1 (Theorem 8.3) and
+    /// for the expectation at level 1 (Theorem 8.2).
     pub fn reasoning(&self) -> f64 {
         (self.c1() * count(self.n_rounds) * self.beta() * self.information_gain).sqrt()
     }
 
-    /// √(T ln|X_i|/2) + √(T ln(2/δ)/2) + √(C_1 T β_T γ_T), for GP-MW with payoffs in [0, 1] and η =
-    /// √(8 ln|X_i|/T). These are the terms of Theorem 8.1 with the constants of Cesa-Bianchi &
-    /// Lugosi (2006, chapters 2 and 4), which imply the theorem.
+    /// Returns √(T ln|X_i|/2) + √(T ln(2/δ)/2) + √(C_1 T β_T γ_T), the bound for GP-MW with payoffs
+    /// in [0, 1] and η = √(8 ln|X_i|/T). These are the terms of Theorem 8.1 with the constants of
+    /// Cesa-Bianchi & Lugosi (2006, chapters 2 and 4), which imply the theorem.
     pub fn gp_mw(&self) -> f64 {
         let half = count(self.n_rounds) / 2.0;
         let learning = (half * count(self.n_actions).ln()).sqrt();
@@ -137,12 +138,13 @@ impl RegretBound {
 mod tests {
     use super::*;
 
-    /// By hand: player 1 of a 2×3 game, and the second of three players.
+    /// Computed by hand for player 1 of a 2×3 game, and for the second of three players.
     #[test]
     fn regrets_are_those_by_hand() {
         let table = PayoffTable::new(vec![2, 3], vec![1.0, 5.0, 0.0, 2.0, 3.0, 4.0]).unwrap();
         let plays = [[0, 0], [1, 2], [0, 1]];
-        // Earned 1 + 4 + 5 = 10; always row 0: 1 + 0 + 5, always row 1: 2 + 4 + 3; columns: 4, 13, 4.
+        // The plays earn 1 + 4 + 5 = 10. Always playing row 0 earns 1 + 0 + 5, and row 1 earns 2 +
+        // 4 + 3. The columns earn 4, 13 and 4.
         assert!((table.external_regret(0, &plays) - (9.0 - 10.0)).abs() < 1e-12);
         assert!((table.external_regret(1, &plays) - (13.0 - 10.0)).abs() < 1e-12);
         assert!((table.mean_regret(&plays) - 5.0 / 3.0).abs() < 1e-12);
@@ -155,7 +157,7 @@ mod tests {
         assert_eq!(defective, Err(GameError::Table { index: 1 }));
     }
 
-    /// By hand with |X| = 100, T = 150, δ = 0.1, σ² = 0.01, γ = 20.
+    /// Computed by hand for |X| = 100, T = 150, δ = 0.1, σ² = 0.01, γ = 20.
     #[test]
     fn bounds_are_the_published_ones() {
         let bound = RegretBound {

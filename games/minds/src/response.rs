@@ -1,5 +1,5 @@
-//! Best responses: the own action with the largest expected bound, given the possible actions of
-//! the others.
+//! Best responses: a player's own action with the largest expected bound, given the possible
+//! actions of the others.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use fedbo_streams::Stream;
 use crate::payoff_model::PayoffModel;
 use crate::{Action, ActionSet, Game, GameError, Search, Ucb};
 
-/// Maximum number of enumerated joint actions of the others.
+/// Maximum number of the others' joint actions that are enumerated.
 const MOST_ATOMS: usize = 1 << 18;
 
-/// Number of joint actions per batch of bounds.
+/// Number of joint actions for which bounds are computed in one batch.
 const BLOCK: usize = 4096;
 
 /// One joint action of the others, with its probability.
 #[derive(Clone, Debug)]
 pub(crate) struct Atom {
     pub(crate) weight: f64,
-    /// A joint action (D) with the player's own coordinates still to be filled in.
+    /// The D coordinates of a joint action. The player's own coordinates are filled in later.
     joint: Vec<f64>,
-    /// The others' contribution to the joint action's number, if sets are finite.
+    /// The others' contribution to the joint action's number, if all sets are finite.
     number: usize,
 }
 
@@ -51,7 +51,8 @@ impl Atom {
     }
 }
 
-/// All joint actions of independent players, except those with probability 0.
+/// Returns all joint actions of independent players with their probabilities, except those with
+/// probability 0.
 pub(crate) fn product(
     game: &Game,
     laws: &[(usize, Vec<(Action, f64)>)],
@@ -90,7 +91,8 @@ pub(crate) struct Best {
     pub(crate) scores: Option<Vec<f64>>,
 }
 
-/// argmax_{x_i} Σ_a w_a α(x_i, a) ((8.3), (8.4), (8.8), (E.1) to (E.3)); the first one in a tie.
+/// Returns argmax_{x_i} Σ_a w_a α(x_i, a) ((8.3), (8.4), (8.8), (E.1) to (E.3)), the first
+/// maximizer if there are several.
 ///
 /// Cost for K own actions, m atoms and n rounds: O(K m n) if the bounds of all joint actions are
 /// cached, otherwise O(K m n²); for a continuous set, O(m n²) per search point.
@@ -148,8 +150,8 @@ fn scores(
 ) -> Vec<f64> {
     let player = model.player();
     let mut scores = vec![0.0; own.len()];
-    // Updating the cache costs n per joint action of the game. Recomputing costs n²/2 per relevant
-    // joint action.
+    // Updating the cache costs n per joint action of the game. Recomputing the bounds costs n²/2
+    // per relevant joint action.
     let anew = own.len() * atoms.len() * model.posterior().len() / 2;
     if game.n_joint().is_some_and(|n_joint| anew > n_joint)
         && let Some(bounds) = model.grid_bounds(game, ucb, factor)
@@ -215,7 +217,8 @@ impl Function for ExpectedBound<'_> {
         values
     }
 
-    /// Σ_a w_a (∇μ + β^{1/2} ∇σ²/(2σ)), ∇σ² = −2 v·∇v. The slope is 0 if σ² is lost to rounding.
+    /// The gradient is Σ_a w_a (∇μ + β^{1/2} ∇σ²/(2σ)), where ∇σ² = −2 v·∇v. The term with ∇σ² is 0
+    /// if σ² is lost to rounding.
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
         let mut value = 0.0;
@@ -244,8 +247,8 @@ mod tests {
 
     use super::*;
 
-    /// Central differences with a step of 1e-6, with and without noise in the deviation. Values
-    /// agree with those of a batch.
+    /// Gradients agree with central differences (step 1e-6), with and without noise in the standard
+    /// deviation. Values agree with those computed in a batch.
     #[test]
     fn slopes_of_an_expected_bound_agree_with_differences() {
         let game =

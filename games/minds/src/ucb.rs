@@ -10,22 +10,23 @@ use crate::{Game, GameError};
 pub struct Ucb {
     /// The width β_t^{1/2}.
     pub width: UcbWidth,
-    /// True if σ is the deviation of an observation, as in the authors' code; false for that of the
-    /// payoff function.
+    /// True if σ is the standard deviation of an observation, as in the authors' code; false if it
+    /// is that of the noise-free payoff.
     pub with_noise: bool,
 }
 
 /// The factor β_t^{1/2} of σ, after taking the square root.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UcbWidth {
-    /// √(2 ln(|X_i| t² π²/(3δ))) with the number of the player's own actions (Theorem 8.1).
+    /// √(2 ln(|X_i| t² π²/(3δ))), where |X_i| is the number of the player's own actions (Theorem
+    /// 8.1).
     Theorem {
         /// δ in (0, 1).
         failure_prob: f64,
     },
-    /// The same factor at every iteration.
+    /// A factor that is the same at every iteration.
     Constant(f64),
-    /// √(c d ln 2t); the authors' code has c = 0.5.
+    /// √(c d ln 2t); c = 0.5 in the authors' code.
     Logarithmic {
         /// c ≥ 0.
         factor: f64,
@@ -41,8 +42,8 @@ pub enum CountedDim {
     Joint,
     /// The player's own coordinates.
     Own,
-    /// Own coordinates in the expectation at level 1, joint coordinates in best responses and at
-    /// level 0, as in the authors' code for synthetic games.
+    /// The player's own coordinates in the expectation at level 1; joint coordinates in best
+    /// responses and at level 0, as in the authors' code for synthetic games.
     OwnInExpectations,
 }
 
@@ -55,7 +56,7 @@ pub(crate) enum BoundPurpose {
 }
 
 impl Ucb {
-    /// Bound of the noise-free payoff function.
+    /// Creates a bound for the noise-free payoff.
     pub fn new(width: UcbWidth) -> Self {
         Self { width, with_noise: false }
     }
@@ -84,7 +85,7 @@ impl Ucb {
         }
     }
 
-    /// β_t^{1/2} for player `player` at iteration t ≥ 1.
+    /// Returns β_t^{1/2} for player `player` at iteration t ≥ 1.
     pub(crate) fn factor(&self, game: &Game, player: usize, t: usize, of: BoundPurpose) -> f64 {
         match self.width {
             UcbWidth::Theorem { failure_prob } => {
@@ -105,7 +106,7 @@ impl Ucb {
     }
 }
 
-/// β_t = 2 ln(|X_1| t² π²/(3δ)) (Theorem 8.1).
+/// Returns β_t = 2 ln(|X_1| t² π²/(3δ)) (Theorem 8.1).
 pub(crate) fn theorem_beta(n_actions: usize, t: usize, failure_prob: f64) -> f64 {
     let logs = count(n_actions).ln() + 2.0 * count(t.max(1)).ln() + 2.0 * PI.ln();
     2.0 * (logs - (3.0 * failure_prob).ln())
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use crate::ActionSet;
 
-    /// By hand: 2 ln(100·9·π²/0.3) at t = 3; 0.5·d·ln 10 at t = 5 with d = 1 or d = 1 + 2.
+    /// Computed by hand: 2 ln(100·9·π²/0.3) at t = 3; 0.5·d·ln 10 at t = 5 with d = 1 or d = 1 + 2.
     #[test]
     fn widths_are_the_published_ones() {
         let plane = ActionSet::Continuous { dim: 2 };

@@ -6,7 +6,7 @@ use fedbo_optim::Points;
 /// Number of cells per chunk, chosen so that their rows stay in the CPU cache.
 const CHUNK: usize = 512;
 
-/// V = L⁻¹ k(X, cells), n×m, and the column sums of its squares, for L Lᵀ = k(X, X) + σ² I.
+/// The n×m matrix V = L⁻¹ k(X, cells), where L Lᵀ = k(X, X) + σ² I, and its column sums of squares.
 ///
 /// mean = Vᵀ L⁻¹ y,   var = k(x, x) − Σ_s V_s²
 ///
@@ -19,7 +19,8 @@ pub(crate) struct Whitened {
     cells: Columns,
     rows: Vec<Vec<f64>>,
     explained: Vec<f64>,
-    /// Kernel and last row of L with which V was computed. Any change discards V.
+    /// The kernel and the last row of L with which V was computed. If either changes, V is
+    /// discarded.
     kernel: Option<Kernel>,
     last: Vec<f64>,
 }
@@ -75,8 +76,8 @@ impl Whitened {
         self.last = lower.row(posterior.len() - 1).to_vec();
     }
 
-    /// Means and variances of all cells, after [`Whitened::extend`] with this posterior. Variances
-    /// are at least 0.
+    /// Returns the means and variances at all cells. Call [`Whitened::extend`] with this posterior
+    /// first. Variances are at least 0.
     pub(crate) fn means_variances(&self, posterior: &Posterior) -> (Vec<f64>, Vec<f64>) {
         debug_assert_eq!(self.rows.len(), posterior.len());
         let mut weights = posterior.outputs().to_vec();
@@ -95,7 +96,8 @@ impl Whitened {
     }
 }
 
-/// target ← target − Σ_s factors_s rows_s from column `first`, four rows at a time.
+/// Computes target ← target − Σ_s factors_s rows_s, where rows start at column `first`, four rows
+/// at a time.
 fn subtract(target: &mut [f64], factors: &[f64], rows: &[Vec<f64>], first: usize) {
     let n = target.len();
     let part = |row: &'_ Vec<f64>| -> std::ops::Range<usize> {
@@ -129,8 +131,9 @@ mod tests {
         values.iter().map(|v| v.to_bits()).collect()
     }
 
-    /// Rows added one by one, all at once, and for a subset of the cells are bitwise equal. They
-    /// agree with the posterior to 1e-10, with noise that amplifies rounding errors by 1e4.
+    /// Rows are bitwise equal whether they are added one by one, all at once, or for a subset of
+    /// the cells. They agree with the posterior to 1e-10, although the noise level amplifies
+    /// rounding errors by 1e4.
     #[test]
     fn rows_added_one_by_one_are_those_of_a_recomputation() {
         for family in [Family::SquaredExponential, Family::Matern52] {
@@ -164,8 +167,8 @@ mod tests {
         }
     }
 
-    /// No stale rows remain after a change of the kernel (with one observation the factor is equal)
-    /// or of the factor's rows.
+    /// No stale rows remain after the kernel changes (with one observation, the factor stays equal)
+    /// or the factor's rows change.
     #[test]
     fn rows_of_another_posterior_are_thrown_away() {
         let cells = uniform_points(20, 2, &mut test_stream(3));

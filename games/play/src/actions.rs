@@ -25,8 +25,8 @@ pub struct Actions {
 impl Actions {
     /// Creates the actions of a space. The set is finite if no parameter is a float, or if each
     /// float takes `grid` values, equally spaced on its scale. It then contains all combinations.
-    /// If there are more than [`ACTIONS_MAX`] combinations of whole numbers and choices, the set
-    /// counts as continuous and best responses are rounded.
+    /// If whole numbers and choices have more than [`ACTIONS_MAX`] combinations, the set counts as
+    /// continuous and best responses are rounded.
     pub fn new(space: Space, grid: Option<usize>) -> Self {
         let points = enumerate(&space, grid);
         let set = match &points {
@@ -42,12 +42,13 @@ impl Actions {
         Self { space, set, points, grid }
     }
 
-    /// The parameters.
+    /// Returns the parameters of an action.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// The allowed values of each parameter as text: `price=(one of 15 numbers from 1.0 to 5.0)`.
+    /// Describes the allowed values of each parameter, such as `price=(one of 15 numbers from 1.0
+    /// to 5.0)`.
     pub fn in_words(&self) -> Vec<String> {
         let parameters = self.space.parameters().iter();
         parameters
@@ -64,7 +65,7 @@ impl Actions {
             .collect()
     }
 
-    /// The grid values of each float, by name.
+    /// Returns the grid values of each float, by name.
     pub fn grid_values(&self) -> Vec<(&str, Vec<Value>)> {
         let parameters = self.space.parameters().iter();
         let floats = parameters.filter(|p| p.kind().n_values().is_none());
@@ -72,17 +73,17 @@ impl Actions {
         values.collect()
     }
 
-    /// The action set for reasoning players.
+    /// Returns the action set for reasoning players.
     pub fn set(&self) -> &ActionSet {
         &self.set
     }
 
-    /// Number of actions; `None` if the set is not finite.
+    /// Returns the number of actions, or `None` if the set is not finite.
     pub fn n_actions(&self) -> Option<usize> {
         self.set.n_actions()
     }
 
-    /// The point of an action.
+    /// Returns the point in the space that an action denotes.
     pub fn point(&self, action: &Action) -> Point {
         match (action, &self.points) {
             (Action::Index(index), Some(points)) => points[*index].clone(),
@@ -91,10 +92,10 @@ impl Actions {
         }
     }
 
-    /// The action denoted by a point.
+    /// Returns the action denoted by a point.
     ///
     /// # Errors
-    /// A message if the point is not an action.
+    /// If the point is not an action. The error is a message for users.
     pub fn action(&self, point: &Point) -> Result<Action, String> {
         let point = self.space.normalize(point).map_err(in_words)?;
         let unit = self.space.encode(&point).map_err(in_words)?;
@@ -127,8 +128,8 @@ impl Actions {
         }
     }
 
-    /// Converts an action to the one actually played: its point, and the action that this point
-    /// denotes.
+    /// Converts an action to the one that is actually played. Returns the action's point, and the
+    /// action that this point denotes.
     pub fn played(&self, action: Action) -> (Point, Action) {
         let point = self.point(&action);
         let action = match action {
@@ -157,7 +158,7 @@ fn in_words(error: SpaceError) -> String {
     error.to_string()
 }
 
-/// All points of a space; `None` if there are too many or infinitely many.
+/// Returns all points of a space, or `None` if there are too many or infinitely many.
 fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
     let mut values: Vec<Vec<Value>> = Vec::new();
     let mut n = 1_usize;
@@ -187,7 +188,7 @@ fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// Number of values of a parameter; `None` if there are too many or infinitely many.
+/// Returns the number of values of a parameter, or `None` if there are too many or infinitely many.
 fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
     match parameter.kind().n_values() {
         None => grid,
@@ -195,7 +196,7 @@ fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
     }
 }
 
-/// The `n` values of a parameter.
+/// Returns the `n` values of a parameter.
 fn values_of(parameter: &Parameter, n: usize) -> Vec<Value> {
     let kind = parameter.kind();
     match kind.values() {
@@ -204,7 +205,7 @@ fn values_of(parameter: &Parameter, n: usize) -> Vec<Value> {
     }
 }
 
-/// Value `index` of `n` equally spaced values in `[0, 1]`, including both ends.
+/// Returns value `index` of `n` equally spaced values in `[0, 1]`, including both ends.
 #[expect(clippy::cast_precision_loss, reason = "at most ACTIONS_MAX places of a grid")]
 fn share(index: usize, n: usize) -> f64 {
     index as f64 / (n.saturating_sub(1).max(1)) as f64

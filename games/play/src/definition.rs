@@ -1,5 +1,5 @@
-//! The definition of a game. It is fixed when the first round is played, and stays the same
-//! whenever the game continues.
+//! The definition of a game, which is fixed when the first round is played and must not change
+//! afterwards.
 
 use fedbo_config::{Changes, Keys};
 use fedbo_gp::Family;
@@ -55,7 +55,7 @@ pub struct MindSpec {
     pub level0: Level0Spec,
     /// Model of the player's payoffs.
     pub model: ModelSpec,
-    /// Factor of the standard deviation in the bound. It is the same in every round.
+    /// Factor of the standard deviation in the bound, which is the same in every round.
     pub ucb_multiplier: f64,
     /// Level of reasoning, with the player's beliefs.
     pub reasoning: Reasoning,
@@ -69,7 +69,7 @@ pub enum Reasoning {
     Level0,
     /// Level k ≥ 1: the best response to the player's beliefs about the others.
     Response {
-        /// Number of draws in an expectation over level-0 strategies: 0 for the exact expectation,
+        /// Number of draws for an expectation over level-0 strategies: 0 for the exact expectation,
         /// 1 for R2-B2-Lite.
         samples: usize,
         /// The number and the believed reasoning of each other player.
@@ -78,7 +78,7 @@ pub enum Reasoning {
 }
 
 impl MindSpec {
-    /// The level k: 0, or one more than the highest level among the beliefs.
+    /// Returns the level k: 0, or one more than the highest level among the beliefs.
     pub fn level(&self) -> usize {
         match &self.reasoning {
             Reasoning::Level0 => 0,
@@ -111,7 +111,7 @@ pub enum Level0Spec {
 }
 
 impl Level0Spec {
-    /// The strategy's name in a file.
+    /// Returns the name of the strategy in game files.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -121,7 +121,7 @@ impl Level0Spec {
         }
     }
 
-    /// A short description of all settings.
+    /// Describes all settings briefly.
     fn shown(&self) -> String {
         match self {
             Self::Random => self.name().to_owned(),
@@ -147,7 +147,7 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// The kernel's family; `None` for an unknown word.
+    /// Returns the kernel's family, or `None` if the name is unknown.
     pub fn family(&self) -> Option<Family> {
         match self.kernel.as_str() {
             "matern-5/2" => Some(Family::Matern52),
@@ -157,7 +157,7 @@ impl ModelSpec {
         }
     }
 
-    /// The word for a family.
+    /// Returns the name of a family in game files.
     pub(crate) fn word(family: Family) -> &'static str {
         match family {
             Family::Matern52 => "matern-5/2",
@@ -179,7 +179,7 @@ impl ModelSpec {
 }
 
 impl PlayerSpec {
-    /// The player's action space.
+    /// Returns the player's action space.
     ///
     /// # Errors
     /// If a parameter is invalid.
@@ -187,7 +187,7 @@ impl PlayerSpec {
         Space::from_specs(self.space.iter().map(|(name, spec)| (name.as_str(), spec)))
     }
 
-    /// A short description for users: `level 2`, `by a program`.
+    /// Returns a short description for users: `level 2`, `by a program`.
     pub fn how(&self) -> String {
         match &self.plays {
             ActionSource::Reasoning(mind) => match mind.level() {
@@ -201,7 +201,7 @@ impl PlayerSpec {
 }
 
 impl Definition {
-    /// The number of the player with this name.
+    /// Returns the number of the player with this name, from 0.
     pub fn player(&self, name: &str) -> Option<usize> {
         self.players.iter().position(|player| player.name == name)
     }
@@ -227,7 +227,7 @@ impl Definition {
         })
     }
 
-    /// The settings, key by key as in a file.
+    /// Returns the settings, key by key as in a file.
     fn keys(&self) -> Keys {
         let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
         let mut keys = Keys::default();

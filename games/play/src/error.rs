@@ -18,7 +18,7 @@ pub enum MissingActionReason {
     /// The program's output is invalid.
     #[error("it printed {found}, expected {expected}{stderr}")]
     Nonsense {
-        /// Its last line.
+        /// The last line of the program's output.
         found: String,
         /// The expected output.
         expected: String,
@@ -34,7 +34,7 @@ pub enum MissingActionReason {
     /// The program's output is not an action of the player.
     #[error("it printed {found}, {why}")]
     NoAction {
-        /// Its last line.
+        /// The last line of the program's output.
         found: String,
         /// The reason.
         why: String,
@@ -81,7 +81,7 @@ pub enum PlayError {
         /// The last cause.
         cause: MissingActionReason,
     },
-    /// The record belongs to another game.
+    /// The record belongs to a different game.
     #[error(
         "{}: it contains the game with different settings: {changes}; choose another storage, or restore the file", path.display()
     )]
@@ -105,7 +105,7 @@ pub enum PlayError {
         /// A description of the file, and the remedy.
         message: String,
     },
-    /// The record has another version.
+    /// The record's layout has a different version.
     #[error(
         "{}: its layout has version {found}, this program's has {expected}; use the program that wrote it", path.display()
     )]
@@ -146,7 +146,7 @@ pub enum PlayError {
     /// A submitted move is invalid.
     #[error("{message}")]
     Move {
-        /// The reason, and the remedy.
+        /// The reason why the move is invalid, and the remedy.
         message: String,
     },
     /// A command in the file cannot be run.

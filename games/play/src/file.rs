@@ -26,7 +26,7 @@ const N_INITIAL: usize = 5;
 /// continues after failures.
 const FAILURES_MAX: usize = 5;
 
-/// A whole file: plain data, not yet validated.
+/// A whole file as plain data, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct GameToml {
@@ -95,9 +95,9 @@ pub struct GameFile {
     pub payoffs: Option<CommandSpec>,
     /// Range of each player's payoffs, if given in the file.
     pub ranges: Vec<Option<(f64, f64)>>,
-    /// Action to take on missing payoffs.
+    /// Action to take if payoffs are missing.
     pub on_lost_payoffs: OnLostPayoffs,
-    /// Number of consecutive failures that ends a game that otherwise continues after failures.
+    /// Maximum number of consecutive failures in a game that continues after failures.
     pub failures_max: usize,
     /// The path of the record, relative to the file's folder; `None` for memory.
     pub storage: Option<PathBuf>,
@@ -106,12 +106,12 @@ pub struct GameFile {
 }
 
 impl GameFile {
-    /// Opens the record of this game in a file. Creates it if it does not exist. An existing record
-    /// must belong to this game.
+    /// Opens the record of this game in a file. Creates the record if it does not exist. An
+    /// existing record must belong to this game.
     ///
     /// # Errors
-    /// If the file is unusable or contains another game. In the latter case, the error lists the
-    /// changed keys with their lines.
+    /// If the file is unusable or contains a different game. In the latter case, the error lists
+    /// the changed keys with their lines.
     pub fn open_record(&self, path: &Path) -> Result<GameRecord, PlayError> {
         GameRecord::open(path, self.definition.clone()).map_err(|error| match error {
             PlayError::Differs { path, changes } => {
@@ -214,7 +214,7 @@ impl GameToml {
         })
     }
 
-    /// The players' names in file order.
+    /// Returns the players' names in file order.
     fn names(&self, check: Check<'_>) -> Result<Vec<String>, FileError> {
         if self.players.is_empty() {
             let remedy = "add a [players.NAME] table for each player, with its level and a [players.NAME.space.PARAMETER]";
@@ -320,7 +320,7 @@ impl GameToml {
         Ok(players)
     }
 
-    /// The command that computes the payoffs of a round.
+    /// Returns the command that computes the payoffs of a round.
     fn command(
         &self,
         check: Check<'_>,
@@ -429,7 +429,7 @@ fn has_no_action_source(table: &PlayerTable, by_hand: bool) -> bool {
     table.level.is_none() && table.command.is_none() && !by_hand
 }
 
-/// Smallest and largest payoff.
+/// Returns the smallest and largest payoff, if given in the file.
 fn range(
     check: Check<'_>,
     path: &[&str],

@@ -19,7 +19,7 @@ pub struct RoundRecord {
     pub payoffs: Vec<Option<f64>>,
     /// Duration of each player's move, in seconds.
     pub move_seconds: Vec<f64>,
-    /// Duration of the payoffs, in seconds.
+    /// Time taken to compute the payoffs, in seconds.
     pub payoff_seconds: f64,
     /// Substitutes for missing actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -41,7 +41,7 @@ pub struct SubstituteAction {
     pub because: String,
 }
 
-/// A game with the rounds played so far. Every player may observe all rounds: perfect monitoring.
+/// A game with the rounds played so far. Every player can observe all rounds (perfect monitoring).
 #[derive(Clone, Debug)]
 pub struct GameHistory {
     definition: Definition,
@@ -65,17 +65,17 @@ impl GameHistory {
         Ok(Self { definition, actions, rounds })
     }
 
-    /// The definition of the game.
+    /// Returns the game's definition, which is fixed.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// The actions of a player.
+    /// Returns the actions of a player.
     pub fn actions(&self, player: usize) -> &Actions {
         &self.actions[player]
     }
 
-    /// The played rounds.
+    /// Returns the rounds played so far, in order.
     pub fn rounds(&self) -> &[RoundRecord] {
         &self.rounds
     }
@@ -85,7 +85,7 @@ impl GameHistory {
         self.rounds.push(round);
     }
 
-    /// The game in the form for reasoning players.
+    /// Converts the game to the form that reasoning players use.
     pub(crate) fn game(&self) -> Result<Game, PlayError> {
         let sets = self.actions.iter().map(|own| own.set().clone());
         Ok(Game::new(sets.collect(), self.definition.n_initial)?)
@@ -113,8 +113,9 @@ impl GameHistory {
         })
     }
 
-    /// The state for a player before its move: the game; the player's name and parameters,
-    /// including the grid values of floats; the round, from 1; and all actions and payoffs so far.
+    /// Returns the state that a player sees before its move: the game; the player's name and
+    /// parameters, including the grid values of floats; the round, from 1; and all actions and
+    /// payoffs so far.
     pub fn state(&self, player: usize) -> Value {
         let own = &self.definition.players[player];
         let space: Map<String, Value> = own

@@ -1,9 +1,10 @@
 //! A playable game: `game.toml`, the record of rounds, and the requests for moves.
 //!
-//! Defines the meaning of a game file, the source of each action (a reasoning player, a program, a
-//! person), the handling of failed players and payoffs, and the durability of a round. Does not
-//! know how a reasoning player decides (`fedbo-games`), and uses no terminals. For users, rounds
-//! count from 1 and players have names. Start at [`GameFile`] and [`Referee`].
+//! This crate defines the meaning of a game file, the source of each action (a reasoning player, a
+//! program, a person), the handling of failed players and payoffs, and the durability of a round.
+//! It does not implement the decisions of reasoning players (`fedbo-games` does), and uses no
+//! terminal. For users, rounds count from 1 and players have names. Start at [`GameFile`] and
+//! [`Referee`].
 
 mod actions;
 mod definition;

@@ -16,7 +16,7 @@ use crate::{
 /// Polling interval for a submitted move.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Collects the players' moves of the next round. A move must be durable before it counts.
+/// Collects the players' moves for the next round. A move must be durable before it counts.
 pub(crate) struct MoveCollector<'a> {
     pub(crate) course: &'a GameHistory,
     pub(crate) record: &'a GameRecord,
@@ -76,7 +76,7 @@ impl MoveCollector<'_> {
         }
     }
 
-    /// Waits for a move submitted in this process or in another one.
+    /// Waits for a move submitted by this process or a different one.
     fn wait(
         &self,
         player: usize,
@@ -91,7 +91,7 @@ impl MoveCollector<'_> {
             }
             if let Some(point) = self.watcher.given(player) {
                 match self.course.check_move(player, &point) {
-                    // If another process submits a move at the same time, that move is kept.
+                    // If another process submits a move at the same time, the first one is kept.
                     Ok(point) => match self.record.tell(index, player, &point) {
                         Ok(_) => {}
                         Err(why @ PlayError::Move { .. }) => self.watcher.refused(player, &why),

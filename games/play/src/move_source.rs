@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fedbo_objective::CommandSpec;
 
-/// Source of a player's moves. It is not part of a game's definition, so it may change between
-/// runs.
+/// Source of a player's moves. The source is not part of a game's definition, so it can change
+/// between runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MoveSource {
     /// The player reasons in this process.

@@ -9,12 +9,12 @@ use crate::{GameHistory, MissingActionReason};
 /// Maximum number of characters of an output line in a message.
 const SHOWN_CHARS: usize = 200;
 
-/// Largest absolute payoff. Squares of larger ones could overflow.
+/// Largest absolute payoff. Squares of larger payoffs could overflow.
 pub(crate) const PAYOFF_MAX: f64 = 1e100;
 
-/// The payoffs of a round with missing ones.
+/// The payoffs of a round in which some are missing.
 pub(crate) struct Lost {
-    /// The payoffs, `None` for missing ones.
+    /// One payoff per player; `None` if it is missing.
     pub(crate) paid: Vec<Option<f64>>,
     pub(crate) cause: MissingActionReason,
 }
@@ -69,7 +69,7 @@ pub(crate) fn pay(
 /// absolute value that is too large).
 ///
 /// # Errors
-/// If the line has another format.
+/// If the line has a different format.
 fn payoffs(
     printed: &ProgramOutput,
     names: &[&str],
@@ -88,7 +88,7 @@ fn payoffs(
 /// Parses a line with an action: a JSON object with one value per parameter.
 ///
 /// # Errors
-/// If the line has another format.
+/// If the line has a different format.
 pub(crate) fn action(
     printed: &ProgramOutput,
     names: &[&str],
@@ -104,7 +104,7 @@ pub(crate) fn expected_action(names: &[&str]) -> String {
     format!("{{{}}}", named.join(", "))
 }
 
-/// The last line of the program's output, quoted and shortened.
+/// Returns the last line of the program's output, quoted and shortened.
 pub(crate) fn shown(printed: &ProgramOutput) -> String {
     match &printed.last_line {
         None => "nothing".to_owned(),
@@ -112,7 +112,7 @@ pub(crate) fn shown(printed: &ProgramOutput) -> String {
     }
 }
 
-/// The error for invalid output of a program.
+/// Returns the error for invalid output of a program.
 fn invalid_output(printed: &ProgramOutput, expected: String) -> MissingActionReason {
     let stderr = match printed.stderr.as_str() {
         "" => String::new(),
@@ -142,7 +142,7 @@ fn with_nulls(line: &str) -> String {
         if index > 0 {
             text.push('"');
         }
-        // Text between two quotes is a name. A name that contains a quote is not found, and the
+        // A string between two quotes is a name. A name that contains a quote is not found, and the
         // line is refused.
         if index % 2 == 1 {
             text.push_str(part);

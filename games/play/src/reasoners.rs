@@ -14,7 +14,7 @@ const N_FEATURES: usize = 10;
 /// Length scale of EXP3's features per coordinate of the unit cube.
 const FEATURE_LENGTHSCALE: f64 = 0.3;
 
-/// The reasoner of a player.
+/// Creates the reasoner of a player.
 pub(crate) fn reasoner(
     game: &Game,
     player: usize,

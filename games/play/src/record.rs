@@ -1,5 +1,5 @@
-//! The record of a game: its definition, the submitted moves, and the rounds played. It is stored
-//! in a file or in memory.
+//! The record of a game: its definition, the submitted moves, and the rounds played. The record is
+//! stored in a file or in memory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use crate::schema::FORMAT;
 use crate::{Definition, PlayError, RoundRecord, SubstituteAction};
 
-/// An open record of a game. Appended data is on disk when the call returns.
+/// An open record of a game. Data that is appended to a file is on disk when the call returns.
 pub struct GameRecord {
     /// `None` for a record in memory.
     file: Option<File>,
@@ -41,7 +41,7 @@ pub enum MoveOutcome {
 pub struct ToldMove {
     /// The action.
     pub point: Point,
-    /// The reason and the kind of a substitute, if the action is not the player's own.
+    /// The kind of substitute and the reason for it, if the action is not the player's own.
     pub substitute: Option<SubstituteAction>,
 }
 
@@ -58,11 +58,11 @@ impl GameRecord {
         Ok(Self { file: None, connection: Mutex::new(connection), definition, path })
     }
 
-    /// Opens the record in a file. Creates it if it does not exist. An existing record must belong
-    /// to the given game.
+    /// Opens the record in a file. Creates the record if it does not exist. An existing record must
+    /// belong to the given game.
     ///
     /// # Errors
-    /// If the file is unusable or contains another game.
+    /// If the file is unusable or contains a different game.
     pub fn open(path: &Path, definition: Definition) -> Result<Self, PlayError> {
         let (file, connection) = open(path)?;
         let mut record = Self {
@@ -100,7 +100,8 @@ impl GameRecord {
             .map_err(Failure::from)
             .and_then(|tx| read_definition(&tx))
             .map_err(|failure| in_words(path, failure))?;
-        // A process was killed between creating the tables and writing the first row.
+        // A missing row means that a process was killed between creating the tables and writing the
+        // row.
         let definition = definition.ok_or_else(|| PlayError::Absent { path: path.to_owned() })?;
         Ok(Self {
             file: Some(file),
@@ -110,12 +111,12 @@ impl GameRecord {
         })
     }
 
-    /// The definition of the game.
+    /// Returns the game's definition, as stored in the record.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// The path of the record.
+    /// Returns the path of the record's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -125,7 +126,7 @@ impl GameRecord {
         self.file.is_none()
     }
 
-    /// The rounds played so far, in order.
+    /// Returns the rounds played so far, in order.
     ///
     /// # Errors
     /// If reading fails.
@@ -141,7 +142,7 @@ impl GameRecord {
         })
     }
 
-    /// The number of rounds played so far.
+    /// Returns the number of rounds played so far.
     ///
     /// # Errors
     /// If reading fails.
@@ -171,7 +172,8 @@ impl GameRecord {
         }
     }
 
-    /// The move of a player in a round (from 0), submitted or substituted; `None` if there is none.
+    /// Returns a player's submitted or substituted move in a round (from 0), or `None` if there is
+    /// none.
     ///
     /// # Errors
     /// If reading fails.
@@ -183,8 +185,8 @@ impl GameRecord {
     /// one of the player's actions.
     ///
     /// # Errors
-    /// [`PlayError::Move`] if another move was submitted, or the round was played in the meantime;
-    /// another error if the move cannot be stored.
+    /// [`PlayError::Move`] if a different move was submitted, or the round was played in the
+    /// meantime; another error if the move cannot be stored.
     pub fn tell(
         &self,
         round: usize,

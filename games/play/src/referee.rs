@@ -19,19 +19,19 @@ use crate::{
     OnLostPayoffs, PlayError, RoundRecord, SubstituteAction, ToldMove,
 };
 
-/// Observer of a game. Rounds count from 1, players from 0.
+/// Receives the events of a game. Rounds count from 1, players from 0.
 pub trait GameObserver {
-    /// The game is waiting for a player's move.
+    /// Called when the game starts waiting for a player's move.
     fn awaits(&self, round: usize, player: usize);
     /// Returns a move entered here, if any. Polled while the game waits.
     fn given(&self, player: usize) -> Option<Point>;
-    /// An entered move is not an action of the player.
+    /// Called when an entered move is not an action of the player.
     fn refused(&self, player: usize, why: &PlayError);
-    /// A player gave no action, and a substitute is used.
+    /// Called when a player gave no action and a substitute is used.
     fn action_substituted(&self, round: usize, substitute: &SubstituteAction);
-    /// A payoff is outside the range in the file. Reported once per run and player.
+    /// Called when a payoff is outside the range in the file, once per run and player.
     fn outside(&self, round: usize, player: usize, payoff: f64, range: (f64, f64));
-    /// A round was played and is on disk.
+    /// Called when a round has been played and is on disk.
     fn played(&self, round: usize, played: &RoundRecord);
 }
 
@@ -46,11 +46,10 @@ pub enum Ended {
 
 /// Plays a game round by round and keeps its record.
 ///
-/// The actions of reasoning players are a function of the definition and the record, so an
-/// interrupted game continues as it would have without the interruption. In each round, all moves
-/// are collected before any player can observe them: reasoning players decide, programs run, and
-/// the referee waits for submitted moves. Then the payoffs are computed, and the complete round is
-/// recorded.
+/// The actions of reasoning players depend only on the definition and the record, so an interrupted
+/// game continues as it would have without the interruption. In each round, all moves are collected
+/// before any player can observe them: reasoning players decide, programs run, and the referee
+/// waits for submitted moves. Then the payoffs are computed, and the complete round is recorded.
 #[derive(Debug)]
 pub struct Referee {
     record: GameRecord,
@@ -105,12 +104,12 @@ impl Referee {
         Ok(referee)
     }
 
-    /// The game so far.
+    /// Returns the game with the rounds played so far.
     pub fn course(&self) -> &GameHistory {
         &self.course
     }
 
-    /// The record.
+    /// Returns the record to which rounds are appended.
     pub fn record(&self) -> &GameRecord {
         &self.record
     }
@@ -156,7 +155,7 @@ impl Referee {
         Ok(Ended::Complete)
     }
 
-    /// The command that computes the payoffs.
+    /// Prepares the command that computes the payoffs.
     fn program(&self, spec: &CommandSpec, stop: &Arc<AtomicBool>) -> Result<Program, PlayError> {
         let players = self.course.definition().players.iter().enumerate();
         let spaces =
@@ -165,8 +164,7 @@ impl Referee {
         Ok(Program::new(spec, &known, Arc::clone(stop))?)
     }
 
-    /// Plays one round. Returns `None` if asked to stop. In that case only submitted moves are
-    /// kept.
+    /// Plays one round. Returns `None` if asked to stop; only submitted moves are then kept.
     fn play_round(
         &mut self,
         file: &GameFile,
@@ -191,8 +189,8 @@ impl Referee {
                 Err(cause) => {
                     let times = in_a_row[player] + 1;
                     let given = self.substitute(player, mover, times, file, cause)?;
-                    // After this, no other move can be submitted. A move that was submitted at the
-                    // same moment wins.
+                    // Once the substitute is stored, no move can be submitted. A move that was
+                    // submitted at the same moment takes precedence.
                     let kept = self.record.keep(index, player, given)?;
                     if let Some(substitute) = &kept.substitute {
                         watcher.action_substituted(index + 1, substitute);
@@ -245,7 +243,7 @@ impl Referee {
         Ok(Some(played))
     }
 
-    /// The next moves of all reasoning players, decided in parallel.
+    /// Decides the next moves of all reasoning players in parallel.
     fn decide(&mut self) -> Result<Vec<Option<Move>>, PlayError> {
         let index = self.course.rounds().len() as u64;
         let (history, seed) = (&self.history, &self.seed);
@@ -344,7 +342,7 @@ impl Referee {
         }
     }
 
-    /// Converts a round to the form for reasoning players.
+    /// Converts a round to the form that reasoning players use.
     fn round(&self, played: &RoundRecord) -> Result<Round, PlayError> {
         let mut actions: Vec<Action> = Vec::with_capacity(played.actions.len());
         for (player, point) in played.actions.iter().enumerate() {

@@ -11,9 +11,9 @@ pub(crate) const FORMAT: Format = Format {
     verify: None,
 };
 
-/// Rounds count from 0 here. The table of moves contains one move per round and player, made by a
-/// program or a person, or a substitute for it. The moves of reasoning players follow from the
-/// other data. Tables are append-only: triggers refuse changes that this program must never make.
+/// Rounds count from 0 here. The table of moves contains one move per round and player: a move by a
+/// program or a person, or its substitute. The moves of reasoning players follow from the other
+/// data. Tables are append-only: triggers refuse changes that this program must never make.
 const STEP_1: &str = "
 CREATE TABLE game (
     id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -41,7 +41,7 @@ pub(crate) struct MindTable {
 }
 
 impl MindTable {
-    /// The first key present.
+    /// Returns the first key that is present.
     pub(crate) fn first_key(&self) -> Option<&'static str> {
         [
             ("level", self.level.is_some()),
@@ -56,7 +56,7 @@ impl MindTable {
     }
 }
 
-/// The part of a player that minds need.
+/// The settings of a player from which minds are built.
 pub(crate) struct Known<'a> {
     pub(crate) name: &'a str,
     pub(crate) actions: &'a Actions,
@@ -72,7 +72,7 @@ pub(crate) struct Minds<'a> {
     pub(crate) players: Vec<Known<'a>>,
     /// Number of coordinates of joint actions.
     pub(crate) dim: usize,
-    /// Number of nested minds so far.
+    /// Number of nested minds built so far.
     pub(crate) n_minds: usize,
 }
 
@@ -137,7 +137,7 @@ impl Minds<'_> {
         Ok(MindSpec { level0: self.level0(player, table, path)?, model, ucb_multiplier, reasoning })
     }
 
-    /// Level 0: refuses settings of higher levels.
+    /// Returns level 0. Refuses settings of higher levels.
     fn level0_only(&self, table: &MindTable, path: &[&str]) -> Result<Reasoning, FileError> {
         let misplaced = [
             ("believes", !table.believes.is_empty()),
@@ -229,7 +229,8 @@ impl Minds<'_> {
         Ok(())
     }
 
-    /// Number of draws for the expectation over the others; 0 for the exact expectation.
+    /// Returns the number of draws for the expectation over the others; 0 for the exact
+    /// expectation.
     fn samples(
         &self,
         player: usize,
@@ -351,7 +352,7 @@ impl Minds<'_> {
         })
     }
 
-    /// Fixed probabilities, one per action.
+    /// Checks fixed probabilities, one per action.
     fn fixed(
         &self,
         known: &Known<'_>,

@@ -92,7 +92,7 @@ space.kind = {{ type = "categorical", choices = ["red", "green", "blue"] }}
     )
 }
 
-/// Writes the file. Returns its path and the guard that deletes its folder.
+/// Writes the file. Returns the guard that deletes its folder, and its path.
 fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("game.toml");
@@ -116,8 +116,8 @@ fn gp_mw(range: (f64, f64)) -> Level0Strategy {
     Level0Strategy::GpMw(GpMwSettings { mw_rate: MwRate::Anytime, payoff_bounds: Some(range) })
 }
 
-/// The basics of a player: the multiplier of its bound, and a model with given hyperparameters, or
-/// the initial model if it learns.
+/// Returns a player's basics: the multiplier of its bound, and a model with the given
+/// hyperparameters, or the initial model if it learns.
 fn basics(
     game: &Game,
     player: usize,
@@ -139,7 +139,7 @@ fn basics(
     basics
 }
 
-/// The three reasoners of [`file`], built by hand.
+/// Builds the three reasoners of [`file`] by hand.
 fn reasoners(
     game: &Game,
     expectation: Expectation,
@@ -176,7 +176,7 @@ fn reasoners(
     ]
 }
 
-/// The game and its rounds, in the form for reasoning players.
+/// Converts the game and its rounds to the form that reasoning players use.
 fn as_seen(referee: &Referee) -> (Game, Vec<Round>) {
     let course = referee.course();
     let sets: Vec<&Actions> = (0..3).map(|player| course.actions(player)).collect();
@@ -212,7 +212,7 @@ fn agreements(referee: &Referee, by_hand: impl Fn(&Game) -> [Reasoner; 3]) -> [u
     agreeing
 }
 
-/// Exact expectations, one draw, and 40 draws, with given models.
+/// Tests exact expectations, one draw, and 40 draws, with given models.
 #[test]
 fn wrong_beliefs_are_what_the_file_says() {
     let model = "surrogate.lengthscale = 0.5";
@@ -247,7 +247,7 @@ fn models_that_learn_are_those_of_the_defaults() {
     assert_eq!(agreements(&referee, by_hand), [23; 3]);
 }
 
-/// (E.3): without beliefs in the file, all others reason one level lower, as in the theory.
+/// Without beliefs in the file, all others reason one level lower, as in (E.3).
 #[test]
 fn without_beliefs_levels_are_those_of_theory() {
     let text = file(10, "\"exact\"", "surrogate.lengthscale = 0.5");

@@ -52,9 +52,9 @@ const N_STEPS: usize = 40;
 
 /// Returns costs at growing numbers of trials, and the growth exponent of each cost.
 ///
-/// The costs are the mean step, the longest step, the first step after the study has been opened,
-/// and the peak memory of the process. The best values before and after these steps also have rows,
-/// without an exponent.
+/// The costs are the mean step time, the longest step time, the time of the first step after the
+/// study has been opened, and the peak memory of the process. The best values before and after
+/// these steps also have rows, without an exponent.
 pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value>> {
     let name = strategy.name();
     let ladder = [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000];
@@ -139,7 +139,7 @@ fn names() -> impl Iterator<Item = String> {
     (0..DIM).map(|i| format!("x{i}"))
 }
 
-/// Objective function of the peers' script.
+/// Evaluates the objective function of the peers' script.
 fn value(point: &Point) -> f64 {
     let squares = (1..=DIM).zip(names());
     let squares = squares.map(|(i, name)| (point.number(&name) - 0.3 * count(i)).powi(2));

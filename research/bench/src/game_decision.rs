@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::{Limits, Timing, columns, measure};
 
-/// Size of a game.
+/// The dimensions of a game.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) n_players: usize,
@@ -20,8 +20,8 @@ pub(crate) struct Size {
 /// Returns two rows for each combination of a level from 0 to 3 and a number of rounds.
 ///
 /// In the first row, the player has already processed all rounds except the last. At level 2 this
-/// decision has the time limit `seconds_most`, if given. In the second row, it decides from the
-/// record only. Uses the kernel and noise of the synthetic games.
+/// decision has the time limit `seconds_most`, if given. In the second row, a new player decides
+/// from the record only. Uses the kernel and noise of the synthetic games.
 pub(crate) fn rows(
     size: Size,
     rounds: &[usize],

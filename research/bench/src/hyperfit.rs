@@ -69,7 +69,7 @@ pub(crate) fn rows(kernels: &[KernelName], sizes: &[usize], limits: &Limits) -> 
     Ok(rows)
 }
 
-/// Recomputes ln p(y | X) with a plain Cholesky factorization, independently of each peer's own
+/// Recomputes ln p(y | X) with a plain Cholesky factorization, instead of relying on the fit's own
 /// result.
 ///
 /// −½ ‖L⁻¹y‖² − Σ_i ln L_ii − n/2 ln 2π,   L Lᵀ = k(X, X) + σ² I
@@ -104,8 +104,8 @@ fn log_marginal_likelihood(
 mod tests {
     use super::*;
 
-    /// Calculated by hand: K = [[2, 1/e^½], [1/e^½, 2]] for two points one length scale apart,
-    /// a² = σ² = 1.
+    /// Calculated by hand from K = [[2, 1/e^½], [1/e^½, 2]], for two points one length scale apart
+    /// and a² = σ² = 1.
     #[test]
     fn the_likelihood_of_two_points_is_what_it_is_by_hand() {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 0.5, 1.0).unwrap();

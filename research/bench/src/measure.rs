@@ -24,12 +24,12 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    /// Mean wall-clock seconds.
+    /// Returns the mean wall-clock seconds.
     pub(crate) fn mean(&self) -> f64 {
         self.wall_s.iter().sum::<f64>() / count(self.wall_s.len())
     }
 
-    /// Median wall-clock seconds.
+    /// Returns the median wall-clock seconds.
     pub(crate) fn median(&self) -> f64 {
         quantile(&self.wall_s, 0.5)
     }
@@ -96,7 +96,7 @@ pub(crate) fn columns(object: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns a quantile with linear interpolation between order statistics.
+/// Returns a quantile, interpolated linearly between order statistics.
 pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -116,7 +116,7 @@ pub(crate) fn count(n: usize) -> f64 {
     n as f64
 }
 
-/// Rounds a number to `decimals` decimals; further digits are noise.
+/// Rounds a number to `decimals` decimal places, because further digits are noise.
 pub(crate) fn rounded(value: f64, decimals: i32) -> Value {
     let unit = 10_f64.powi(decimals);
     json!((value * unit).round() / unit)

@@ -19,8 +19,8 @@ use crate::measure::rounded;
 use crate::message::feature_map;
 
 /// Returns one row. The federation uses 100 shared features in two dimensions and five initial
-/// points per agent. It fits hyperparameters on the default schedule, and sends every agent's
-/// message to all others in each round.
+/// points per agent. Hyperparameters are fitted on the default schedule, and every agent's message
+/// is sent to all others in each round.
 pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
     let seed = Seed::new(1);
     let (before, begin) = (peak_mib()?, Instant::now());
@@ -72,7 +72,7 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
     })])
 }
 
-/// A smooth objective that differs slightly between agents.
+/// Evaluates a smooth objective that differs slightly between agents.
 fn observe(agent: u32, proposal: Proposal) -> Observation {
     let shift = 0.02 * f64::from(agent % 10);
     let distance = |x: f64, centre: f64| (x - centre).powi(2);

@@ -17,7 +17,8 @@ pub(crate) fn feature_map(n_features: usize, dim: usize) -> Result<FeatureMap> {
     Ok(FeatureMap::draw(&description, &mut stream)?)
 }
 
-/// Observes a sum of `3 d` cosines at `n` random points, with noise of standard deviation 0.1.
+/// Returns observations of a sum of `3 d` cosines at `n` random points, with noise of standard
+/// deviation 0.1.
 pub(crate) fn smooth(n: usize, dim: usize) -> (Points, Vec<f64>) {
     let mut stream = Seed::new(2).stream(Purpose::PROBLEM, 0, 0);
     let waves: Vec<Vec<f64>> = (0..3 * dim).map(|_| stream.normals(dim + 1)).collect();

@@ -113,7 +113,7 @@ fn step(
     Ok(Value::Object(row))
 }
 
-/// A smooth function of the first three coordinates, shifted per task.
+/// Evaluates a smooth function of the first three coordinates, which is shifted per task.
 fn value(task: usize, x: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "numbers of tasks")]
     let shift = 0.005 * task as f64;

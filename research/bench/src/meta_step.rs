@@ -30,7 +30,7 @@ const T_OTHERS: usize = 50;
 const NOISE_VARIANCE: f64 = 0.01;
 
 /// Seconds per query in the authors' own runs: minimum and maximum over M, from the timestamps of
-/// their results. Includes the evaluation of an SVM, about 0.2 s.
+/// their results. The times include the evaluation of an SVM, which takes about 0.2 s.
 const AUTHORS: [(&str, f64, f64); 3] =
     [("RGPE", 69.2, 185.8), ("TAF", 79.8, 99.9), ("FTS", 0.91, 1.05)];
 
@@ -118,9 +118,9 @@ fn stream(draw: u64) -> Stream {
     Seed::new(1).stream(Purpose::PROPOSAL, draw, 0)
 }
 
-/// Observes one member of a family of similar functions at `n` random points.
+/// Returns observations of one member of a family of similar functions, at `n` random points.
 ///
-/// The function is a bowl with two waves. Its position and size depend on the index.
+/// The function is a bowl with two waves. The bowl's position and size depend on the index.
 fn observed(name: String, index: u64, n: usize) -> MetaTask {
     let mut stream = Seed::new(3).stream(Purpose::PROBLEM, index, 0);
     let (shift, size) = (0.3 * stream.uniform(), 0.5 + stream.uniform());
@@ -227,12 +227,13 @@ fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
     Ok(fts)
 }
 
-/// Search settings shared by all methods.
+/// Returns the search settings shared by all methods.
 fn search() -> Maximizer {
     Maximizer::MultiStart(MultiStart { n_candidates: 20, n_refine: 5, ..MultiStart::for_dim(DIM) })
 }
 
-/// The hyperparameters are fixed: a fit costs the same for all methods and is measured elsewhere.
+/// Returns a surrogate with fixed hyperparameters. A fit would cost the same for all methods, and
+/// is measured elsewhere.
 fn surrogate() -> Result<SurrogateSettings> {
     let initial = Hyperparameters { kernel: kernel(DIM)?, noise_variance: NOISE_VARIANCE };
     Ok(SurrogateSettings {

@@ -31,7 +31,7 @@ const N_FEATURES: usize = 100;
 const N_INITIAL: usize = 10;
 const RATE: f64 = 0.35;
 
-/// A smooth hill, evaluated in negligible time.
+/// A smooth, hill-shaped objective that is evaluated in negligible time.
 struct Hill;
 
 impl Objective for Hill {
@@ -58,8 +58,8 @@ impl Observer for Waves {
 }
 
 /// Returns one row. The federation has two dimensions, 100 features, 4 regions and 10 initial
-/// points per agent. It fits hyperparameters on the default schedule and makes a release in every
-/// round (q = 0.35, z = 1, secure noise, 1 − p_t = 1/t). Runs on one thread by default.
+/// points per agent. Hyperparameters are fitted on the default schedule, and a release is made in
+/// every round (q = 0.35, z = 1, secure noise, 1 − p_t = 1/t).
 ///
 /// `fixed` keeps the hyperparameters and draws each agent's own functions from 100 features, as in
 /// the authors' rounds between two fits.
@@ -90,8 +90,8 @@ pub(crate) fn rows(
         let (store, stop) = (&mut UnchargedReleases, AtomicBool::new(false));
         run_session(&mut members, Vec::new(), &mut coordinator, store, &mut waves, &stop)
     })?;
-    // Starts after the initial points, so that a round consists of proposal, evaluation, message
-    // and release.
+    // The measurement starts after the initial points, so that a round consists of proposal,
+    // evaluation, message and release.
     let start = waves.ends_s[N_INITIAL - 1];
     let seconds = waves.ends_s.last().copied().unwrap_or(start) - start;
     let per_round = seconds / n_rounds as f64;

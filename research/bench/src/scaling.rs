@@ -163,7 +163,7 @@ impl Curve {
 
 /// Returns the least-squares slope of ln(cost) in ln(size) over the upper decade of sizes.
 ///
-/// `None` if the decade has fewer than two sizes.
+/// Returns `None` if the decade has fewer than two sizes.
 pub(crate) fn exponent(points: &[(u32, f64)]) -> Option<f64> {
     let largest = points.iter().map(|(size, _)| *size).max()?;
     let logs: Vec<(f64, f64)> = points
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_exponent_is_that_of_the_upper_decade() {
-        // Cubic above 100, flat below.
+        // The cost is cubic above 100 and constant below.
         let points: Vec<(u32, f64)> =
             [10, 50, 100, 200, 500, 1000].map(|n| (n, f64::from(n.max(100)).powi(3))).to_vec();
         let found = exponent(&points).unwrap();

@@ -28,7 +28,7 @@ pub(crate) struct Setting {
     pub(crate) is_averaged: bool,
 }
 
-/// Distributions of the continuation and their weights.
+/// Distributions of a curve's continuation, with their weights.
 type Laws = Vec<(f64, Continuation)>;
 
 /// Returns rows for every problem: the whole problem, with the time limit `seconds_most`, then its
@@ -84,7 +84,8 @@ impl Problem {
         let bounds = settings.bounds();
         let values = errors(settings.first_epochs()).into_iter();
         let curve = LearningCurve::new(values.map(|error| bounds.value(error)).collect());
-        // Uses the rule's representation: a conversion through values changes the last digits.
+        // Use the rule's own representation, because a conversion through values would change the
+        // last digits.
         let errors = curve.values().iter().map(|v| bounds.error(*v)).collect();
         Self { curve, stds: vec![0.1; setting.n_epochs], errors, settings }
     }
@@ -114,7 +115,7 @@ impl Problem {
             limits,
             |draw| Ok(stream(draw)),
             |stream| {
-                // Adds one number per block, so that the draws are used but not stored.
+                // Add up one number per block, so that the draws are used but not stored.
                 let mut sum = 0.0;
                 for ((_, law), n_paths) in laws.iter().zip(shares(&laws, setting.n_paths)) {
                     sum += blocks(n_paths).map(|n| law.draw(n, stream)[0]).sum::<f64>();
@@ -142,8 +143,8 @@ impl Problem {
         Ok(parts.collect())
     }
 
-    /// Draws paths and sorts them into cells of their average error. Also compares their ends with
-    /// the incumbent.
+    /// Draws paths and sorts them into cells of their average error. Also compares the paths' final
+    /// values with the incumbent.
     ///
     /// The cells span five standard deviations on both sides of the mean. Paths outside that range
     /// are assigned to the outermost cells, so no path is dropped.

@@ -1,5 +1,5 @@
-//! Compares rounds with a free pace over time, for the fourteen parties of `examples/digits.toml`.
-//! Every second party is ten times slower.
+//! Compares progress over time in rounds and at a free pace, for the fourteen parties of
+//! `examples/digits.toml`. Every second party is ten times slower.
 //!
 //! ```text
 //! cargo run --release -p fedbo-experiments --example free_pace -- [ALGORITHM] [RUNS]
@@ -122,7 +122,7 @@ fn best_by_time(
     let at = |time: usize| {
         let best = agents.iter().enumerate().map(|(agent, rows)| {
             let n_ended = (time / speed(agent)).min(rows.len());
-            // A party without a value so far guesses. One guess in ten is right.
+            // A party without a value can only guess, and one guess in ten is right.
             rows[..n_ended].last().and_then(|row| row.best).unwrap_or(0.1)
         });
         best.sum::<f64>() / N_AGENTS as f64

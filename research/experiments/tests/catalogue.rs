@@ -55,8 +55,8 @@ fn an_experiment_that_is_stopped_at_once_ends_as_interrupted() {
     }
 }
 
-/// Uses a synthetic table with the shape of the patients' table. It is read, and each run's stages
-/// are created before any computation.
+/// Uses a synthetic table with the shape of the patients' table. The table is read, and each run's
+/// stages are created, before any computation.
 #[test]
 fn the_experiment_on_patients_reads_its_table_and_stops() {
     let data = tempfile::tempdir().unwrap();

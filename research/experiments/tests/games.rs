@@ -25,8 +25,8 @@ fn rows(folder: &Path) -> Vec<Row> {
     rows
 }
 
-/// One run: rows, initial rounds shared by all arms, regret and its mean as defined (footnote 5 of
-/// thesis chapter 8), figures, and equal results on one thread.
+/// Checks one run: its rows, the initial rounds shared by all arms, regret and its mean as defined
+/// (footnote 5 of thesis chapter 8), the figures, and equal results on one thread.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn a_game_is_played_and_written_as_defined() {

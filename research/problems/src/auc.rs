@@ -1,7 +1,7 @@
 //! Area under the ROC curve, with ties counted as one half.
 
-/// Area under the ROC curve: the probability that a positive row scores above a negative one, with
-/// ties counted as one half.
+/// Computes the area under the ROC curve: the probability that a positive row scores above a
+/// negative one, with ties counted as one half.
 ///
 /// AUC = (R⁺ − n⁺(n⁺+1)/2) / (n⁺ n⁻), where R⁺ is the sum of the positives' ranks and tied scores
 /// share their mean rank (Mann–Whitney). Cost: O(n log n). Returns `None` if a class is empty or a

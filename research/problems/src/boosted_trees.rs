@@ -7,7 +7,8 @@ use fedbo_objective::Failure;
 use forust_ml::objective::ObjectiveType;
 use forust_ml::{GradientBooster, Matrix};
 
-/// More than the 17 grey levels, so that trees can split between any two of them.
+/// Number of bins, which exceeds the 17 grey levels so that trees can split between any two of
+/// them.
 const N_BINS: u16 = 32;
 
 /// Binary-labelled rows, stored column by column.
@@ -20,12 +21,12 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Number of rows n.
+    /// Returns the number of rows n.
     pub(crate) fn n_rows(&self) -> usize {
         self.labels.len()
     }
 
-    /// The values of the given features, concatenated.
+    /// Returns the values of the given features, concatenated.
     fn gather(&self, features: &[usize]) -> Vec<f64> {
         let columns = features.iter().map(|&feature| &self.features[feature]);
         columns.flatten().copied().collect()
@@ -78,8 +79,8 @@ pub(crate) fn boosted_error(
 /// start. The H of a leaf is at least 1. A tree uses ⌊share · d⌋ of the d features, and at least
 /// one.
 ///
-/// Deviation of the booster: XGBoost's gain is S(G)²/(H + 1), which is smaller because it counts
-/// the penalty α |w|.
+/// The booster deviates from XGBoost, whose gain is S(G)²/(H + 1), which is smaller because it
+/// counts the penalty α |w|.
 pub(crate) fn boosted_scores(
     train: &Columns,
     at: &Columns,
@@ -144,7 +145,7 @@ pub(crate) mod tests {
         columns
     }
 
-    /// One feature and trees with one split. The test computes each leaf's value tree by tree, to
+    /// Uses one feature and trees with one split, and computes each leaf's value tree by tree, to
     /// single precision. With a penalty above every |G|, trees contribute nothing.
     #[test]
     fn trees_have_the_leaves_of_the_formula() {

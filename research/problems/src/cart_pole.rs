@@ -41,7 +41,7 @@ const STEADY: [f64; N_PARAMETERS] = [-0.0637, 0.0637, -0.0520, 0.0520, -1.0, 1.0
 /// the larger entry of s·matrix, or to the left if both are equal. An episode ends after 200 steps,
 /// or after the step in which the cart leaves the track or the pole falls; this step counts. The
 /// first state is the task's state plus a uniform number in [−0.05, 0.05] for each coordinate. The
-/// ten offsets are part of the task, so the value is a function of the policy.
+/// ten offsets are part of the task, so the value depends only on the policy.
 ///
 /// Only the direction of the difference of the matrix's columns matters, so large parts of the
 /// space share one value.
@@ -189,7 +189,7 @@ impl CartPoleTasks {
     ///
     /// The target's state is uniform on ±(1.62, 0.9, 0.135, 0.9), redrawn until a policy with the
     /// value 1 is known. The state of a similar task lies within ±(0.18, 0.1, 0.015, 0.1) of it.
-    /// That of a dissimilar task is uniform on ±(1.8, 1, 0.15, 1).
+    /// The state of a dissimilar task is uniform on ±(1.8, 1, 0.15, 1).
     pub fn draw(seed: Seed, n_similar: u32, n_dissimilar: u32) -> Self {
         let mut stream = seed.stream(Purpose::PROBLEM, 0, 1);
         let mut numbers = 0..;
@@ -232,7 +232,7 @@ mod tests {
 
     /// Mirroring flips the signs of the state and the weights and swaps the sides. The scores of
     /// left and right are then swapped too, and the episode is mirrored. Swapping only the sides
-    /// gives another policy.
+    /// gives a different policy.
     #[test]
     fn a_mirrored_policy_from_a_mirrored_state_has_the_same_value() {
         let mut stream = Seed::new(1).stream(Purpose::TEST, 0, 0);
@@ -284,7 +284,8 @@ mod tests {
             }
             for task in tasks.earlier().chain([&tasks.target]) {
                 assert!(task.starts.iter().all(|start| start.is_up()));
-                // Scores of zero always push to the left: the pole falls after some steps.
+                // With scores of zero, every push is to the left, so the pole falls after a few
+                // steps.
                 let value = task.value(&[0.0; N_PARAMETERS]);
                 assert!((0.005..0.3).contains(&value), "{value}");
             }

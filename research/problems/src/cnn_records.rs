@@ -12,7 +12,7 @@ use crate::table::{DataError, Row, read};
 pub const CNN_DATA_SETS: [&str; 4] = ["cifar_10", "cifar_100", "svhn", "mnist"];
 /// Number of runs with recorded initial points per target.
 pub const N_CNN_RUNS: usize = 10;
-/// Number of observations of a data set as a meta-task.
+/// Number of observations of a data set when it serves as a meta-task.
 pub(crate) const N_OBSERVATIONS: usize = 50;
 /// Number of initial points per run.
 pub(crate) const N_INITIAL: usize = 5;

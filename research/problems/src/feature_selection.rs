@@ -15,9 +15,10 @@ use fedbo_problems::digits::digits;
 
 /// Number of rounds. Each round adds one feature.
 const N_EPOCHS: usize = 50;
-/// Round n tries this number of features divided by n, so that all rounds take about the same time.
+/// Round n tries this number of features, divided by n, so that all rounds take about the same
+/// time.
 const N_CANDIDATES: usize = 60;
-/// The same number for e-mails, whose models take longer.
+/// Like [`N_CANDIDATES`], for e-mails, whose models take longer to train.
 const N_CANDIDATES_EMAILS: usize = 30;
 /// Number of e-mails for validation.
 const N_VALIDATION_EMAILS: usize = 1536;
@@ -31,12 +32,12 @@ const SPLIT_SEED: u64 = 1999;
 /// Validation error of boosted trees with n features, for n = 1 to 50, to be minimized.
 ///
 /// An epoch is a round of forward selection: it adds the feature with the lowest validation error.
-/// The space is that of the thesis: learning rate (1e-3 to 0.5, log), maximum depth of a tree (2 to
-/// 15), share of the features that each tree can use (0.3 to 1) and L1 penalty of the leaves (0 to
-/// 5). A run has its own candidates and its own choice of features for each tree. The split is
-/// fixed. Deviations: round n tries 60/n of the remaining features (30/n for e-mails), at least
-/// two, instead of all of them, and a model has twelve trees, so that a curve takes about a second.
-/// Trees split between 32 quantiles of a feature. Other settings are XGBoost's defaults.
+/// The space is the same as in the thesis: learning rate (1e-3 to 0.5, log), maximum depth of a
+/// tree (2 to 15), share of the features that each tree can use (0.3 to 1) and L1 penalty of the
+/// leaves (0 to 5). A run has its own candidates and its own choice of features for each tree. The
+/// split is fixed. Deviations: round n tries 60/n of the remaining features (30/n for e-mails), at
+/// least two, instead of all of them, and a model has twelve trees, so that a curve takes about a
+/// second. Trees split between 32 quantiles of a feature. Other settings are XGBoost's defaults.
 #[derive(Clone, Debug)]
 pub struct FeatureSelection {
     name: &'static str,
@@ -47,8 +48,8 @@ pub struct FeatureSelection {
 }
 
 impl FeatureSelection {
-    /// Even against odd digits: 1797 images, half of them for training. The features are those of
-    /// the 64 pixels that vary.
+    /// Creates the problem of telling even from odd digits: 1797 images, half of them for training.
+    /// The features are those of the 64 pixels that vary.
     pub fn digits() -> Self {
         let images = digits();
         let n_train = images.len() / 2;
@@ -56,8 +57,9 @@ impl FeatureSelection {
         Self::of("feature-selection", N_CANDIDATES, rows, n_train)
     }
 
-    /// Spam against other e-mails, with the 57 features of [`read_emails`](crate::read_emails).
-    /// 3065 of the 4601 e-mails are used for training, as in the thesis.
+    /// Creates the problem of telling spam from other e-mails, with the 57 features of
+    /// [`read_emails`](crate::read_emails). 3065 of the 4601 e-mails are used for training, as in
+    /// the thesis.
     ///
     /// # Errors
     /// If there are too few e-mails.
@@ -161,8 +163,8 @@ impl TrainingProblem for FeatureSelection {
 /// Returns candidates among the `features` that are not yet `taken`: at most `n_first`, and fewer
 /// in later rounds.
 ///
-/// They come first in an order that depends only on the seed and the round. Settings with the same
-/// selected features therefore have the same candidates.
+/// The candidates are the first features in an order that depends only on the seed and the round.
+/// Settings with the same selected features therefore have the same candidates.
 fn candidates(
     n_first: usize,
     features: &[usize],
@@ -189,9 +191,9 @@ struct Selected {
     error: f64,
 }
 
-/// Greedy forward selection (Hall & Smith 1999). Each round adds the candidate with the lowest
-/// error (the first one if several are equal), even if the error rises. Stops after `n_rounds`, or
-/// when there are no candidates.
+/// Performs greedy forward selection (Hall & Smith 1999). Each round adds the candidate with the
+/// lowest error (the first one if several are equal), even if the error rises. Stops after
+/// `n_rounds`, or when there are no candidates.
 ///
 /// `candidates` takes the round, from 1, and the features selected so far. `error` takes the round
 /// and a set of features.
@@ -229,8 +231,8 @@ mod tests {
     }
 
     /// The label is the majority of three of eight coins. Of all 56 sets of three features only
-    /// this one makes no error, and selection finds it. With only one of the three coins available,
-    /// selection takes that one first.
+    /// this one makes no error, and selection finds it. If only one of the three coins is
+    /// available, selection takes that coin first.
     #[test]
     fn selection_finds_the_best_of_all_sets() {
         let (train, validation) = (coins(300, 8, majority), coins(301, 8, majority));
@@ -258,7 +260,8 @@ mod tests {
         assert_eq!(sets[0], (0.0, [2, 5, 7]));
         assert!(sets[1].0 > 0.1, "{:?}", sets[1]);
         assert_eq!((set, found[2].error), (vec![2, 5, 7], 0.0));
-        // One of the three coins is right in three of four rows. Two are no better than one.
+        // A single one of the three coins is right in three of four rows. Two coins are no better
+        // than one.
         assert!((found[0].error - 0.25).abs() < 0.1, "{found:?}");
         let few = forward_selection(9, left(0..5), error).unwrap();
         assert_eq!((few[0].feature, few.len()), (2, 5));
@@ -305,8 +308,8 @@ mod tests {
         assert!(matches!(problem.curve(&outside, 0), Err(Failure::BadPoint { .. })));
     }
 
-    /// 3000 e-mails with three features. The second is the label, and is selected first because
-    /// only its error is 0. The third is constant, and is not a candidate.
+    /// Uses 3000 e-mails with three features. The second is the label, and is selected first
+    /// because only its error is 0. The third is constant, and is not a candidate.
     #[test]
     fn emails_are_split_at_random_and_the_feature_that_tells_is_chosen() {
         let mut emails = Labelled::default();

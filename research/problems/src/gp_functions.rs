@@ -18,8 +18,8 @@ const VARIANCE_TOLERANCE: f64 = 1e-12;
 ///
 /// k(x, x') = exp(−(x − x')²/(2ℓ²)) ≈ L Lᵀ. L (n×r) is a Cholesky factor that pivots on the largest
 /// remaining variance, and is truncated once that variance is at most 1e-12. The remainder is
-/// positive semidefinite, so each entry of L Lᵀ is within 1e-12 of the kernel's. r is about 75 for
-/// ℓ = 0.03. Cost: O(n r²) once, O(n r) per draw.
+/// positive semidefinite, so each entry of L Lᵀ is within 1e-12 of the kernel's value. r is about
+/// 75 for ℓ = 0.03. Cost: O(n r²) once, O(n r) per draw.
 #[derive(Clone, Debug)]
 pub struct GridPrior {
     grid: Vec<f64>,
@@ -151,7 +151,7 @@ impl GridFamily {
 
     /// Draws heterogeneous agents: α f^n + (1 − α) f, all drawn independently and each scaled to
     /// `[0,1]` before mixing (DP-FTS-DE appendix B.1.2, which does not state whether scaling comes
-    /// before or after). With α = 1 agents cannot help each other.
+    /// before or after). With α = 1, agents cannot help each other.
     ///
     /// # Panics
     /// If `difference` α is not in `[0,1]`.

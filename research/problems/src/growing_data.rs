@@ -49,7 +49,7 @@ pub enum LogisticScore {
 ///
 /// Features are standardised with the mean and standard deviation of the training rows. The score
 /// is the mean over five training runs of ten epochs, which differ in the order of the rows. These
-/// orders are part of the problem, so the score is a function of the point. The optimum is unknown.
+/// orders are part of the problem, so the score depends only on the point. The optimum is unknown.
 #[derive(Clone, Debug)]
 pub struct GrowingData {
     name: &'static str,
@@ -62,10 +62,10 @@ pub struct GrowingData {
 }
 
 impl GrowingData {
-    /// Red wines at stage number `stage`, from 0. The label is a quality of 6 or more, and 300
-    /// bottles are held out for validation. `seed` determines the bottles of the stage, their
-    /// order, and the shuffling during training. Stages with equal seeds are nested and share their
-    /// validation bottles.
+    /// Creates the objective on red wines at stage `stage`, from 0. The label is a quality of 6 or
+    /// more, and 300 bottles are held out for validation. `seed` determines the bottles of the
+    /// stage, their order, and the shuffling during training. Stages with equal seeds are nested
+    /// and share their validation bottles.
     ///
     /// # Errors
     /// If there is no stage with this number.
@@ -79,8 +79,9 @@ impl GrowingData {
         Self::of("growing-wine", bottles, N_VALIDATION_BOTTLES, stage, scale, score, seed)
     }
 
-    /// The patients of [`read_patients`](crate::read_patients), with diabetes as the label. 77
-    /// patients are held out for validation, and the last stage has all others.
+    /// Creates the objective on the patients of [`read_patients`](crate::read_patients) at stage
+    /// `stage`, from 0, with diabetes as the label. 77 patients are held out for validation, and
+    /// the last stage trains on all others.
     ///
     /// # Errors
     /// If there is no stage with this number, or there are too few patients.
@@ -276,7 +277,8 @@ mod tests {
         assert_ne!(other.unwrap().rows().1.positive, validation.positive);
     }
 
-    /// The values equal those of the five classifiers, counted bottle by bottle in this test.
+    /// The values equal the scores of the five classifiers, which this test counts bottle by
+    /// bottle.
     #[test]
     fn the_value_is_the_mean_score_of_five_trainings() {
         let accuracy = stage(2, LogisticScore::Accuracy);
@@ -344,8 +346,8 @@ mod tests {
         assert!((middle.number("l2") - 1e-4).abs() < 1e-12);
     }
 
-    /// 768 rows labelled by the sign of their first feature. The last stage has all rows except the
-    /// 77 for validation, and separates the classes.
+    /// Uses 768 rows that are labelled by the sign of their first feature. The last stage trains on
+    /// all rows except the 77 for validation, and separates the classes.
     #[test]
     fn patients_are_divided_without_a_rest() {
         let mut stream = Seed::new(4).stream(Purpose::TEST, 0, 0);

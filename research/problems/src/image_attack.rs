@@ -16,7 +16,7 @@ use fedbo_problems::digits::{Digit, N_DIGITS, N_PIXELS, digits};
 const SEED: u64 = 1998;
 /// One in `HELD_OUT` images is held out of training.
 const HELD_OUT: usize = 5;
-/// Range of the moves of a code in each dimension. Actions are mapped to this range.
+/// Range of a code's moves in each dimension. Actions are mapped to this range.
 const MOVE_RANGE: [f64; 2] = [-2.0, 2.0];
 /// Training settings of the attacked model.
 const CLASSIFIER: TrainingSettings = TrainingSettings {
@@ -34,17 +34,17 @@ const MAX_CODE: usize = 16;
 ///
 /// Images are the 1797 digits of 8×8 pixels (Alpaydin & Kaynak 1998), with grey levels in `[0, 1]`.
 /// A classifier and a variational autoencoder with codes of n numbers are trained once,
-/// deterministically, on four fifths of them. The game is played with those images of the last
-/// fifth that the classifier recognizes. The autoencoder maps an image to its code m(x) and a code
-/// to its image g(z). A player's action in `[0,1]^n`, mapped linearly to a move a in `[−2,2]^n`,
-/// changes the image x into
+/// deterministically, on four fifths of them. The game is played with the images of the last fifth
+/// that the classifier recognizes. The autoencoder maps an image to its code m(x) and a code to its
+/// image g(z). A player's action in `[0,1]^n`, mapped linearly to a move a in `[−2,2]^n`, changes
+/// the image x into
 ///
 /// x + clip(g(m(x) + a) − x, −ε, ε)
 ///
 /// The attacker changes the image first. The defender then changes the result, with the same ε. The
 /// attacker's payoff is the largest probability that the classifier assigns to a wrong digit, the
-/// *attack score*. The defender's is 1 minus the attack score. An attack succeeds if the score is
-/// above the correct digit's probability.
+/// *attack score*. The defender's payoff is 1 minus the attack score. An attack succeeds if the
+/// attack score is above the correct digit's probability.
 ///
 /// Reference: thesis E.6.2.1a, where a move by 0 also changes the image, into its clipped
 /// reconstruction. Deviations: 8×8 pixels instead of MNIST's 28×28, hence a different ε, and a
@@ -87,8 +87,8 @@ impl ImageAttack {
     ///
     /// With 20 random actions each, the attacker has an action that beats all of the defender's in
     /// about 26 % of the images, and the defender has one that beats all of the attacker's in 48 %.
-    /// The rest are open. The shares are 12 % and 70 % with the thesis' 0.2, and 37 % and 42 % with
-    /// 0.3.
+    /// The remaining images are contested. The shares are 12 % and 70 % with the thesis' 0.2, and
+    /// 37 % and 42 % with 0.3.
     pub const MAX_CHANGE: f64 = 0.25;
 
     /// Trains the models. Players have actions of `n_code` numbers and change each pixel by at most
@@ -172,8 +172,8 @@ impl ImageAttack {
     }
 
     /// Returns the share of `n_pairs` random pairs of attack and defence in which the attack
-    /// succeeds. It measures the difficulty of a defence. The same `seed` draws the same pairs for
-    /// all images.
+    /// succeeds. This share measures the difficulty of a defence. The same `seed` draws the same
+    /// pairs for all images.
     ///
     /// # Errors
     /// If the image does not exist.

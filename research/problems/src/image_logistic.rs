@@ -33,11 +33,11 @@ pub enum Steps {
 /// Validation error of a softmax regression on images of digits after each of 50 epochs, to be
 /// minimized.
 ///
-/// The space is that of the thesis except for the range of the learning rate: batch size (20 to
-/// 500), L2 penalty (1e-6 to 1), and learning rate from 0.04 to 4 instead of 1e-3 to 0.1, because
-/// an epoch has 39 times fewer steps than on MNIST. With the thesis' range all curves are still
-/// falling at the last epoch, and the best point is a corner of the space. Long steps with a strong
-/// penalty diverge to chance level.
+/// The space is the same as in the thesis, except for the range of the learning rate: batch size
+/// (20 to 500), L2 penalty (1e-6 to 1), and learning rate from 0.04 to 4 instead of 1e-3 to 0.1,
+/// because an epoch has 39 times fewer steps than on MNIST. With the thesis' range, all curves are
+/// still falling at the last epoch, and the best point is a corner of the space. Long steps with a
+/// strong penalty diverge to chance level.
 ///
 /// Each of five folds trains on 80 % of the 1797 images and validates on the rest. The value is the
 /// share of all images that are misclassified in validation. A run has its own order of the
@@ -165,7 +165,8 @@ mod tests {
             assert!([359, 360].contains(&validation.len()));
             assert_eq!(train.len() + validation.len(), 1797);
             assert!(train.is_disjoint(&validation));
-            // Each digit is about a tenth of a fold. Five standard errors are 5.7 images each.
+            // Each digit makes up about a tenth of a fold. A standard error is 5.7 images, and the
+            // tolerance is five of them.
             for digit in 0..N_DIGITS {
                 let count = fold.validation.iter().filter(|(_, class)| *class == digit);
                 assert!(count.count().abs_diff(36) < 29, "{digit}");
@@ -174,7 +175,7 @@ mod tests {
     }
 
     /// A shorter training run gives the first part of the curve. The last error is that of the
-    /// models.
+    /// trained models.
     #[test]
     fn the_curve_of_shorter_training_is_the_beginning() {
         let problem = ImageLogistic::new(Steps::Logarithmic);
@@ -194,9 +195,9 @@ mod tests {
         assert_eq!(n_wrong, seven[6]);
     }
 
-    /// Chance level is nine wrong images out of ten. A good setting is wrong in about one of 25.
-    /// Runs differ only in the order of the images, so their errors differ little. Steps that are
-    /// too short learn slowly, and long ones with a strong penalty diverge.
+    /// Chance level is nine wrong images out of ten. A good setting misclassifies about one image
+    /// in 25. Runs differ only in the order of the images, so their errors differ little. Training
+    /// is slow if steps are too short, and diverges if steps are long and the penalty is strong.
     #[test]
     fn errors_are_those_of_digits() {
         let problem = ImageLogistic::new(Steps::Logarithmic);

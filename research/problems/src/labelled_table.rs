@@ -26,7 +26,7 @@ pub(crate) struct LabelledTable {
     pub(crate) n_rows: usize,
     /// Number of rows with label 1.
     pub(crate) n_positive: usize,
-    /// Sums over all rows of one measurement, or of several together. They distinguish the
+    /// Sums over all rows of one measurement, or of several together. These sums distinguish the
     /// published version from others.
     pub(crate) sums: &'static [(Range<usize>, f64)],
 }
@@ -59,7 +59,7 @@ impl LabelledTable {
     /// Checks that the measurements of a row are within their ranges.
     ///
     /// # Errors
-    /// If a measurement is out of range. The message names it.
+    /// If a measurement is out of range. The message names the measurement.
     pub(crate) fn check_row(&self, numbers: &[f64]) -> Result<(), String> {
         for ((name, low, high), value) in self.measurements.iter().zip(numbers) {
             if !(*low..=*high).contains(value) {
@@ -72,7 +72,7 @@ impl LabelledTable {
     /// Checks the number of rows, the number of positive labels, and the sums.
     ///
     /// # Errors
-    /// If one differs from the published table.
+    /// If any of them differs from the published table.
     pub(crate) fn check_all(&self, rows: &Labelled) -> Result<(), String> {
         if rows.len() != self.n_rows {
             return Err(format!("{} rows, expected {}", rows.len(), self.n_rows));

@@ -63,7 +63,7 @@ pub fn read_fields(folder: &Path) -> Result<Vec<LandmineField>, DataError> {
 
 /// One field's objective: validation AUC of an RBF-kernel SVM over C and gamma, to be maximized.
 ///
-/// The AUC ranks by the decision value, which is the noise-free objective. Deviation: the authors
+/// The AUC ranks rows by the decision value and is therefore free of noise. Deviation: the authors
 /// rank by Platt probabilities. In some of their draws the slope has the wrong sign, and the
 /// recorded value is then 1 − AUC.
 #[derive(Clone, Debug)]

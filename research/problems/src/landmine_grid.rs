@@ -16,7 +16,7 @@ const TOLERANCE: f64 = 1e-6;
 /// One field's validation AUC of an RBF-kernel SVM at 88 settings of C and gamma, computed with
 /// scikit-learn, to be maximized.
 ///
-/// The space is that of [`crate::LandmineSvm`]. Evaluating a point off the grid fails.
+/// The space is the same as that of [`crate::LandmineSvm`]. Evaluating a point off the grid fails.
 #[derive(Clone, Debug)]
 pub struct LandmineGrid {
     field: usize,

@@ -27,22 +27,22 @@ const MINIMISER: [f64; 2] = [0.749_577_092_029_102, 0.698_865_849_967_274];
 /// Standard deviation of [`CurveFamily::Noisy`] per epoch.
 const NOISE_STD: f64 = 0.02;
 
-/// The shape of curves towards their final value v. Each family defines the epoch p until which
-/// nothing is learned, and the time constant τ after it.
+/// The shape of the curves that lead to the final value v. Each family defines the epoch p until
+/// which nothing is learned, and the time constant τ after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurveFamily {
     /// p = 0, τ = 3 + 9 sin²(π (x1 − x2)). Speed and final value are unrelated, so early ranks are
     /// informative.
     Exponential,
-    /// p = 0, τ = 3 + 100 (0.55 − v). Better final values take longer. Early ranks are the final
-    /// ones reversed.
+    /// p = 0, τ = 3 + 100 (0.55 − v). Curves with better final values take longer. Early ranks are
+    /// the reverse of the final ones.
     Crossing,
     /// p = 4 + 30 sin²(π (x1 + x2)), τ = 3. The error is constant until epoch p, then drops. Two
-    /// good wells drop early, the best one after epoch 33. Before that, nothing distinguishes it
-    /// from a point that never becomes good.
+    /// good wells drop early, the best one after epoch 33. Before that epoch, nothing distinguishes
+    /// the best well from a point that never becomes good.
     Plateau,
-    /// As [`CurveFamily::Exponential`], with normal noise of standard deviation 0.02 in each epoch,
-    /// clipped to [0, 1].
+    /// Like [`CurveFamily::Exponential`], with normal noise of standard deviation 0.02 in each
+    /// epoch, clipped to [0, 1].
     Noisy,
 }
 
@@ -89,8 +89,8 @@ impl CurveFamily {
 /// f(x, n) = v + (0.9 − v) (g(n) − g(N))/(1 − g(N)),   g(n) = exp(−max(n − p, 0)/τ),
 /// v(x) = 0.55 − Σ_i h_i exp(−|x − c_i|²/(2 w_i²))
 ///
-/// v has four wells of different depths. The deepest is narrow. All families have the same final
-/// values.
+/// v has four wells of different depths. The deepest well is narrow. All families have the same
+/// final values.
 #[derive(Clone, Debug)]
 pub struct LearningCurves {
     family: CurveFamily,
@@ -211,9 +211,9 @@ mod tests {
         rank_correlation(&early, &last)
     }
 
-    /// On a grid of 1/500 the final error has four minima, the deepest of them at the published
-    /// point. No value is smaller, and the gradient vanishes there: steps of 1e-5 increase the
-    /// error by about h (1e-5/w)²/2 = 2e-9 in all directions.
+    /// On a grid with a spacing of 1/500, the final error has four minima, and the deepest is at
+    /// the stated point. No value is smaller, and the gradient vanishes there: steps of 1e-5
+    /// increase the error by about h (1e-5/w)²/2 = 2e-9 in all directions.
     #[test]
     fn the_optimum_is_the_least_of_four_minima() {
         let problem = LearningCurves::new(CurveFamily::Exponential);

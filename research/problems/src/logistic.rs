@@ -7,7 +7,7 @@ use crate::svm::Labelled;
 /// Training settings of a logistic regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogisticSettings {
-    /// Number of rows per step. The last batch of an epoch can have fewer.
+    /// Number of rows per step. The last batch of an epoch can have fewer rows.
     pub batch_size: usize,
     /// Coefficient λ ≥ 0 of the penalty (λ/2) ‖w‖².
     pub l2: f64,
@@ -41,7 +41,7 @@ pub enum LogisticError {
     Setting {
         /// Name of the setting.
         name: &'static str,
-        /// Its value.
+        /// The given value.
         value: String,
         /// The accepted values.
         expected: &'static str,
@@ -68,12 +68,12 @@ pub struct LogisticModel {
 }
 
 impl LogisticModel {
-    /// Creates the model with probability one half everywhere.
+    /// Creates the model that predicts a probability of one half everywhere.
     pub fn zero(n_features: usize) -> Self {
         Self { weights: vec![0.0; n_features], bias: 0.0 }
     }
 
-    /// Returns w·x + b. The prediction is yes above 0.
+    /// Returns w·x + b. The prediction is yes if the score is above 0.
     pub fn score(&self, row: &[f64]) -> f64 {
         let products = row.iter().zip(&self.weights).map(|(x, w)| x * w);
         products.sum::<f64>() + self.bias
@@ -193,7 +193,8 @@ pub struct ValidationScore {
 /// Returns the validation scores after each epoch of [`train_logistic`].
 ///
 /// # Errors
-/// As [`train_logistic`], and if there are no validation rows or their number of features differs.
+/// As for [`train_logistic`], and if there are no validation rows or their number of features
+/// differs.
 pub fn logistic_curve(
     train: &Labelled,
     validation: &Labelled,
@@ -255,7 +256,7 @@ mod tests {
     const SETTINGS: LogisticSettings =
         LogisticSettings { batch_size: 60, l2: 0.05, learning_rate: 0.5, n_epochs: 2000 };
 
-    /// Two rows by hand. A score of 1000 does not overflow an exponential.
+    /// Computes two rows by hand. A score of 1000 does not overflow an exponential.
     #[test]
     fn error_and_loss_of_known_rows() {
         let model = LogisticModel { weights: vec![2.0], bias: -1.0 };
@@ -292,7 +293,8 @@ mod tests {
         assert!((slope.bias - slope_b).abs() < 1e-8);
     }
 
-    /// One feature: Newton's method on the two stationarity equations, solved by hand in each step.
+    /// Trains on one feature by Newton's method on the two stationarity equations, which are solved
+    /// by hand in each step.
     fn newton(rows: &Labelled, l2: f64) -> (f64, f64) {
         let (mut w, mut b) = (0.0_f64, 0.0_f64);
         let n = rows.len() as f64;
@@ -318,8 +320,8 @@ mod tests {
     }
 
     /// Full-batch descent contracts by a constant factor per step, so 2000 steps reach the optimum
-    /// up to rounding. Small batches hover around it: with a step size of 0.01, the noise stays
-    /// below 0.2.
+    /// up to rounding. Small batches hover around the optimum: with a step size of 0.01, the noise
+    /// stays below 0.2.
     #[test]
     fn descent_ends_at_newtons_optimum() {
         let mut rows = clouds(60, 1);

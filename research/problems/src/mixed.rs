@@ -15,8 +15,8 @@ use crate::Problem;
 /// f = o + (u − c)² / 4 + v² + (u − c) v / 4
 ///
 /// The form in u − c and v is positive definite, so a solver's smallest loss is its offset: sgd (o,
-/// c, b) = (0.15, −1, 12), adam (0, −3, 6), lbfgs (0.4, −0.5, 3). The optimum is 0, for adam at
-/// rate 1e-3 and depth 6. The other solvers look better over much of the space.
+/// c, b) = (0.15, −1, 12), adam (0, −3, 6), lbfgs (0.4, −0.5, 3). The optimum is 0, reached by adam
+/// at rate 1e-3 and depth 6. The other solvers look better over much of the space.
 #[derive(Clone, Debug)]
 pub struct MixedSurface {
     space: Space,

@@ -38,8 +38,8 @@ pub(crate) const PATIENTS: LabelledTable = LabelledTable {
 
 /// Reads the patients from `pima/pima.csv` in the data folder, in the order of the published table.
 ///
-/// There are eight measurements (times pregnant, plasma glucose, blood pressure, triceps skin fold,
-/// insulin, body mass index, diabetes pedigree, age), with diabetes as the label.
+/// Rows have eight measurements (times pregnant, plasma glucose, blood pressure, triceps skin fold,
+/// insulin, body mass index, diabetes pedigree, age), and diabetes is the label.
 ///
 /// # Errors
 /// If the file is missing, a line is malformed, or the table differs from the published one.

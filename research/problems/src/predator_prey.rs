@@ -33,8 +33,8 @@ const RETURN_RANGES: [[f64; 2]; N_AGENTS] = [[0.0, 50.0], [0.0, 50.0], [-200.0, 
 /// s contains the player's velocity and position, the two obstacles and the two other players
 /// relative to itself, and for a predator also the prey's velocity: 14 numbers for a predator, 12
 /// for the prey. Hence d is 19, 19 and 17, and all three players together have 55 dimensions. As in
-/// the particle environment, the first of the five numbers has no effect, and none is clipped. Only
-/// the speed is bounded, by 1 for predators and 1.3 for the prey.
+/// the particle environment, the first of the five numbers has no effect, and none of them is
+/// clipped. Only the speed is bounded, by 1 for predators and 1.3 for the prey.
 ///
 /// An episode has 50 steps. Agents start at rest, uniformly distributed on `[−1,1]²`, among two
 /// obstacles. With d_i the distance of predator i to the prey, the rewards of a step are as
@@ -51,9 +51,9 @@ const RETURN_RANGES: [[f64; 2]; N_AGENTS] = [[0.0, 50.0], [0.0, 50.0], [-200.0, 
 /// Reference: Lowe et al. 2017, the scenario "simple tag" with rewards for distance (its option
 /// "shape"). Deviations: the thesis states that predators are rewarded for being close to the prey
 /// "if the prey stays within the boundary", but gives neither the formula nor the clipping ranges
-/// of returns. The scenario's own reward for closeness is −0.1 d, which is never above 0, so a
-/// reward of 0 while the prey is outside would be an advantage. This implementation therefore
-/// measures the reward from the diagonal of the square.
+/// of returns. The scenario's own reward for closeness is −0.1 d, which is never above 0. With it,
+/// a reward of 0 while the prey is outside would be an advantage, so this implementation measures
+/// closeness from the diagonal of the square.
 #[derive(Clone, Copy, Debug)]
 pub struct PredatorPrey;
 

@@ -40,7 +40,7 @@ impl ClassifiedRows {
         self.classes.push(class);
     }
 
-    /// Number of rows.
+    /// Returns the number n of rows.
     pub(crate) fn len(&self) -> usize {
         self.classes.len()
     }
@@ -74,7 +74,8 @@ impl<const K: usize> SoftmaxModel<K> {
         Self { weights: vec![[0.0; K]; n_features], biases: [0.0; K] }
     }
 
-    /// Returns s = Wᵀx + b. Not inlined, because the compiler then adds whole vectors of classes.
+    /// Returns s = Wᵀx + b. This function is not inlined, because the compiler then adds whole
+    /// vectors of classes.
     #[inline(never)]
     fn scores(&self, row: &[Entry]) -> [f64; K] {
         let mut scores = self.biases;
@@ -210,7 +211,7 @@ mod tests {
     const SETTINGS: LogisticSettings =
         LogisticSettings { batch_size: 90, l2: 0.05, learning_rate: 0.5, n_epochs: 3000 };
 
-    /// The mean of −ln p plus the penalty, written out.
+    /// Returns the mean of −ln p plus the penalty, written out.
     fn loss<const K: usize>(model: &SoftmaxModel<K>, rows: &ClassifiedRows, l2: f64) -> f64 {
         let mut total = 0.0;
         for (row, class) in rows.iter() {

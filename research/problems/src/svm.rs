@@ -1,5 +1,5 @@
-//! A support vector machine with a Gaussian kernel, trained on one half of a data set and scored on
-//! the other.
+//! A support vector machine with a Gaussian kernel, which is trained on one half of a data set and
+//! scored on the other.
 //!
 //! The solver is libsvm-rs's translation of libsvm. Distances between rows are cached, so a new C
 //! or γ costs only the exponentials and the solver itself.
@@ -27,7 +27,7 @@ impl Labelled {
         self.positive.push(positive);
     }
 
-    /// Number of rows n.
+    /// Returns the number of rows n.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -37,7 +37,7 @@ impl Labelled {
         self.rows.is_empty()
     }
 
-    /// Number of rows labelled yes.
+    /// Returns the number of rows labelled yes.
     pub fn n_positive(&self) -> usize {
         self.positive.iter().filter(|label| **label).count()
     }
@@ -79,7 +79,7 @@ pub enum SvmError {
     Hyperparameter {
         /// `C` or `gamma`.
         name: &'static str,
-        /// Its value.
+        /// The given value.
         value: f64,
     },
     /// A decision value is NaN.
@@ -91,9 +91,9 @@ pub enum SvmError {
 ///
 /// min ½‖w‖² + C Σ ξ_i,   k(x, x') = exp(−γ ‖x − x'‖²)
 ///
-/// The stopping tolerance is 1e-3, as in libsvm and scikit-learn. For small C the solution is loose
-/// within that tolerance. Negative rows therefore come first, as in scikit-learn, so that the
-/// solver finds the same loose solution. Cost: O(n²) memory, at most O(n²) exponentials.
+/// The stopping tolerance is 1e-3, as in libsvm and scikit-learn. For small C, the solution can
+/// vary within that tolerance. Negative rows therefore come first, as in scikit-learn, so that the
+/// solver finds the same solution. Cost: O(n²) memory, at most O(n²) exponentials.
 #[derive(Clone, Debug)]
 pub struct SplitSvm {
     n_train: usize,
@@ -159,7 +159,8 @@ impl SplitSvm {
         auc(&scores, &self.validation_positive).ok_or(SvmError::NoScore)
     }
 
-    /// Returns the decision value of each validation row. The prediction is yes above 0.
+    /// Returns the decision value of each validation row. The prediction is yes if the value is
+    /// above 0.
     ///
     /// # Errors
     /// If a hyperparameter is not a finite number above 0.
@@ -209,7 +210,8 @@ impl SplitSvm {
     }
 }
 
-/// Silences libsvm-rs, once per process. It would otherwise report every solve on standard error.
+/// Silences libsvm-rs, once per process. Otherwise libsvm-rs would report every solve on standard
+/// error.
 fn quiet() {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| libsvm_rs::set_quiet(true));
@@ -282,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// Two overlapping clouds in three dimensions; the positive one has larger coordinates.
+    /// Returns two overlapping clouds in three dimensions. The positive one has larger coordinates.
     fn clouds(n: usize, index: u64) -> Labelled {
         let mut stream = Seed::new(5).stream(Purpose::TEST, index, 0);
         let mut data = Labelled::default();

@@ -31,7 +31,7 @@ const ACTION_COST: f64 = 1e-4;
 /// Mean rewards of an epoch that map to 0 and 1, in m/s. Rewards beyond them are clipped. The
 /// fastest gaits found by searches swim at 0.65 m/s.
 const REWARD_RANGE: [f64; 2] = [-0.2, 0.8];
-/// Observations of a policy.
+/// Names of the quantities that a policy observes.
 const OBSERVED: [&str; 8] = [
     "head_angle",
     "front_angle",
@@ -48,27 +48,27 @@ const JOINTS: [&str; 2] = ["front", "rear"];
 /// Policy search for a swimmer: the discounted return after each epoch, in [0, 1], to be maximized
 /// (thesis, appendix A.4.3).
 ///
-/// A policy is an 8×2 matrix W with entries in `[−1,1]`. Its observation s is the angle of the
-/// head's rod, the angles of the front and the rear joint, the velocity of the centre of mass in x
-/// and y, and the angular velocities of head and joints. Its action is a = clip(sᵀW, −1, 1), and
-/// the torques at the joints are 5 N m times a for 0.04 s. The step's reward is the mean velocity
-/// of the centre of mass in x, minus 1e-4 |a|². An episode has 1000 steps. The swimmer starts
-/// stretched along x, perturbed by uniform numbers in [−0.1, 0.1] in each entry of s. These depend
-/// on the run and the episode.
+/// A policy is an 8×2 matrix W with entries in `[−1,1]`. The observation s consists of the angle of
+/// the head's rod, the angles of the front and the rear joint, the velocity of the centre of mass
+/// in x and y, and the angular velocities of head and joints. The action is a = clip(sᵀW, −1, 1),
+/// and the torques at the joints are 5 N m times a for 0.04 s. The step's reward is the mean
+/// velocity of the centre of mass in x, minus 1e-4 |a|². An episode has 1000 steps. The swimmer
+/// starts stretched along x, perturbed by uniform numbers in [−0.1, 0.1] in each entry of s. These
+/// perturbations depend on the run and the episode.
 ///
 /// With r_j the mean reward of epoch j, clipped to [−0.2, 0.8] and mapped linearly onto [0, 1], and
 /// discount γ, the value after epoch n of N is the mean over five episodes of
 ///
 /// Σ_{j=1..n} γ^(j−1) r_j / Σ_{j=1..N} γ^(j−1)
 ///
-/// It never decreases, and a swimmer at rest has r_j = 0.2.
+/// This value never decreases with n. A swimmer at rest has r_j = 0.2.
 ///
 /// This is not MuJoCo's Swimmer-v2, which the thesis used. The number of state variables, the
 /// actions, the reward, and the start and length of an episode are the same. However, drag is
 /// linear in velocity (Coulom 2002), where MuJoCo's grows mostly with its square, and positions and
 /// velocities are those of the centre of mass instead of the head's rod. Clip range and scale are
-/// ours, because the thesis does not give them. Returns are of the same order: policies found with
-/// a few hundred evaluations have undiscounted returns up to 650.
+/// our own choices, because the thesis does not state them. Returns are of the same order: policies
+/// found with a few hundred evaluations have undiscounted returns up to 650.
 ///
 /// The integrator makes two steps in 0.04 s. Undiscounted returns of random policies differ from
 /// those with 32 steps by 0.03 in the median, and by less than 5 for 95 of 100. For some policies,
@@ -116,8 +116,8 @@ impl Swimmer {
         Ok(Self { space: linear_space(names.map(|name| (name, [-1.0, 1.0]))), n_epochs, discount })
     }
 
-    /// Returns a policy's return in the episodes of a run: the curve of the trait, and the
-    /// undiscounted return.
+    /// Returns a policy's returns in the episodes of a run: the discounted return after each epoch,
+    /// which is the curve, and the undiscounted return.
     ///
     /// # Errors
     /// If the point is not in the space.

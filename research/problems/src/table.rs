@@ -49,7 +49,7 @@ impl Classified for DataError {
     }
 }
 
-/// Maximum size of a file in bytes. The largest table of the layout has 3 MB.
+/// Maximum size of a file in bytes. The largest table of the layout has a size of 3 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// One line of a table.

@@ -15,7 +15,7 @@ use crate::svm::{Labelled, SplitSvm, SvmError};
 
 /// Default number of sites.
 pub const N_SILOS: usize = 8;
-/// Minimum number of bottles at a site. 60 of them are for validation in each split.
+/// Minimum number of bottles at a site. In each split, 60 of them are for validation.
 const SILO_MIN: usize = 120;
 /// Number of splits over which a site averages its AUC, to reduce the noise of a single small half.
 const N_SPLITS: u64 = 5;
@@ -91,8 +91,8 @@ impl WineSites {
         Self::with_at_least(SILO_MIN, n_silos, "wine-svm")
     }
 
-    /// Does the same for the problem named `problem`, with at least `silo_min` bottles at each site
-    /// instead of 120.
+    /// Like [`Self::new`], for the problem named `problem`, with at least `silo_min` bottles at
+    /// each site instead of 120.
     pub(crate) fn with_at_least(
         silo_min: usize,
         n_silos: usize,
@@ -138,8 +138,8 @@ impl WineSites {
     }
 }
 
-/// Returns the distinct bottles. 240 of the 1599 rows repeat another row, and could otherwise be in
-/// both halves of a split.
+/// Returns the distinct bottles. 240 of the 1599 rows repeat an earlier row, and the same bottle
+/// could otherwise be in both halves of a split.
 pub(crate) fn distinct_bottles() -> Vec<WineSample> {
     let data = linfa_datasets::winequality();
     let mut seen = HashSet::new();
@@ -158,8 +158,8 @@ pub(crate) fn distinct_bottles() -> Vec<WineSample> {
 ///
 /// Sites are evenly spaced on a circle in the plane of standardised alcohol and volatile acidity.
 /// Consecutive sizes are three positions apart (or four, five, … when 3 divides N), so that sites
-/// of similar size are far apart. Bottles are assigned in random order. Each goes to a site with
-/// room left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
+/// of similar size are far apart. Bottles are assigned in random order. Each bottle goes to a site
+/// with room left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
 fn assign(
     bottles: &[WineSample],
     mut room: Vec<usize>,

@@ -1,6 +1,6 @@
 //! Red wines split over at least a dozen sites. Each site tunes boosted trees on its own bottles.
 //!
-//! Sites are constructed as by [`WineSites::new`], with fewer bottles.
+//! Sites are constructed as in [`WineSites::new`], with fewer bottles.
 //! docs/decisions/0017-wine-trees.md shows the surfaces.
 
 use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
@@ -14,7 +14,7 @@ use crate::wine::WineSites;
 
 /// Default number of sites.
 pub const N_TREE_SILOS: usize = 12;
-/// Minimum number of bottles at a site. 40 of them are for validation in each split.
+/// Minimum number of bottles at a site. In each split, 40 of them are for validation.
 const SILO_MIN: usize = 80;
 
 /// One site's objective: the relative reduction of the validation log loss by gradient boosted
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// −ln p by hand, for both labels. Scores of ±1000 do not overflow.
+    /// Computes −ln p by hand, for both labels. Scores of ±1000 do not overflow.
     #[test]
     fn the_log_loss_is_that_of_the_definition() {
         let p = |score: f64| 1.0 / (1.0 + (-score).exp());
@@ -164,8 +164,9 @@ mod tests {
         assert!((log_loss([1000.0, -1000.0].into_iter(), &[0.0, 0.0]) - 500.0).abs() < 1e-9);
     }
 
-    /// A few slow trees are about as good as the base rate, and moderate ones reduce its loss. Many
-    /// fast trees overfit and are worse than the base rate.
+    /// A few trees with a low learning rate are about as good as the base rate, and moderate
+    /// settings reduce its loss. Many trees with a high learning rate overfit and are worse than
+    /// the base rate.
     #[test]
     fn too_little_and_too_much_training_both_cost() {
         for silo in [5, 9, 10] {

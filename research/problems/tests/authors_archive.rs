@@ -22,13 +22,13 @@ fn error(map: &FeatureMap, form: Form, (x, y): &(Points, Vec<f64>), stored: &[f6
     difference / norm(&mut stored.iter().copied())
 }
 
-/// Every query paired with its own value.
+/// Pairs every query with its own value.
 fn paired(queries: &[&ArchivedPoint]) -> (Points, Vec<f64>) {
     let x = Points::from_rows(2, queries.iter().map(|q| q.x));
     (x, queries.iter().map(|q| q.auc).collect())
 }
 
-/// The first 25 queries, each twice, paired with all 50 values, as in the authors' script.
+/// Pairs the first 25 queries, each twice, with all 50 values, as in the authors' script.
 fn mispaired(queries: &[&ArchivedPoint]) -> (Points, Vec<f64>) {
     let x = Points::from_rows(2, (0..50).map(|i| queries[i / 2].x));
     (x, queries.iter().map(|q| q.auc).collect())
@@ -36,7 +36,7 @@ fn mispaired(queries: &[&ArchivedPoint]) -> (Points, Vec<f64>) {
 
 /// With the pairing of the authors' script, ν equals theirs to 3e-7 for 25 of the 29 fields (to
 /// 1e-8 for most: they invert Σ, which has a condition number near 1e7). With the correct pairing,
-/// ν is entirely different. It also differs for fields 6 to 9, whose observations come from a later
+/// ν is entirely different. ν also differs for fields 6 to 9, whose observations come from a later
 /// run than their messages.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]

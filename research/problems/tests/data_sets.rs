@@ -217,7 +217,7 @@ fn damaged_originals_are_errors_or_fields() {
     }
 }
 
-/// A few kilobytes that inflate to a hundred megabytes.
+/// Uses a few kilobytes that inflate to a hundred megabytes.
 #[test]
 fn an_original_that_inflates_without_end_is_refused() {
     use std::io::Write as _;
@@ -248,7 +248,7 @@ fn workspace(name: &str, class: &str, table: &str, (factor, levels): (&str, [&st
         let each = all.iter().flat_map(|each| text(each));
         [&[0, 0, 0, 16][..], &word(all.len()), &each.collect::<Vec<u8>>()].concat()
     }
-    /// A pair with a new symbol as its tag.
+    /// Returns a pair with a new symbol as its tag.
     fn pair(tag: &str, value: &[u8]) -> Vec<u8> {
         [&[0, 0, 4, 2, 0, 0, 0, 1][..], &text(tag), value].concat()
     }
@@ -404,7 +404,7 @@ fn damaged_workspaces_of_r_are_errors_or_tables() {
     for end in (0..n).step_by(n / 300) {
         assert!(convert_rda("pima", &plain[..end]).is_err(), "cut after {end} bytes");
     }
-    // The header, the end with factor and attributes, and some positions between.
+    // Change the header, the end with factor and attributes, and some positions in between.
     for place in (0..120).chain(n - 400..n).chain((0..n).step_by(n / 100)) {
         for change in [0x01, 0x80, 0xff] {
             let mut damaged = plain.clone();
@@ -487,7 +487,7 @@ fn the_page_names_every_data_set() {
     for set in data_sets() {
         assert!(page.contains(&format!("### {}\n", set.name)), "no section on {}", set.name);
         for file in &set.files {
-            // The page names the games' files by a pattern.
+            // The documentation names the games' files by a pattern.
             let name = file.path.split('/').nth(1).unwrap();
             let pattern =
                 ["game", "random_features"].into_iter().find(|start| name.starts_with(start));

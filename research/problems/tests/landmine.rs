@@ -66,7 +66,7 @@ fn the_objective_through_its_space_is_the_same() {
     }
 }
 
-/// The tables have 29×88 points, and their best values have the mean stated in the README.
+/// The tables have 29×88 points, and the mean of their best values is the one stated in the README.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn the_grids_are_what_their_readme_says() {

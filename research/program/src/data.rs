@@ -70,7 +70,7 @@ impl Data {
 /// Usability of a data folder for an experiment.
 struct Prospect {
     name: &'static str,
-    /// Incomplete data sets. The experiment can run if there are none.
+    /// Required data sets that are incomplete. The experiment can run if there are none.
     lacks: Vec<&'static str>,
     /// Missing files with the authors' figures, which cannot be shown.
     without: Vec<&'static str>,

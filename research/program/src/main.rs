@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Error types of this workspace.
+/// Exit codes for the error types of this workspace.
 const EXITS: [ExitOf; 4] = [
     exit_of::<DataError>,
     exit_of::<OriginalError>,

@@ -1,4 +1,4 @@
-//! Making a data folder from an original, checking it, and refusing to overwrite it by accident.
+//! A data folder is made from an original, checked, and not overwritten by accident.
 
 use crate::sandbox::{Sandbox, json};
 
@@ -19,7 +19,7 @@ fn a_folder_is_made_checked_and_not_overwritten() {
     let table = sandbox.path("made/landmine/landmine.csv");
     assert_eq!(std::fs::read_to_string(&table).unwrap(), TABLE);
 
-    // The clone of a repository works like the file. Existing files are kept.
+    // A clone of a repository works like the file itself. Existing files are kept.
     std::fs::write(&table, "mine").unwrap();
     let again = ["data", "convert", "landmine", ".", "--out", "made"];
     sandbox.run(&again).expect(2, &["made/landmine/landmine.csv already exists", "--overwrite"]);

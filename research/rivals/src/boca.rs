@@ -1,4 +1,4 @@
-//! BOCA: chooses a query and the number of its training epochs.
+//! BOCA, which chooses a query and its number of training epochs.
 
 use fedbo_gp::{Family, Kernel};
 use fedbo_optim::Points;
@@ -23,10 +23,10 @@ use fedbo_strategies::{
 ///
 /// with a² the signal variance (the paper's κ_0), φ the part of the kernel over z, and β_t the
 /// factor of the standard deviation (the paper's β_t^{1/2}). ξ is the *information gap*: the
-/// information about z = 1 that z does not provide. A number of epochs is chosen if x_t is still
-/// uncertain there, relative to how little that epoch reveals about the end, and if it is not so
-/// close to the end that it saves nothing. The number of epochs is chosen before training starts:
-/// only the last value of the curve enters the model.
+/// information about z = 1 that z does not provide. A number of epochs is chosen if the value of
+/// x_t at that epoch is still uncertain, relative to how little that epoch reveals about the end,
+/// and if that epoch is not so close to the end that nothing is saved. The number of epochs is
+/// chosen before training starts, and only the last value of the curve enters the model.
 ///
 /// x_t, γ and the first condition on z_t follow the paper and the code that its authors published
 /// later (which has a power of 1/2 instead of q, and further factors in γ). The second condition is
@@ -43,9 +43,9 @@ pub struct Boca {
 impl Boca {
     /// Returns the defaults for one party's study with training runs of N epochs.
     ///
-    /// They are those of [`EpochGpUcbSettings::for_study`] with two differences: the kernel is
-    /// squared exponential, for which the paper derives q, and the model uses only the last value
-    /// of each training run.
+    /// The defaults are those of [`EpochGpUcbSettings::for_study`], with two differences: the
+    /// kernel is squared exponential, for which the paper derives q, and the model uses only the
+    /// last value of each training run.
     ///
     /// # Panics
     /// If N is 0.
@@ -96,12 +96,12 @@ impl Boca {
         })
     }
 
-    /// The model, over [x, n/N].
+    /// Returns the model over [x, n/N].
     pub fn surrogate(&self) -> &Surrogate {
         self.model.surrogate()
     }
 
-    /// The number N of epochs.
+    /// Returns the number N of epochs of a complete training run.
     pub fn n_epochs(&self) -> usize {
         self.model.n_epochs()
     }
@@ -112,7 +112,7 @@ impl Boca {
     /// query as in [`EpochGpUcb`], but not the number of epochs.
     ///
     /// # Errors
-    /// As [`fedbo_strategies::Strategy::ask`].
+    /// As for [`fedbo_strategies::Strategy::ask`].
     pub fn ask(
         &self,
         pending: &Points,
@@ -132,7 +132,7 @@ impl Boca {
         self.model.tell(observed)
     }
 
-    /// N z_t for a query x_t.
+    /// Returns N z_t for a query x_t.
     fn epochs_at(&self, unit: &[f64], beta: f64) -> usize {
         let kernel = self.surrogate().posterior().kernel();
         let stds = self.model.stds(unit, false);
@@ -149,14 +149,14 @@ impl Boca {
     }
 }
 
-/// n/N for n = 1, …, N.
+/// Returns n/N for n = 1, …, N.
 fn shares(n_epochs: usize) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "epochs are far below 2^53")]
     let share = |n: usize| n as f64 / n_epochs as f64;
     (1..=n_epochs).map(share).collect()
 }
 
-/// ξ(z), where z is the kernel's last coordinate.
+/// Returns ξ(z), where z is the kernel's last coordinate.
 fn information_gap(kernel: &Kernel, share: f64) -> f64 {
     let mut end = vec![0.0; kernel.dim()];
     let mut here = end.clone();
@@ -203,8 +203,8 @@ mod tests {
         }
     }
 
-    /// The formulas by hand. The posterior variance is computed by solving k = K α over all
-    /// observations with Gaussian elimination.
+    /// Returns the number of epochs by the formulas. The posterior variance is computed by solving
+    /// k = K α over all observations with Gaussian elimination.
     fn by_hand(seen: &[(f64, usize)], x: f64, lengthscales: [f64; 2], beta: f64) -> usize {
         let z = |n: usize| f64::from(u32::try_from(n).unwrap()) / 20.0;
         let kernel = |a: (f64, f64), b: (f64, f64)| {
@@ -265,8 +265,9 @@ mod tests {
         assert!(found.len() >= 6 && found.contains(&N), "{found:?}");
     }
 
-    /// Without observations, the first epoch is the cheapest and uncertain. If everything but the
-    /// end is known at x, the end is chosen, because low epochs give no further information.
+    /// Without observations, the first epoch is chosen, because it is the cheapest and uncertain.
+    /// If everything but the end is known at x, the end is chosen, because early epochs give no
+    /// further information.
     #[test]
     fn cheap_epochs_come_first_and_the_end_last() {
         let mut boca = fixed(0.3, 0.6, 2.0);

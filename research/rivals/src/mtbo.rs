@@ -50,8 +50,8 @@ impl MtboSettings {
 /// hyperparameters, this implementation uses the mode of their posterior.
 #[derive(Clone, Debug)]
 pub struct Mtbo {
-    /// Keeps track of trials and supplies start points for the search. Its own surrogate proposes
-    /// nothing.
+    /// Keeps track of trials and supplies start points for the search. The proposer's own surrogate
+    /// is not used for proposals.
     proposer: Proposer,
     settings: MtboSettings,
     names: Vec<String>,
@@ -112,8 +112,8 @@ impl Mtbo {
         })
     }
 
-    /// Returns the observations of the meta-tasks and the target, plus additional ones of the
-    /// target.
+    /// Returns the observations of the meta-tasks and of the target, including additional target
+    /// observations.
     fn observations(&self, more: &Points, outputs: &[f64]) -> TaskObservations {
         let mut observations = self.posterior.observations().clone();
         for (x, y) in more.rows().zip(outputs) {
@@ -220,7 +220,7 @@ struct Improvement<'a> {
     incumbent: f64,
 }
 
-/// Variances below this value are rounding error.
+/// Variances below this value are rounding errors.
 const LEAST_VARIANCE: f64 = 1e-14;
 
 impl Function for Improvement<'_> {

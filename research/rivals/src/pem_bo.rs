@@ -24,7 +24,7 @@ pub struct PemBo {
     /// K̂ in row-major order.
     covariance: Vec<f64>,
     ucb_multiplier: f64,
-    /// Indices of observed points without repetitions, and their outputs.
+    /// Indices of observed points without duplicates, and their outputs.
     observed: Vec<(usize, f64)>,
     failed: Vec<usize>,
 }
@@ -172,7 +172,8 @@ mod tests {
 
     use super::*;
 
-    /// 40 draws of f(x) = a + b x at 7 points, a, b ~ N(0, 1), with noise so that K̂ has full rank.
+    /// Returns 40 draws of f(x) = a + b x at 7 points, where a, b ~ N(0, 1), with noise so that K̂
+    /// has full rank.
     fn tasks() -> (Points, Vec<Vec<f64>>) {
         let domain = uniform_points(7, 1, &mut test_stream(1));
         let mut stream = test_stream(2);

@@ -99,7 +99,7 @@ pub fn pass(place: &'static str) {
 fn die() -> ! {
     use rustix::process::{Signal, getpid, kill_process};
     loop {
-        // SIGKILL may take a moment to arrive.
+        // SIGKILL can take a moment to arrive.
         let _ = kill_process(getpid(), Signal::KILL);
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

@@ -17,8 +17,8 @@ use crate::keys::{coordinator, signed_handout};
 use crate::ledger::event;
 
 /// The first byte selects the decoder: a raw handout; a handout with a valid signature, which lets
-/// the fuzzer reach the code behind the signature check; a release; or a release that starts like
-/// one of a known mechanism.
+/// the fuzzer reach the code behind the signature check; a release; or a release that starts like a
+/// valid release of a known mechanism.
 pub fn broadcast(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 4 {
@@ -130,7 +130,7 @@ fn release_of_mechanism(pieces: &mut Pieces<'_>) {
 
 const ROUND: u64 = 7;
 
-/// A mechanism with three features and two regions.
+/// Returns a mechanism with three features and two regions.
 fn mechanism() -> &'static Mechanism {
     static MECHANISM: OnceLock<Mechanism> = OnceLock::new();
     MECHANISM.get_or_init(|| {
@@ -146,7 +146,7 @@ fn mechanism() -> &'static Mechanism {
     })
 }
 
-/// A valid release of each kind.
+/// Returns a valid release of each kind.
 fn good_releases() -> &'static [Vec<u8>] {
     static RELEASES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     RELEASES.get_or_init(|| {
@@ -159,7 +159,7 @@ fn good_releases() -> &'static [Vec<u8>] {
     })
 }
 
-/// Valid handouts and releases, with the matching first byte.
+/// Returns valid handouts and releases, with the matching first byte.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     // Three features, four slots, releases of up to 2^20 bytes.
     const LIMITS: u8 = 0b10_10_10;

@@ -49,7 +49,7 @@ fn results(bytes: &[u8]) {
     }
 }
 
-/// Checks that rows are written as they were read, unless a file cannot have columns with these
+/// Checks that writing rows reproduces what was read, unless a file cannot have columns with these
 /// names.
 fn written_again(rows: &[Row], folder: &Path) {
     let Some(first) = rows.first() else { return };
@@ -103,7 +103,7 @@ fn definition(bytes: &[u8]) {
     }
 }
 
-/// Checks that a value parsed from JSON can be written and parses to an equal value again.
+/// Checks that a value parsed from JSON survives a round trip through JSON.
 fn reads_back<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) {
     if let Ok(read) = serde_json::from_slice::<T>(bytes) {
         let written = serde_json::to_vec(&read).expect("plain data has a form in JSON");
@@ -128,7 +128,7 @@ const DEFINITION: &str = "{\"name\":\"train\",\"space\":[{\"name\":\"rate\",\"ty
     \"b\",\"c\"]}],\"direction\":\"minimize\",\"seed\":1,\"strategy\":{\"name\":\"ts\",\"ucb_multiplier\":{\"norm_bound\":1.0,\
     \"failure_prob\":0.1}},\"n_initial\":8,\"noisy\":false}";
 
-/// Valid texts of each kind.
+/// Returns valid contents of each kind.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let of = |kind: u8, text: &str| [&[kind], text.as_bytes()].concat();
     let path = scratch::file(RESULTS_FILE, RESULTS.as_bytes());

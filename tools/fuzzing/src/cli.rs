@@ -103,7 +103,8 @@ fn address(text: &str) {
     };
     let shown = address.to_string();
     let relative = address.relative_to(Path::new("/data"));
-    // Texts with a password differ: the password is masked, and parsing the mask fails.
+    // An address with a password is displayed differently: the password is masked, and parsing the
+    // mask fails.
     if shown == text {
         assert_eq!(shown.parse::<Address>().as_ref(), Ok(&address));
     }
@@ -151,7 +152,7 @@ fn json_point(bytes: &[u8]) {
     }
 }
 
-/// INV-21: a normalized point is in the space and survives a round trip.
+/// Checks INV-21: a normalized point is in the space and survives a round trip.
 fn normalized(point: &Point) {
     let point = match space().normalize(point) {
         Ok(point) => point,
@@ -165,7 +166,7 @@ fn normalized(point: &Point) {
     assert_eq!(serde_json::from_str(&written).ok(), Some(point));
 }
 
-/// A space with parameters of every kind.
+/// Returns a space with parameters of every kind.
 fn space() -> &'static Space {
     static SPACE: OnceLock<Space> = OnceLock::new();
     SPACE.get_or_init(|| {
@@ -193,7 +194,7 @@ fn space() -> &'static Space {
     })
 }
 
-/// Parses the address, which happens before any folder is created or request is sent.
+/// Calls an operation that parses the address before it creates any folder or sends any request.
 ///
 /// The call must fail in any case, as the home folder cannot be created.
 fn coordinator_url(url: &str) {
@@ -232,7 +233,7 @@ fn secrets_and_names(text: &str) {
     reads_back::<AccountantKind>(text);
 }
 
-/// Checks that an accepted text is the only form of its value.
+/// Checks that an accepted string is the only form of its value.
 fn reads_back<T: FromStr + ToString + Debug>(text: &str)
 where
     T::Err: ToString,
@@ -329,7 +330,7 @@ epsilon_max = 4.0
 delta = 1e-6
 ";
 
-/// Valid files and texts.
+/// Returns valid files and arguments.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let of = |kind: u8, text: &str| [&[kind], text.as_bytes()].concat();
     let token = EnrolmentToken {

@@ -3,15 +3,15 @@
 use fedbo_config::{FileError, Place};
 use fedbo_federation::Federation;
 
-/// Parses the bytes as a study's configuration. An accepted text must parse to the same study
-/// again; no features are drawn.
+/// Parses the bytes as a study's configuration. An accepted configuration must freeze and parse to
+/// the same study again. No features are drawn.
 pub fn config(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         thaw(text);
     }
 }
 
-/// Parses a text as a frozen federation; `None` if it is invalid.
+/// Parses a string as a frozen federation. Returns `None` if it is invalid.
 pub(crate) fn thaw(text: &str) -> Option<Federation> {
     let federation = match Federation::thaw(text) {
         Ok(federation) => federation,
@@ -142,7 +142,7 @@ name = \"a\"
 name = \"b\"
 ";
 
-/// Both configurations above, and some with other tables.
+/// Returns both configurations above, and some with different tables.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let head = "[federation]\nname = \"l\"\nalgorithm = \"dp-fts-de\"\nrounds = 3\n";
     let tail = "[space.x]\ntype = \"float\"\nlow = 0\nhigh = 1\n[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n";

@@ -11,7 +11,7 @@ use crate::input_reader::Pieces;
 use crate::sqlite_file::{change_cells, damage, put};
 
 /// The first byte selects the owner of the file: a study, an agent or a coordinator. Another byte
-/// selects the change: of cells or of bytes. The owner then opens the file, reads all of it, and
+/// selects whether cells or bytes are changed. The owner then opens the file, reads all of it, and
 /// continues from the stored state.
 pub fn database(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
@@ -37,7 +37,7 @@ impl Change {
         }
     }
 
-    /// Writes the file with the changes that the input describes. `sees` may transform the new
+    /// Writes the file with the changes that the input describes. `sees` can transform the new
     /// value of a blob column.
     fn put(
         self,
@@ -63,7 +63,7 @@ impl Change {
     }
 }
 
-/// Each kind of file unchanged, with a changed cell, and with a changed byte.
+/// Returns each kind of file unchanged, with a changed cell, and with a changed byte.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for kind in 0..3 {

@@ -22,8 +22,8 @@ use fedbo_wire::{
 use crate::keys::coordinator;
 use crate::scratch;
 
-/// The lengthscale is fixed instead of fitted, since a target runs the agents of these studies many
-/// times.
+/// The length scale is fixed instead of fitted, since a target runs the agents of these studies
+/// many times.
 const TAIL: &str = "\
 [surrogate]
 lengthscale = 0.3
@@ -53,7 +53,7 @@ pub(crate) struct Frozen {
     pub(crate) text: String,
 }
 
-/// Both studies.
+/// Returns the relayed study and the charged one.
 pub(crate) fn studies() -> &'static [Frozen; 2] {
     static STUDIES: OnceLock<[Frozen; 2]> = OnceLock::new();
     STUDIES.get_or_init(|| {
@@ -150,7 +150,8 @@ impl Frozen {
 const KIND: usize = 8;
 const SECURE: u8 = 1;
 
-/// A coordinator that accepts everything and returns the next handout once its round has started.
+/// A coordinator that accepts every request and returns the next handout once its round has
+/// started.
 pub(crate) struct FakeCoordinator<'a> {
     pub(crate) study: &'a Frozen,
     /// Number of rounds that have started.
@@ -225,7 +226,7 @@ impl Link for FakeCoordinator<'_> {
     }
 }
 
-/// A clock that advances only when a caller sleeps.
+/// A clock that advances only when it is asked to sleep.
 #[derive(Default)]
 pub(crate) struct Waited(Cell<u64>);
 

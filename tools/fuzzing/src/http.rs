@@ -61,7 +61,7 @@ fn headers(mut pieces: Pieces<'_>) {
     }
 }
 
-/// Checks that a valid signature is accepted, and that it is rejected for any other request.
+/// Checks that a valid signature is accepted for its request and rejected for any other.
 fn signed(mut pieces: Pieces<'_>) {
     let stamp = Stamp { time_ms: pieces.u64(), counter: pieces.u64() & COUNTER_MAX };
     let (method, target) = (text(pieces.line()), text(pieces.line()));
@@ -141,7 +141,7 @@ fn state(text: &str) {
     }
 }
 
-/// Valid requests and responses.
+/// Returns valid requests and responses.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let (method, target, body) = ("GET", "/v1/studies/labs/handouts?after=3&wait=5", "");
     let signature = sign_request(

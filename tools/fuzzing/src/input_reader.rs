@@ -1,4 +1,4 @@
-//! Splits an input into values: libFuzzer provides bytes, and a target needs several values.
+//! Splits the bytes of an input, as provided by libFuzzer, into the values that a target needs.
 
 /// Remaining bytes of an input. At the end of the input, numbers are 0 and slices are empty.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,8 @@ impl<'a> Pieces<'a> {
         bytes
     }
 
-    /// Returns a slice of the length in the next byte; shorter if fewer bytes are left.
+    /// Reads a length from the next byte and returns a slice of that length, or a shorter one if
+    /// fewer bytes are left.
     pub(crate) fn piece(&mut self) -> &'a [u8] {
         let n = usize::from(self.byte());
         let (first, rest) = self.0.split_at(self.0.len().min(n));

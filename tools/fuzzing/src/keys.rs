@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 
 use fedbo_wire::SigningKey;
 
-/// The coordinator's key, with which targets sign in its place.
+/// Returns the coordinator's key, with which targets sign on its behalf.
 pub(crate) fn coordinator() -> &'static SigningKey {
     static KEY: OnceLock<SigningKey> = OnceLock::new();
     KEY.get_or_init(|| SigningKey::from_seed([7; 32]))
 }
 
-/// An agent's key.
+/// Returns an agent's key.
 pub(crate) fn agent() -> &'static SigningKey {
     static KEY: OnceLock<SigningKey> = OnceLock::new();
     KEY.get_or_init(|| SigningKey::from_seed([8; 32]))

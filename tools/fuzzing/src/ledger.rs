@@ -6,7 +6,7 @@ use fedbo_wire::{CharterParts, LedgerEntry, LedgerHead};
 
 use crate::input_reader::{Pieces, text};
 
-/// The first byte selects the decoder: an event, the text of a head, or a chain of entries that
+/// The first byte selects the decoder: an event, a head as a string, or a chain of entries that
 /// both implementations follow.
 pub fn ledger(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);

@@ -89,8 +89,8 @@ fn forged_entries(mut pieces: Pieces<'_>) {
     assert!(ledger.is_err() || ledger.is_ok_and(|ledger| ledger.releases() == head.seq));
 }
 
-/// Reads a file with `verify` and `read`. Both must agree about its validity, and its head must be
-/// one of the known heads.
+/// Reads a file with `verify` and `read`. Both must agree on whether it is valid, and its head must
+/// be one of the known heads.
 fn judge(path: &Path, heads: Option<&[Head]>) {
     let report = match verify(path, None) {
         Ok(report) => report,
@@ -139,9 +139,9 @@ fn check_refusal(error: &LedgerError) {
 /// A small ledger as stored on disk.
 struct Base {
     charter: Charter,
-    /// After the end of the study.
+    /// The file after the end of the study.
     closed: Vec<u8>,
-    /// As left behind by a process that was killed while a reader was open.
+    /// The file left behind by a process that was killed while a reader was open.
     running: Vec<u8>,
     log: Vec<u8>,
     /// The head of the ledger after each commit.
@@ -199,7 +199,7 @@ fn charter(accountant: AccountantKind) -> Charter {
     }
 }
 
-/// Full participation with Gaussian noise.
+/// Returns an event with full participation and Gaussian noise.
 fn event() -> PrivacyEvent {
     PrivacyEvent {
         sampling: Sampling::Poisson(SamplingRate::ALL),
@@ -207,7 +207,7 @@ fn event() -> PrivacyEvent {
     }
 }
 
-/// One input of each kind, and the unchanged files.
+/// Returns one input of each kind, and the unchanged files.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let event = event_to_bytes(&event()).expect("an event of a mechanism");
     let length = u8::try_from(event.len()).unwrap_or(u8::MAX);

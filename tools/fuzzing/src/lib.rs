@@ -1,4 +1,5 @@
-//! Fuzz targets: pass hostile bytes to a decoder and check accepted values. Nothing may panic.
+//! Fuzz targets, which pass hostile bytes to a decoder and check accepted values. No input may
+//! cause a panic.
 //!
 //! This crate defines the tested decoders and the properties that accepted values must have. It
 //! does not generate the bytes: they come from libFuzzer in the binaries of the folder `fuzz`, or

@@ -10,7 +10,7 @@ const DIMS: [u32; 4] = [0, 1, 3, u32::MAX];
 /// Offset of the dimension in a report.
 const CLAIM: std::ops::Range<usize> = 12..16;
 
-/// Parses the bytes as a report for several dimensions. An accepted report encodes to the same
+/// Parses the bytes as a report for several dimensions. An accepted report must encode to the same
 /// content.
 pub fn report(bytes: &[u8]) {
     let claim: Option<[u8; 4]> = bytes.get(CLAIM).and_then(|claim| claim.try_into().ok());

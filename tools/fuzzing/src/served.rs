@@ -11,7 +11,7 @@ use crate::fakes::{Frozen, studies};
 use crate::keys::{agent, coordinator};
 use crate::scratch;
 
-/// Creates a folder with the key with which targets sign.
+/// Creates a folder that contains the key with which targets sign.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = scratch::subfolder(name);
     let key = coordinator().to_file_text();

@@ -21,7 +21,8 @@ use crate::input_reader::{Pieces, text};
 use crate::keys::{agent, coordinator};
 use crate::served::{begun, runtime, started};
 
-/// Maximum wait for a response while fuzzing. A poll takes longer, and its response is not awaited.
+/// Maximum time to wait for a response while fuzzing. Long polls take longer, so their responses
+/// are not awaited.
 const PATIENCE: Duration = Duration::from_millis(15);
 
 /// The first byte selects the request: raw bytes; a signed request of an enrolled agent with a
@@ -37,7 +38,8 @@ pub fn service(bytes: &[u8]) {
     });
 }
 
-/// A service on a folder with both studies in their first rounds and the agent in slot 0 of each.
+/// A service for a folder in which both studies are in their first rounds and the agent has slot 0
+/// of each.
 struct World {
     runtime: Runtime,
     address: SocketAddr,

@@ -52,8 +52,8 @@ pub(crate) fn damage(bytes: &mut Vec<u8>, pieces: &mut Pieces<'_>) {
 
 /// Changes cells until the input ends, with triggers and checks disabled.
 ///
-/// A change consists of the indices of a table, a column and a row, and a value. Values with a type
-/// that the file rejects are ignored. `sees` may transform a new blob value.
+/// A change consists of the indices of a table, a column and a row, and a value. Values of a type
+/// that the file rejects are ignored. `sees` can transform a new blob value.
 pub(crate) fn change_cells(
     path: &Path,
     mut pieces: Pieces<'_>,
@@ -139,7 +139,7 @@ impl Table {
     }
 }
 
-/// Runs a query that returns rows of two texts.
+/// Runs a query that returns rows of two strings.
 fn listed(connection: &Connection, sql: &str) -> Vec<[String; 2]> {
     let mut statement = connection.prepare(sql).expect("a sound file");
     let rows = statement.query_map([], |row| Ok([row.get(0)?, row.get(1)?]));

@@ -27,7 +27,7 @@ const SEALED: SealedSizes = SealedSizes { n_features: 2, public: 3, for_leader: 
 const N_SLOTS: u32 = 6;
 const REQUEST: &[u8] = b"request";
 
-/// The first byte selects the decoder. An accepted value encodes to the same bytes.
+/// The first byte selects the decoder. An accepted value must encode to the same bytes.
 pub fn sum(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     let kind = pieces.byte() % 11;
@@ -103,7 +103,7 @@ pub fn sum(bytes: &[u8]) {
     }
 }
 
-/// Appends the helper's signature to arbitrary content, as in a response to the request.
+/// Appends the helper's signature to arbitrary content, as in its response to a request.
 fn signed(content: &[u8]) -> Vec<u8> {
     let request: [u8; 32] = Sha256::digest(REQUEST).into();
     let parts: [&[u8]; 2] = [&request, content];
@@ -140,7 +140,7 @@ fn shares(bytes: &[u8]) {
     }
 }
 
-/// A valid input for each decoder.
+/// Returns a valid input for each decoder.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let key = coordinator();
     let upload = SealedUpload {

@@ -37,7 +37,7 @@ pub fn table(bytes: &[u8]) {
     }
 }
 
-/// A fedbo export, a table written by pandas, and a handwritten one.
+/// Returns a fedbo export, a table written by pandas, and a handwritten one.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let texts = [
         "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,trained_epochs,x,\

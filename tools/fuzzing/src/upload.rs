@@ -8,8 +8,8 @@ const N_FEATURES: [u32; 5] = [0, 1, 3, 16, u32::MAX];
 /// Offset of the feature count in an upload.
 const CLAIM: std::ops::Range<usize> = 12..16;
 
-/// Parses the bytes as an upload for several feature counts. An accepted upload encodes to the same
-/// bytes.
+/// Parses the bytes as an upload for several feature counts. An accepted upload must encode to the
+/// same bytes.
 pub fn upload(bytes: &[u8]) {
     let claim: Option<[u8; 4]> = bytes.get(CLAIM).and_then(|claim| claim.try_into().ok());
     let claimed = claim.map(u32::from_le_bytes);

@@ -19,7 +19,7 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// Name and content of every file in a folder, which may not exist.
+/// Returns the name and content of every file in a folder. The folder need not exist.
 fn inputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Tests that run their own binary again: under a limit, on a small disk, as another user, or to be
-//! killed.
+//! Tests that run their own binary again: under a limit, on a small disk, as a different user, or
+//! to be killed.
 //!
 //! The child process runs an ignored test. An environment variable passes the working folder to
 //! this test. In an ordinary run, the variable is not set and the ignored test does nothing.
@@ -11,12 +11,12 @@ use std::process::{Child, Command, Stdio};
 
 const GIVEN: &str = "FEDBO_TEST_GIVEN";
 
-/// Text from the parent test; `None` in an ordinary run.
+/// Returns the value passed by the parent test, or `None` in an ordinary run.
 pub fn given() -> Option<String> {
     std::env::var(GIVEN).ok()
 }
 
-/// Folder from the parent test; `None` in an ordinary run.
+/// Returns the folder passed by the parent test, or `None` in an ordinary run.
 pub fn given_folder() -> Option<PathBuf> {
     given().map(PathBuf::from)
 }
@@ -27,12 +27,13 @@ pub fn say(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// Path of the running test binary.
+/// Returns the path of the running test binary.
 fn binary() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
-/// Path of a test in the module of the running test. Its thread is named after the test's path.
+/// Returns the path of a test in the same module as the running test, whose path is the name of
+/// this thread.
 fn path_of(test: &str) -> String {
     let running = std::thread::current();
     let module = running.name().and_then(|path| path.rsplit_once("::"));
@@ -90,7 +91,8 @@ pub fn run_on_a_small_disk(test: &str, folder: &Path) {
     }
 }
 
-/// Runs a test in a folder without root privileges: as another user if the current user is root.
+/// Runs a test in a folder without root privileges: as a different user if the current user is
+/// root.
 #[cfg(unix)]
 pub fn run_without_privileges(test: &str, folder: &Path) {
     use std::os::unix::process::CommandExt as _;

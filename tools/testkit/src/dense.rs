@@ -32,28 +32,28 @@ impl Matrix {
         Self::from_fn(rows.len(), n_columns, |i, j| rows[i][j])
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn n_rows(&self) -> usize {
         self.n_rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn n_columns(&self) -> usize {
         self.n_columns
     }
 
-    /// Entry (i, j).
+    /// Returns entry (i, j).
     pub fn at(&self, i: usize, j: usize) -> f64 {
         self.data[i * self.n_columns + j]
     }
 
-    /// Aᵀ.
+    /// Returns Aᵀ.
     #[must_use]
     pub fn transpose(&self) -> Self {
         Self::from_fn(self.n_columns, self.n_rows, |i, j| self.at(j, i))
     }
 
-    /// A B.
+    /// Returns A B.
     #[must_use]
     pub fn times(&self, other: &Self) -> Self {
         assert_eq!(self.n_columns, other.n_rows);
@@ -62,20 +62,20 @@ impl Matrix {
         })
     }
 
-    /// A v.
+    /// Returns A v.
     pub fn times_vector(&self, v: &[f64]) -> Vec<f64> {
         assert_eq!(self.n_columns, v.len());
         (0..self.n_rows).map(|i| (0..v.len()).map(|j| self.at(i, j) * v[j]).sum()).collect()
     }
 
-    /// A + B.
+    /// Returns A + B.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         assert_eq!((self.n_rows, self.n_columns), (other.n_rows, other.n_columns));
         Self::from_fn(self.n_rows, self.n_columns, |i, j| self.at(i, j) + other.at(i, j))
     }
 
-    /// A + c I.
+    /// Returns A + c I.
     #[must_use]
     pub fn plus_identity(&self, c: f64) -> Self {
         Self::from_fn(self.n_rows, self.n_columns, |i, j| {
@@ -83,13 +83,13 @@ impl Matrix {
         })
     }
 
-    /// c A.
+    /// Returns c A.
     #[must_use]
     pub fn scaled(&self, c: f64) -> Self {
         Self::from_fn(self.n_rows, self.n_columns, |i, j| c * self.at(i, j))
     }
 
-    /// A⁻¹ B and ln |det A|, by Gaussian elimination with partial pivoting.
+    /// Returns A⁻¹ B and ln |det A|, computed by Gaussian elimination with partial pivoting.
     ///
     /// # Panics
     /// If A is exactly singular.
@@ -124,24 +124,25 @@ impl Matrix {
         (solution, log_determinant)
     }
 
-    /// A⁻¹ b.
+    /// Returns A⁻¹ b.
     pub fn solve_vector(&self, b: &[f64]) -> Vec<f64> {
         self.solve(&Self::from_fn(b.len(), 1, |i, _| b[i])).0.data
     }
 
-    /// A⁻¹.
+    /// Returns A⁻¹.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let n = self.n_rows;
         self.solve(&Self::from_fn(n, n, |i, j| if i == j { 1.0 } else { 0.0 })).0
     }
 
-    /// ln |det A|.
+    /// Returns ln |det A|.
     pub fn log_determinant(&self) -> f64 {
         self.solve(&Self::from_fn(self.n_rows, 0, |_, _| 0.0)).1
     }
 
-    /// Eigenvalues of a symmetric matrix in ascending order, by cyclic Jacobi rotations.
+    /// Returns the eigenvalues of a symmetric matrix in ascending order, computed by cyclic Jacobi
+    /// rotations.
     pub fn eigenvalues(&self) -> Vec<f64> {
         let n = self.n_rows;
         let mut a = self.clone();
@@ -175,8 +176,8 @@ impl Matrix {
     }
 }
 
-/// k(x, z) with the formulas of Rasmussen & Williams 2006, chapter 4, and functions of the standard
-/// library.
+/// Computes k(x, z) with the formulas of Rasmussen & Williams 2006, chapter 4, and functions of the
+/// standard library.
 pub fn kernel_value(kernel: &Kernel, x: &[f64], z: &[f64]) -> f64 {
     let r = x
         .iter()
@@ -195,13 +196,13 @@ pub fn kernel_value(kernel: &Kernel, x: &[f64], z: &[f64]) -> f64 {
     kernel.outputscale() * rho
 }
 
-/// k(X, Z).
+/// Returns k(X, Z).
 pub fn covariance(kernel: &Kernel, x: &Points, z: &Points) -> Matrix {
     Matrix::from_fn(x.len(), z.len(), |i, j| kernel_value(kernel, x.row(i), z.row(j)))
 }
 
-/// Posterior mean and covariance of the latent function at `at`:
-/// k(x, X) (K + σ²I)⁻¹ y and k(x, x') − k(x, X) (K + σ²I)⁻¹ k(X, x').
+/// Returns the posterior mean and covariance of the latent function at `at`: k(x, X) (K + σ²I)⁻¹ y
+/// and k(x, x') − k(x, X) (K + σ²I)⁻¹ k(X, x').
 pub fn posterior(
     kernel: &Kernel,
     noise_variance: f64,
@@ -216,7 +217,7 @@ pub fn posterior(
     (mean, covariance(kernel, at, at).plus(&explained.scaled(-1.0)))
 }
 
-/// ln N(y; 0, K + σ²I).
+/// Returns ln N(y; 0, K + σ²I).
 pub fn log_evidence(kernel: &Kernel, noise_variance: f64, inputs: &Points, y: &[f64]) -> f64 {
     let k = covariance(kernel, inputs, inputs).plus_identity(noise_variance);
     let fit: f64 = k.solve_vector(y).iter().zip(y).map(|(a, y)| a * y).sum();
@@ -224,8 +225,8 @@ pub fn log_evidence(kernel: &Kernel, noise_variance: f64, inputs: &Points, y: &[
     -0.5 * (fit + k.log_determinant() + n * std::f64::consts::TAU.ln())
 }
 
-/// Mean ν = Σ⁻¹ Φᵀ y and covariance σ² Σ⁻¹ of the regression weights for the rows of Φ, with Σ =
-/// ΦᵀΦ + σ²I.
+/// Returns the mean ν = Σ⁻¹ Φᵀ y and covariance σ² Σ⁻¹ of the regression weights for the rows of Φ,
+/// with Σ = ΦᵀΦ + σ²I.
 pub fn weight_posterior(features: &Matrix, noise_variance: f64, y: &[f64]) -> (Vec<f64>, Matrix) {
     let transposed = features.transpose();
     let sigma = transposed.times(features).plus_identity(noise_variance);

@@ -1,4 +1,4 @@
-//! A storage that forwards every call to another one.
+//! A storage that forwards every call to another storage.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
     fn was_read(&self, _snapshot: &Snapshot) {}
 }
 
-/// A storage that forwards every call to the one selected by `T`.
+/// A storage that forwards every call to the storage selected by `T`.
 #[derive(Debug, Default)]
 pub struct Forwarded<T>(pub T);
 

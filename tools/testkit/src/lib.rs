@@ -4,7 +4,7 @@
 //! Oracles are slow, simple, and share no code with the code under test: [`dense`] solves by
 //! Gaussian elimination and computes eigenvalues by Jacobi rotations. Statistical checks return
 //! `Err` with the figures, so that a test can also require that they fail for a mutated
-//! counterpart. Each check states its false positive probability for a correct sampler.
+//! counterpart. Each check documents the probability with which it rejects a correct sampler.
 
 pub mod again;
 mod contracts;
@@ -25,16 +25,16 @@ use std::path::{Path, PathBuf};
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed, Stream};
 
-/// Stream number `n` for random draws in a test.
+/// Returns stream number `n` for random draws in a test.
 pub fn test_stream(n: u64) -> Stream {
     Seed::new(0x007e_57ed).stream(Purpose::TEST, n, 0)
 }
 
-/// Folder of the data published by the papers' authors: `FEDBO_DATA`, by default `../shared/data`
-/// next to the workspace.
+/// Returns the folder of the data published by the papers' authors: `FEDBO_DATA`, by default
+/// `../shared/data` next to the workspace.
 ///
 /// Tests that read this data must be ignored with the reason "data: run by cargo xtask test --all".
-/// The command uses the reason to find them.
+/// That command finds the tests by this reason.
 ///
 /// # Panics
 /// If the folder does not contain `part`.
@@ -51,7 +51,7 @@ pub fn published_data(part: &str) -> PathBuf {
     folder
 }
 
-/// n points drawn uniformly from `[0,1]^dim`.
+/// Draws n points uniformly from `[0,1]^dim`.
 pub fn uniform_points(n: usize, dim: usize, stream: &mut Stream) -> Points {
     Points::from_flat(dim, (0..n * dim).map(|_| stream.uniform()).collect())
 }

@@ -13,7 +13,7 @@ struct Column<'a> {
     digits: usize,
 }
 
-/// 768 patients, `pima/pima.csv`; 268 have diabetes.
+/// Returns a table like `pima/pima.csv`: 768 patients, of whom 268 have diabetes.
 pub fn patients_csv() -> String {
     let column = |name, sum, spread, digits| Column { name, sum, spread, digits };
     let columns = [
@@ -29,8 +29,8 @@ pub fn patients_csv() -> String {
     table("diabetes", &columns, 768, 268)
 }
 
-/// 4601 e-mails, `spam/spam.csv`; 1813 are spam. The caller passes the 57 column names in the
-/// published order.
+/// Returns a table like `spam/spam.csv`: 4601 e-mails, of which 1813 are spam. The caller passes
+/// the 57 column names in the published order.
 pub fn emails_csv(names: &[String]) -> String {
     assert_eq!(names.len(), 57, "columns of an e-mail");
     let frequencies = 45_735_377;
@@ -49,8 +49,8 @@ pub fn emails_csv(names: &[String]) -> String {
     table("spam", &columns, 4601, 1813)
 }
 
-/// Positive rows come first. Adjacent rows deviate from the mean by opposite amounts, which
-/// preserves the sum.
+/// Creates a table in which positive rows come first. Adjacent rows deviate from the mean by
+/// opposite amounts, which preserves the sum.
 fn table(label: &str, columns: &[Column<'_>], n_rows: usize, n_positive: usize) -> String {
     let mut text = label.to_owned();
     for column in columns {

@@ -23,7 +23,7 @@ use host::{Process, User};
 /// Maximum time for the server to start or stop on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Superuser of the server, which needs no password.
+/// The server's superuser, who needs no password.
 const SUPERUSER: &str = "fedbo";
 
 /// A private PostgreSQL server with its data and its socket in a temporary folder.
@@ -156,7 +156,7 @@ impl Server {
         port.map_or("5432", |(_, port)| port)
     }
 
-    /// Path of the server's socket.
+    /// Returns the path of the server's socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.join(format!(".s.PGSQL.{}", self.port()))
     }
@@ -190,8 +190,8 @@ impl Server {
         Client::connect(&self.url(database), NoTls).unwrap()
     }
 
-    /// Kills all processes of the server at once, as a power failure would. They cannot write or
-    /// send anything afterwards.
+    /// Kills all processes of the server at once, as a power failure would. The processes cannot
+    /// write or send anything afterwards.
     ///
     /// # Panics
     /// If the server is not running.
@@ -227,7 +227,7 @@ impl Server {
         self.restart_with(&before);
     }
 
-    /// Restarts the server with other settings.
+    /// Restarts the server with different settings.
     ///
     /// # Panics
     /// If the server does not start.
@@ -294,7 +294,7 @@ impl Server {
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.current_dir(&self.folder).stdin(Stdio::null());
-        // PostgreSQL's environment variables refer to other servers.
+        // PostgreSQL's environment variables, if set, refer to other servers.
         for (key, _) in std::env::vars_os() {
             if key.to_string_lossy().starts_with("PG") {
                 command.env_remove(key);

@@ -2,7 +2,7 @@
 
 use crate::dense::Matrix;
 
-/// Kolmogorov–Smirnov test of N(0, 1).
+/// Tests whether samples follow N(0, 1), by Kolmogorov and Smirnov's test.
 ///
 /// # Errors
 /// If the p-value is below `level`.
@@ -40,7 +40,7 @@ pub fn check_standard_normal(samples: &[f64], level: f64) -> Result<(), String> 
     }
 }
 
-/// Two-sided chi-square test.
+/// Performs a two-sided chi-square test.
 ///
 /// # Errors
 /// If the probability of either tail beyond `statistic` is below `level`/2.
@@ -129,13 +129,14 @@ pub fn check_gaussian_law(
     check_standard_normal(&projections, level)
 }
 
-/// P(N(0, 1) ≤ x).
+/// Returns P(N(0, 1) ≤ x).
 pub fn normal_cdf(x: f64) -> f64 {
     let tail = 0.5 * (1.0 - gamma_p(0.5, 0.5 * x * x));
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// Regularized lower incomplete gamma function P(a, x), to about 1e-12 (Press et al. 2007, section 6.2).
+/// Returns the regularized lower incomplete gamma function P(a, x), to about 1e-12 (Press et al.
+/// 2007, section 6.2).
 fn gamma_p(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -167,7 +168,7 @@ fn gamma_p(a: f64, x: f64) -> f64 {
     }
 }
 
-/// ln Γ(a) for a > 0: Stirling's series for a ≥ 10, and the recurrence from smaller a.
+/// Computes ln Γ(a) for a > 0, by Stirling's series for a ≥ 10 and by recurrence for smaller a.
 fn ln_gamma(a: f64) -> f64 {
     let (mut a, mut shift) = (a, 0.0);
     while a < 10.0 {

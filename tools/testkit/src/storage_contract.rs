@@ -25,7 +25,7 @@ type Check = fn(&dyn Storage);
 /// Checks the contract of a storage. `make` must return a new, empty storage for each check.
 ///
 /// - Trial numbers have no gaps.
-/// - A trial is evaluated by one worker at a time and told once.
+/// - A trial is evaluated by one worker at a time, and its outcome is told once.
 /// - Leases expire and can be renewed.
 /// - Trials of dead processes are claimed again, and abandoned after too many attempts.
 /// - Reports are kept in order and belong to one attempt.
@@ -80,7 +80,7 @@ fn point(x: f64) -> Point {
     Point::new(vec![("x".to_owned(), Value::Float(x))])
 }
 
-/// A waiting trial at x without conditions.
+/// Creates a waiting trial at x without conditions.
 fn new_trial(x: f64) -> NewTrial {
     NewTrial {
         ask_seconds: 0.25,
@@ -117,7 +117,7 @@ fn holder(trial: &Trial) -> Option<&Worker> {
     }
 }
 
-/// A worker of a process that has exited; `None` on systems without process identities.
+/// Returns a worker of a process that has exited, or `None` on systems without process identities.
 fn gone() -> Option<Worker> {
     let process = Process::current()?;
     let mut child = std::process::Command::new("true").spawn().ok()?;
@@ -202,7 +202,7 @@ fn what_keeps_a_trial_out(storage: &dyn Storage) {
     assert_eq!(storage.trials(study).unwrap().len(), 3, "what is refused leaves nothing");
 }
 
-/// A list is added completely and in order, after the existing trials, or not at all.
+/// Checks that a list is added completely and in order, after the existing trials, or not at all.
 fn what_has_ended_elsewhere(storage: &dyn Storage) {
     let (study, by_hand) = (study(storage), Worker::by_hand());
     let asked = add(storage, study, &new_trial(0.0));
@@ -582,7 +582,8 @@ fn studies_are_apart(storage: &dyn Storage) {
     assert_eq!(counts, [(1, 0), (2, 1), (3, 1)]);
 }
 
-/// Further numbers are stored bit by bit and in order, and are part of the told result.
+/// Checks that additional numbers are stored bit by bit and in order, and are part of the told
+/// result.
 fn further_numbers_are_kept(storage: &dyn Storage) {
     let (study, worker) = (study(storage), Worker::of_this_process());
     for x in [0.0, 1.0, 2.0, 3.0] {
@@ -700,8 +701,8 @@ fn only_finite_numbers(storage: &dyn Storage) {
     assert_eq!(storage.snapshot(study, 0).unwrap().open.len(), 2);
 }
 
-/// Eight threads add, claim and finish trials until there are 400. No trial is lost or evaluated
-/// twice.
+/// Lets eight threads add, claim and finish trials until there are 400. No trial may be lost or
+/// evaluated twice.
 fn many_threads(storage: Arc<dyn Storage>) {
     const N_TRIALS: u64 = 400;
     let study = study(&*storage);

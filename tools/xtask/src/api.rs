@@ -2,8 +2,8 @@
 //! `crates/fedbo/api.txt`.
 //!
 //! The library is a facade. The record contains its own items and the re-exported items of other
-//! crates, with their members and implementations. They are read from rustdoc's JSON output. Its
-//! format is unstable, so the check requires a specific compiler.
+//! crates, with their members and implementations. The items are read from rustdoc's JSON output.
+//! Its format is unstable, so the check requires a specific compiler.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +76,7 @@ fn record() -> PathBuf {
     root().join("crates/fedbo/api.txt")
 }
 
-/// Returns the text of the record.
+/// Returns the current interface in the format of the record.
 fn interface() -> Result<String> {
     let facade = root().join("crates/fedbo/src/lib.rs");
     let facade = fs::read_to_string(&facade).with_context(|| facade.display().to_string())?;

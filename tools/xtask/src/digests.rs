@@ -149,7 +149,7 @@ pub(crate) struct Digests {
     only: Option<String>,
 }
 
-/// A run of the program in its own folder.
+/// A script that runs in its own folder.
 struct Step {
     /// First part of the names of its items.
     name: String,
@@ -442,7 +442,7 @@ fn varies(name: &str) -> bool {
     name.contains("seconds") || name.ends_with("_at") || name == "head" || name == "ledger_head"
 }
 
-/// Returns a table without its varying columns.
+/// Removes the varying columns of a table.
 fn without_times_csv(bytes: &[u8]) -> Result<String> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -459,7 +459,7 @@ fn without_times_csv(bytes: &[u8]) -> Result<String> {
     Ok(String::from_utf8(writer.into_inner()?)?)
 }
 
-/// Returns a text without varying lines: JSON fields, one per line, and notes about the duration of
+/// Removes varying lines from a string: JSON fields, one per line, and notes about the duration of
 /// proposals.
 fn without_times(text: &str) -> String {
     let name = |line: &str| -> Option<String> {

@@ -1,5 +1,5 @@
-//! Tests, program, benchmarks, Python package and the build without simulation share compiled
-//! dependencies, since each resolves them with the features of the whole workspace.
+//! Checks that tests, program, benchmarks, Python package and the build without simulation share
+//! compiled dependencies: each must resolve them with the features of the whole workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -60,7 +60,7 @@ struct Target {
     max_len: u32,
 }
 
-/// All targets. Slow targets come first, so that none of them finishes last.
+/// All targets. Slow targets come first, so that the run does not end with a single slow target.
 const TARGETS: [Target; 13] = [
     // Targets with SQLite files and sockets, a hundred to a thousand times slower than the others.
     target_of("database", 2_000, 512),

@@ -31,7 +31,7 @@ pub(crate) enum Need {
 impl Need {
     pub(crate) const ALL: [Self; 4] = [Self::Data, Self::PostgreSql, Self::Python, Self::Long];
 
-    /// Attribute that directly follows `#[test]`.
+    /// Returns the attribute that marks such tests, which directly follows `#[test]`.
     const fn attribute(self) -> &'static str {
         match self {
             Self::Data => "#[ignore = \"data: run by cargo xtask test --all\"]",
@@ -41,7 +41,7 @@ impl Need {
         }
     }
 
-    /// Description for the list of tests that were not run.
+    /// Returns the description of the requirement for the list of tests that were not run.
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Data => "need the published data (--all)",

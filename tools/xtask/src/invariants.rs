@@ -18,7 +18,7 @@ fn rows() -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
-/// Text and address of each link, `[text](address)`.
+/// Returns the text and address of each link, `[text](address)`.
 fn links(cell: &str) -> Vec<(&str, &str)> {
     let link = |part| {
         let (text, rest) = str::split_once(part, "](")?;

@@ -1,10 +1,10 @@
 //! `mutants`: seeds bugs and checks that a given test detects each of them.
 //!
-//! The file `mutants.toml` of a crate lists its mutants, one textual replacement each. They are
-//! applied to a copy of the sources under `target/mutants`, never to the source tree. A mutant must
-//! compile, and the text that it replaces must occur exactly once. If a mutant's test passes, the
-//! mutant survives and the tests are too weak. Crates are processed one after another, which avoids
-//! recompilation after changes in their dependencies.
+//! The file `mutants.toml` of a crate lists the crate's mutants, each of which is one textual
+//! replacement. They are applied to a copy of the sources under `target/mutants`, never to the
+//! source tree. A mutant must compile, and the text that it replaces must occur exactly once. If a
+//! mutant's test passes, the mutant survives and the tests are too weak. Crates are processed one
+//! after another, which avoids recompilation after changes in their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

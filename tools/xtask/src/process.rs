@@ -6,13 +6,13 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR")); // tools/xtask
     xtask.ancestors().nth(2).unwrap_or(xtask).to_path_buf()
 }
 
-/// Target folder of Cargo.
+/// Returns the target folder of Cargo.
 pub(crate) fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     root().join(target)

@@ -20,8 +20,8 @@ use crate::process::cargo;
 /// Packages that handle noise and vectors. They are selected individually, because a build of the
 /// whole workspace would enable the feature.
 ///
-/// The package without code gives dependencies the same features as in the workspace, so that they
-/// are not recompiled.
+/// `fedbo-features`, which contains no code, gives dependencies the same features as in the
+/// workspace, so that they are not recompiled.
 pub(crate) const WITHOUT: [&str; 6] =
     ["--package", "fedbo-coordinator", "--package", "fedbo-agent", "--package", "fedbo-features"];
 

@@ -140,7 +140,7 @@ fn install(python: &Path, wheel: &Path) -> Result<()> {
     run(Command::new(python).args(options).arg(wheel))
 }
 
-/// Folder of the built wheels.
+/// Returns the folder of the built wheels.
 fn wheels() -> PathBuf {
     target().join("python-wheel")
 }

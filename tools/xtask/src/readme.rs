@@ -24,7 +24,7 @@ fn commands(screen: &str) -> Vec<&str> {
     lines.map(|line| line.split(" #").next().unwrap_or(line).trim_end()).collect()
 }
 
-/// Text after `option` up to the next space.
+/// Returns the text after `option` up to the next space.
 fn value<'a>(command: &'a str, option: &str) -> &'a str {
     let (_, after) = command.split_once(option).expect("the option");
     after.split_whitespace().next().expect("its value")
@@ -41,7 +41,7 @@ fn the_first_screen_has_one_command_for_the_job_and_the_test_command_of_ci() {
     for link in ["docs/install.md", "docs/from-optuna.md", "#limits-of-the-guarantees"] {
         assert!(screen.contains(&format!("({link})")), "{link}");
     }
-    // At most about two screens of text.
+    // This is about two screens of text.
     assert!(screen.lines().count() < 60, "{} lines", screen.lines().count());
 }
 

@@ -22,7 +22,8 @@ const LEFT_BEHIND: Duration = Duration::from_secs(60);
 /// Environment variable that sets the number of concurrent tests in a test program.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// One more than the number of cores, since some tests wait.
+/// Returns the number of concurrent tests: one more than the number of cores, since some tests
+/// wait.
 fn test_threads() -> usize {
     1 + std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -190,8 +191,8 @@ mod tests_of_programs {
         assert!(test_program(r#"{"reason":"compiler-artifact","executable":"/t/a-1"}"#).is_err());
     }
 
-    /// Scripts serve as programs. Each runs in its folder, all run even if one fails, and the
-    /// failed one is reported.
+    /// Uses scripts as programs. Each runs in its folder, all run even if one fails, and the failed
+    /// one is reported.
     #[test]
     #[cfg(unix)]
     fn all_programs_run_and_those_that_fail_are_named() {

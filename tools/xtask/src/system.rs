@@ -89,7 +89,7 @@ pub(crate) fn provide_postgresql() -> Result<()> {
     POSTGRESQL.provide()
 }
 
-/// Provides Python for the scripts of tests.
+/// Provides Python for the tests' scripts.
 pub(crate) fn provide_python() -> Result<()> {
     PYTHON.provide()
 }
@@ -177,7 +177,7 @@ impl Package {
     }
 }
 
-/// Returns the C++ compiler, with the same choice as crates that build C++.
+/// Returns the C++ compiler, chosen in the same way as by crates that build C++.
 fn compiler() -> std::ffi::OsString {
     std::env::var_os("CXX").unwrap_or_else(|| "c++".into())
 }

@@ -97,7 +97,7 @@ impl Test {
         Ok(())
     }
 
-    /// Runs the stages that need more than a toolchain or take a long time, and returns the
+    /// Runs the stages that need more than a Rust toolchain or take a long time. Returns the
     /// requirements that were met.
     fn more(&self, stages: &mut Stages) -> Result<Vec<Need>> {
         let mut met = vec![Need::PostgreSql, Need::Python];
@@ -193,8 +193,8 @@ fn research() -> Result<tests::Tests> {
     Ok(passed)
 }
 
-/// Packs the publishable crates with their metadata and dependencies. With `builds`, also builds
-/// each crate from its package. Nothing is uploaded.
+/// Packages the publishable crates, and checks their metadata and dependencies. With `builds`, also
+/// builds each crate from its package. Nothing is uploaded.
 fn packages(builds: bool) -> Result<()> {
     let mut pack = cargo(["publish", "--dry-run", "--workspace", "--allow-dirty"]);
     if !builds {

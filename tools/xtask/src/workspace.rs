@@ -22,7 +22,7 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// Folder of the package's workspace, relative to the project.
+    /// Returns the folder of the package's workspace, relative to the project.
     pub(crate) fn workspace(&self) -> &'static str {
         if self.folder.starts_with(RESEARCH) { RESEARCH } else { "" }
     }
@@ -48,7 +48,7 @@ struct Named {
     name: String,
 }
 
-/// Lists all packages except xtask, since its own sources contain the texts for which it searches.
+/// Lists all packages except xtask, whose own sources contain the strings that it searches for.
 pub(crate) fn packages() -> Result<Vec<Package>> {
     let mut all = Vec::new();
     for of in WORKSPACES {
@@ -99,7 +99,7 @@ mod tests_of_rooms {
         ("net", "tools"),
         // The optional feature `games`.
         ("cli", "games"),
-        // The crate without code, which unifies the features of dependencies.
+        // The crate without code that unifies the features of dependencies.
         ("cli", "tools"),
     ];
 

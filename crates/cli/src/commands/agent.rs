@@ -378,8 +378,8 @@ impl Enrol {
 
 /// Returns the `[privacy]` table for the agent's file, which limits the spending over all studies.
 ///
-/// The budget is that recorded in the agent's home (INV-25) or, without a record, that of the study
-/// if it charges.
+/// The budget is the one recorded in the agent's home (INV-25). If none is recorded, it is the
+/// study's budget, if the study charges.
 fn limit(known: Option<Budget>, federation: &Federation) -> String {
     let budget = known.or_else(|| Some(federation.privacy()?.budget()));
     budget.map_or_else(String::new, |budget| {
@@ -653,8 +653,8 @@ impl Observer for ConsoleObserver {
                 self.n_failed.set(self.n_failed.get() + 1);
                 console::note(&format!("trial {} failed ({kind}): {message}", trial.index));
             }
-            // An agent's trials make no reports, so none is stopped early. They have a single
-            // value.
+            // An agent's trials do not report epochs, so they are never stopped early. Each has a
+            // single value.
             Told::Stopped { .. } | Told::Numbers(_) => {}
         }
     }
@@ -699,7 +699,8 @@ mod tests {
 
     use super::*;
 
-    /// INV-25: the proposed file contains the home's budget, whatever the study charges.
+    /// INV-25: the proposed file contains the budget recorded in the home, whatever the study
+    /// charges.
     #[test]
     fn a_home_with_a_budget_is_proposed_files_with_it() {
         let study = |algorithm: &str, more: &str| {

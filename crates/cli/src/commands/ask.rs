@@ -92,7 +92,7 @@ impl Ask {
     }
 }
 
-/// Reports that there are no further trials. Returns an error if there was none at all.
+/// Reports that there are no further trials. Returns an error if no trial was asked for at all.
 fn ended(why: &str, n_asked: u64, count: u64) -> anyhow::Result<Exit> {
     if n_asked == 0 {
         return Err(BadInput(why.to_owned()).into());

@@ -55,7 +55,7 @@ impl Export {
     }
 }
 
-/// Returns a line about the written event files.
+/// Formats the line that lists the written event files.
 fn named(opened: &OpenStudy, files: &[PathBuf], out: &std::path::Path) -> String {
     let folder = out.join(opened.name());
     format!("{}: {}", folder.display(), counted(files.len() as u64, "event file"))

@@ -122,8 +122,8 @@ struct Listed {
     agents: u32,
     releases: u64,
     proof: &'static str,
-    /// Total privacy cost of the planned releases, as the ledger will charge it. `None` without a
-    /// privacy guarantee.
+    /// Total privacy cost of the planned releases, as it will be charged to the ledger. `None`
+    /// without a privacy guarantee.
     privacy: Option<String>,
 }
 

@@ -193,7 +193,7 @@ fn parse_listen(text: &str) -> Result<std::net::SocketAddr, String> {
 /// Parses a number of worker threads, from 1 to 1024.
 ///
 /// # Errors
-/// If the text is not such a number.
+/// If `text` is not an integer in this range.
 pub fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(threads @ 1..=1024) => Ok(threads),

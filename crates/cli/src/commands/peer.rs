@@ -236,7 +236,8 @@ impl Observer for ConsoleObserver {
                 self.n_failed.fetch_add(1, Ordering::Relaxed);
                 console::note(&format!("round {round}: trial {index} failed ({kind}): {message}"));
             }
-            // A peer's trials make no reports, so none is stopped early. They have a single value.
+            // A peer's trials do not report epochs, so they are never stopped early. Each has a
+            // single value.
             Told::Stopped { .. } | Told::Numbers(_) => {}
         }
     }

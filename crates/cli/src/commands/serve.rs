@@ -63,8 +63,8 @@ impl Serve {
             server.stop().await;
             Ok(Exit::Done)
         });
-        // A blocked storage call must not delay the exit. Its write was not acknowledged to a
-        // worker.
+        // A blocked storage call must not delay the exit. The write that it blocks was not
+        // acknowledged to a worker.
         runtime.shutdown_timeout(Duration::from_secs(1));
         done
     }

@@ -130,12 +130,12 @@ impl Counts {
     }
 }
 
-/// Epochs trained by the finished trials.
+/// Epochs for which the finished trials were trained.
 #[derive(Clone, Copy, Serialize)]
 struct Epochs {
     /// Sum of the last reported epochs of these trials.
     trained: u64,
-    /// Number of epochs if all of these trainings had been complete.
+    /// Number of epochs if all of these trials had been trained to the end.
     whole: u64,
 }
 
@@ -223,7 +223,7 @@ impl Tune {
         Err(BadInput(format!("--trials {n_trials}: expected a number from 1 to {max}")))
     }
 
-    /// Returns the line about the start of this run.
+    /// Formats the line that announces this run.
     fn beginning(&self, opened: &OpenStudy, before: &[Trial], options: &RunOptions) -> String {
         let (name, n_trials) = (text::shown(opened.name()), options.n_trials);
         let at_once = match options.jobs {
@@ -500,7 +500,7 @@ impl Tune {
         }
     }
 
-    /// Returns the command line to continue.
+    /// Returns the command line that continues the study.
     fn again(&self, opened: &OpenStudy) -> String {
         let mut text = format!("fedbo tune {}", opened.word);
         if let Some(jobs) = self.jobs {
@@ -552,7 +552,8 @@ impl Tune {
                     Told::Failed { message, .. } => {
                         format!("--failed {}", text::quoted(&one_line(&message)))
                     }
-                    // Its reports are stored, and the rule decides again when it is retrained.
+                    // The trial's reports are stored, and the rule decides again when the trial is
+                    // retrained.
                     Told::Stopped { .. } => continue,
                 };
                 text += &format!("  fedbo tell {} {number} {outcome}\n", opened.word);

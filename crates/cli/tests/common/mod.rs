@@ -271,7 +271,7 @@ command = ["sh", "-c", '''{script}''', "sh", "{{x}}", "{{n}}", "{{kind}}"]
     )
 }
 
-/// Prints a value that depends on all three parameters, with all its digits.
+/// Script that prints a value that depends on all three parameters, with all its digits.
 pub const LOSS: &str = r#"awk -v x="$1" -v n="$2" -v k="$3" 'BEGIN { printf "%.17g\n", (x - 0.5) ^ 2 + (n - 4) ^ 2 / 30 + (k != "b") * 0.3 }'"#;
 
 /// A row of an export, with columns by name.
@@ -296,7 +296,7 @@ impl Sandbox {
     pub fn told(&self, study: &str) -> Vec<Exported> {
         let ran = self.fedbo(&["trials", study, "--json"]);
         if ran.code != Some(0) {
-            // Another process may just be creating the study.
+            // A different process may be creating the study at this moment.
             let none_yet = ["has no trials yet", "no study was ever stored in it"];
             let says = none_yet.iter().any(|text| ran.stderr.contains(text));
             assert!(says && ran.code == Some(2), "{:?}: {}", ran.code, ran.stderr);

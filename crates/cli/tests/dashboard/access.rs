@@ -1,4 +1,5 @@
-//! Access: the random path, the cookie scoped to it, the token from a file, and other sites.
+//! Access control: the random path, the cookie scoped to it, the token from a file, and other
+//! sites.
 
 use std::net::TcpStream;
 
@@ -55,7 +56,7 @@ fn a_page_of_another_site_reads_and_watches_nothing() {
     for site in ["same-origin", "none"] {
         assert_eq!(status("/api/studies", site), 200, "{site}");
     }
-    // Links from other sites may lead to a page.
+    // Links from other sites can lead to a page.
     assert_eq!(status("/?study=0-1", "cross-site"), 200);
     served.stop();
 }
@@ -114,7 +115,8 @@ fn strangers_connections_cut_off_nobody_who_watches() {
     let served = Served::start(&sandbox, &["study.toml"]);
     let mut events = served.events("0-1", None);
     events.next().expect("the trials so far");
-    // More than the connection limit: the oldest unauthenticated connections are closed.
+    // These are more than the connection limit, so the oldest unauthenticated connections are
+    // closed.
     let strangers: Vec<TcpStream> =
         (0..600).map(|_| TcpStream::connect(&served.address).expect("it listens")).collect();
     sandbox.fedbo(&["enqueue", "study.toml", "x=0.25", "n=4", "kind=b"]).expect(0, &[]);

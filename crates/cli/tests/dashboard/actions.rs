@@ -35,7 +35,7 @@ impl Served {
     fn post(&self, path: &str, headers: &[&str], body: &str) -> Answer {
         let length = format!("Content-Length: {}", body.len());
         let mut stream = self.ask("POST", path, &[headers, &[length.as_str()]].concat());
-        // The server may refuse the request before it has read all of it.
+        // The server can refuse the request before it has read the whole body.
         let _ = stream.write_all(body.as_bytes());
         Answer::read(stream)
     }
@@ -143,7 +143,7 @@ fn an_action_comes_from_a_page_of_this_dashboard() {
         assert_eq!((refused.status, refused.body.is_empty()), (405, false), "{page}");
     }
     assert_eq!(trials(&sandbox).len(), 6, "nothing has happened");
-    // The same request with all headers, also by the names of a proxy.
+    // The same request with all headers is accepted, also under the host names of a proxy.
     let mut headers = shown.all().to_vec();
     headers.push("Sec-Fetch-Site: same-origin");
     assert_eq!(served.post(path, &headers, &body).status, 200);
@@ -272,7 +272,8 @@ fn failed_trials_are_tried_again_as_the_command_does_it() {
     served.stop();
 }
 
-/// A study with trials that run until a file `go` exists; each creates a file when it starts.
+/// Creates a study with trials that run until a file `go` exists. Each trial creates a file when it
+/// starts.
 fn slow() -> Sandbox {
     let sandbox = Sandbox::new();
     let script = format!("touch begun.$$; while [ ! -e go ]; do sleep 0.02; done; {LOSS}");
@@ -325,7 +326,7 @@ fn a_stop_ends_every_run_of_now_and_none_that_is_begun_later() {
     sandbox.fedbo(&["storage", "verify", "copy.db"]).expect(0, &[]);
 }
 
-/// A run that only waits for another process's trial is stopped too.
+/// A run that is only waiting for a trial of another process is stopped too.
 #[test]
 fn the_command_stops_whoever_waits_too() {
     let sandbox = slow();

@@ -36,7 +36,7 @@ fn a_run_that_begins_anew_is_not_mixed_with_the_one_before() {
     let mut events = served.named_events_at(EVENTS, None);
     let (name, first, _) = events.next().expect("the rows");
     assert_eq!((name.as_str(), seq(&first)), ("rows", 2));
-    // Replace the file by another one with more rows.
+    // Replace the file with a different one that has more rows.
     std::fs::remove_file(results.join("results.csv")).expect("a file");
     write_rows(&results, 0.75, 3);
     let (name, _, _) = events.find(|(name, ..)| name != "problem").expect("an event");
@@ -48,7 +48,7 @@ fn a_run_that_begins_anew_is_not_mixed_with_the_one_before() {
     let name =
         |after: &str| served.named_events_at(EVENTS, Some(after)).next().expect("an event").0;
     assert_eq!((name(&first).as_str(), name(&second).as_str()), ("replaced", "rows"));
-    // The same file with fewer rows, or none.
+    // Rewrite the file with fewer rows, or none.
     write_rows(&results, 0.75, 2);
     assert_eq!(name(&second), "replaced");
     write_rows(&results, 0.75, 0);
@@ -143,7 +143,7 @@ fn a_summary_that_cannot_be_read_is_no_end_of_a_run() {
     served.stop();
 }
 
-/// Opening a pipe blocks until it has a writer; a link leads out of the folder.
+/// Opening a pipe blocks until the pipe has a writer, and a link can lead out of the folder.
 #[test]
 fn pipes_and_links_in_a_folder_of_results_are_not_opened() {
     let (sandbox, results) = run();

@@ -13,7 +13,7 @@ use crate::common::{PARABOLA, Sandbox, federation, finished, json};
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 const RUN: &str = "/api/runs/0-";
 
-/// A private federation of six agents, one with markup as its name, with three releases.
+/// Writes the file of a private federation of six agents, one of which has markup as its name.
 fn private(rounds: u32, releases: u32) -> Sandbox {
     let sandbox = Sandbox::new();
     let mut text = format!(
@@ -94,7 +94,7 @@ fn a_ledger_is_shown_as_the_other_commands_say_it_and_shows_nothing_else() {
         let planned = json(&sandbox.fedbo(&arguments));
         close(&course[n]["epsilon"], planned["epsilon"].as_f64().expect("a number"));
     }
-    // Six agents in two regions: S = 3, so C = 3/√2, and sums of three.
+    // There are six agents in two regions, so sums have three vectors. S = 3, so C = 3/√2.
     let (scale, clip) = (&ledger["scale"], 3.0 / 2.0_f64.sqrt());
     let z: f64 = multiplier.parse().expect("a number");
     close(&scale["vector_norm"], clip);
@@ -106,7 +106,7 @@ fn a_ledger_is_shown_as_the_other_commands_say_it_and_shows_nothing_else() {
     let entries = ledger["entries"].as_array().expect("entries");
     let head = format!("3:{}", entries[2]["hash"].as_str().expect("a hash"));
     assert_eq!(ledger["statement"]["head"], head);
-    // A client that has the current head gets no data. With another head it gets everything.
+    // A client that has the current head gets no data. With a different head, it gets everything.
     assert_eq!(served.json(&format!("{RUN}/ledger?head={head}"))["unchanged"], true);
     assert_eq!(served.json(&format!("{RUN}/ledger?head=2:00"))["statement"]["releases"], 3);
     // The response contains no bytes of a release, no agents and no values.
@@ -145,7 +145,7 @@ fn a_ledger_that_was_changed_rolled_back_or_replaced_says_so() {
         let ledger = served.json(&format!("{RUN}/ledger"));
         ledger["problem"].as_str().expect("a problem").to_owned()
     };
-    // The recorded head belongs to another history.
+    // Let the recorded head belong to a different history.
     let head = std::fs::read_to_string(sandbox.path("results/f/ledger.head")).expect("a head");
     let other = head.replace("3:", "2:");
     std::fs::write(sandbox.path("results/f/ledger.head"), &other).expect("a file");
@@ -171,7 +171,7 @@ fn a_ledger_that_was_changed_rolled_back_or_replaced_says_so() {
     assert_eq!(check["is_sound"], false);
     let problems = check["problems"].as_array().expect("problems");
     assert!(problems.iter().any(|each| each["entry"] == 2), "{check}");
-    // The file is not a ledger at all.
+    // Replace the file with one that is not a ledger at all.
     std::fs::write(&path, HOSTILE.repeat(400)).expect("a file");
     assert!(problem().contains("ledger.db"), "{}", problem());
     assert!(
@@ -255,7 +255,7 @@ fn a_graph_is_shown_as_the_command_shows_it_with_edges_by_rounds() {
     served.stop();
 }
 
-/// The settings in a results folder may be untrusted: files that they name are not read.
+/// The settings in a results folder may be untrusted, so files that they name are not read.
 #[test]
 fn no_file_of_edges_is_read_that_settings_name() {
     let sandbox = Sandbox::new();

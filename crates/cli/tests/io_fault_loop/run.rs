@@ -56,7 +56,7 @@ fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     }
     let before = releases(&sandbox);
     let head = std::fs::read_to_string(sandbox.path("results/test/ledger.head"));
-    // The file of the head may be partially written; it then does not parse.
+    // The head's file may be partially written, in which case it does not parse.
     let left = head.ok().and_then(|text| text.parse::<Head>().ok());
     assert!(before.len() as u64 >= left.map_or(0, |head| head.seq), "{context}"); // INV-1
 

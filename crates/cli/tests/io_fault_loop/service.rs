@@ -61,7 +61,7 @@ impl Service<'_> {
 enum Outcome {
     /// The process continued or retried.
     WentOn,
-    /// The process exited with this code, and another one continued.
+    /// The process exited with this code, and a new process continued.
     Ended(i32),
 }
 
@@ -74,7 +74,7 @@ fn served(shim: &Shim, at: usize, mode: Mode) -> Option<(String, Outcome)> {
     };
     let world = World::new(&setup);
     let tokens = world.create();
-    // A port that is free now and is not reused soon.
+    // Choose a port that is free now and is not reused soon.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let name = format!("service {at} {mode:?}");
     let mut command = world.service("coordinator", port);
@@ -131,7 +131,8 @@ fn check(world: &World, context: &str) {
         let charges = count("SELECT count(*) FROM charges");
         assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"), "{context}");
         assert!(charges <= N_ROUNDS, "{context}");
-        // Rounds may pass while an agent is busy. Each round in which it takes part appears once.
+        // Rounds may pass while an agent is busy. Each round in which the agent takes part appears
+        // once.
         let trials = world.trials(agent);
         assert!((2..=2 + N_ROUNDS).contains(&(trials.len() as u64)), "{context}: {trials:?}");
         assert!(trials.iter().all(|[_, _, value]| value.is_finite()), "{context}");
@@ -168,7 +169,7 @@ fn faults(step: usize, all_modes: bool) {
     });
     let outcomes = outcomes.into_inner().unwrap();
     let n_failed: usize = outcomes.values().sum();
-    // The number of calls differs between runs, so the last ones may not occur.
+    // The number of calls differs between runs, so the last calls may not occur.
     assert!(n_failed * 4 >= cases.len() * 3, "{n_failed} of {}: {outcomes:#?}", cases.len());
     eprintln!("{n_calls} calls: {outcomes:#?}");
 }

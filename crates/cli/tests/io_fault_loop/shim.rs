@@ -34,7 +34,7 @@ pub(crate) struct Shim {
 /// A counted call.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// Names of the call and of the file.
+    /// Name of the call, and name of the file.
     pub(crate) what: String,
     pub(crate) failed: bool,
 }
@@ -55,7 +55,7 @@ impl Shim {
         Self { folder }
     }
 
-    /// File that lists the calls of the run `name`.
+    /// Returns the file that lists the calls of the run `name`.
     fn log(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -23,7 +23,7 @@ fn eight_agents_over_tls_do_what_one_process_does() {
     assert_eq!(service.end(), Some(0), "{:#?}", service.said);
 }
 
-/// The same with relayed messages.
+/// With relayed messages, all trials equal those of `fedbo run` too.
 #[test]
 fn a_relayed_federation_does_what_one_process_does() {
     let setup = Setup { algorithm: "fts", privacy: "", ..Setup::simulated(3, 5, 60.0) };
@@ -57,14 +57,15 @@ fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
         let status = world.json(&["agent", "status", "--home", &format!("home{agent}")]);
         let spent = status["privacy"]["epsilon"].as_f64().unwrap();
         assert_eq!(status["privacy"]["releases"], statement["releases"], "{statement}");
-        // Both count the same events with the same accountant at the same delta.
+        // The agent and the ledger count the same events with the same accountant at the same
+        // delta.
         assert!((spent - epsilon).abs() < 1e-9 * epsilon, "{spent} {epsilon}");
         assert_eq!(status["studies"][0]["uploads_missed"], 0);
         let rho = status["studies"][0]["alignment"]["rho"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&rho), "{status}");
         assert_eq!(world.trials(agent).len(), 6);
     }
-    // Another study would cost the same again. Agents stop at their own limit, whatever the
+    // A second study would cost the same again. Agents stop at their own limit, whatever the
     // coordinator does.
     let shown = world.json(&["coordinator", "study", "show", "labs"]);
     assert_eq!(shown["ledger_head"].as_str(), statement["head"].as_str(), "{statement}");
@@ -134,14 +135,15 @@ fn two_coordinators() {
     assert_eq!(second.status.code(), Some(2), "{err}");
     assert!(err.contains("another coordinator is running on this folder"), "{err}");
     assert!(!first.has_ended());
-    // The lock is released when its process ends, no matter how.
+    // The lock is released when its process ends, for whatever reason.
     first.signal(rustix::process::Signal::KILL);
     assert_eq!(first.end(), None);
     let (_third, _) = world.serve(0);
 }
 
 /// A coordinator sends choices that an agent's shell would execute. The agent shows them when it
-/// enrols, and refuses to run (INV-24). Its command gets no secrets from the environment (INV-26).
+/// enrols, and refuses to run (INV-24). The agent's command gets no secrets from the environment
+/// (INV-26).
 #[test]
 fn choices_are_not_code() {
     let setup = Setup { algorithm: "fts", privacy: "", ..Setup::simulated(2, 3, 60.0) };

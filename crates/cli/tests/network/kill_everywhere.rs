@@ -27,8 +27,8 @@ pub(crate) fn dies(command: &mut Command, place: &str) {
     assert_eq!(process.end(), None, "{place} is not passed: {:#?}", process.said);
 }
 
-/// A process that is restarted each time it has died, to die at the next failpoint, until no
-/// failpoints are left.
+/// A process that is restarted each time it has died, so that it dies at the next failpoint, until
+/// no failpoints are left.
 pub(crate) struct Victim<'a> {
     start: Box<dyn Fn() -> Command + 'a>,
     pub(crate) process: Process,
@@ -69,7 +69,8 @@ impl<'a> Victim<'a> {
 /// The failpoint that is passed only at a free pace.
 const FREE: &str = "coordinator: the participants are noted";
 
-/// More rounds than needed to die everywhere: each death takes at most about two rounds.
+/// Number of rounds, which is more than needed to die everywhere: each death takes at most about
+/// two rounds.
 const N_ROUNDS: u64 = 60;
 
 fn in_rounds() -> Setup {
@@ -79,7 +80,8 @@ fn in_rounds() -> Setup {
     }
 }
 
-/// Trials last about as long as a window, and an agent has more trials than there are windows.
+/// Returns a setup in which trials last about as long as a window, and an agent has more trials
+/// than there are windows.
 fn at_a_free_pace() -> Setup {
     Setup {
         privacy: "epsilon = 1000.0\nnoise_multiplier = 1.0\nparticipations = 50\n",
@@ -187,7 +189,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
     }
     n_deaths += service.n_deaths;
     assert!(n_deaths >= 25, "{n_deaths}");
-    // The last rounds may take longer than the agents.
+    // The last rounds may end after the agents.
     let until = Instant::now() + PATIENCE;
     while world.json(&["coordinator", "study", "show", "labs"])["state"] != "finished" {
         assert!(Instant::now() < until, "the study does not end");
@@ -199,7 +201,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
 
 /// The oracle: each scheduled round was charged and released exactly once, with the planned event.
 /// Every release accepted by an agent is one of the ledger's, byte for byte. No agent was charged
-/// twice for a round, or sent two vectors for one.
+/// twice for a round, or sent two vectors for the same round.
 fn check(world: &World, is_free: bool) {
     let rounds = N_ROUNDS;
     if is_free {

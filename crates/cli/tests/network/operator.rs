@@ -144,7 +144,7 @@ fn an_operator_sees_who_delivered_in_which_round() {
     let news = pages.event(|_| true);
     let delivered = news["delivered"].as_array().unwrap();
     assert!(!delivered.is_empty(), "{news}");
-    // On a slow machine an agent may miss a deadline, but not all agents in all rounds.
+    // On a slow machine, an agent may miss a deadline, but not all agents miss all deadlines.
     assert!(delivered.iter().all(|round| round[1].as_str().unwrap().len() == 3), "{news}");
     assert!(delivered.iter().any(|round| round[1] == "111"), "{news}");
     let head = news["ledger_head"].as_str().unwrap();
@@ -157,7 +157,7 @@ fn an_operator_sees_who_delivered_in_which_round() {
 }
 
 /// A release is durable before its scheduled time, and the pages show it only when it is sent
-/// (INV-9). Neither its charge nor its hash reveals the time of its computation.
+/// (INV-9). Neither the release's charge nor its hash reveals the time of its computation.
 #[test]
 fn no_release_is_shown_before_its_instant() {
     let world = World::new(&Setup::charged(2, 4, 2.0));
@@ -189,7 +189,7 @@ fn no_release_is_shown_before_its_instant() {
 }
 
 /// The pages are restricted to the operator: they are not served on the agents' address, without
-/// the token, or to a page of another site, and they change nothing.
+/// the token, or to a page of a different site, and they change nothing.
 #[test]
 fn the_pages_are_the_operators_alone() {
     let world = World::new(&Setup::simulated(2, 2, 60.0));
@@ -281,7 +281,7 @@ fn every_field_of_the_pages_is_on_the_list() {
     }
     keys(&pages.event(|_| true), &mut shown);
     pages.end();
-    // A valid ledger has no problems, so add their keys.
+    // A valid ledger has no problems, so add the keys of problems.
     shown.extend(["entry", "message"].map(str::to_owned));
     assert_eq!(shown, listed);
 }

@@ -17,9 +17,9 @@ fn spent(world: &World) -> Value {
     world.json(&["agent", "status", "--home", "home0"])["privacy"].clone()
 }
 
-/// There are two studies at two coordinators, each of which costs the whole budget, and a home
-/// restored from a copy made before the first study. Before the second study runs, the coordinator
-/// of the first one reports the uploads that it received.
+/// There are two studies at two coordinators, each of which costs the whole budget, and a home that
+/// was restored from a copy made before the first study. Before the second study runs, the
+/// coordinator of the first one reports the uploads that it received.
 #[test]
 fn a_home_that_was_restored_between_two_studies_pays_for_the_first() {
     let setup = Setup { privacy: "epsilon = 6.0\nreleases = 2\n", ..Setup::charged(2, 3, 0.8) };
@@ -67,7 +67,8 @@ fn a_home_that_was_restored_between_two_studies_pays_for_the_first() {
     let status = second.json(&["agent", "status", "--home", "home0"]);
     assert_eq!(status["studies"][1]["uploads_acknowledged"], 0, "{status}");
 
-    // In the first study, the home is behind, and the agent reports this until it is reconciled.
+    // In the first study, the home is behind, and the agent reports this until the home is
+    // reconciled.
     let run = |file: &str| {
         let output = second.output(&["agent", "run", file]);
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::federation_folder::{PATIENCE, Process, Setup, World};
 use crate::network::kill_everywhere::Victim;
 
-/// Starts both servers; returns the coordinator's port.
+/// Starts both servers, and returns the coordinator's port.
 fn both_servers(world: &World) -> (Process, Process, u16) {
     let (service, port) = world.serve(0);
     let joined = world.joining(port).output().unwrap();
@@ -20,7 +20,7 @@ fn both_servers(world: &World) -> (Process, Process, u16) {
     (service, helper, port)
 }
 
-/// Simulated noise, so that equal seeds give equal results: all trials equal those of `fedbo run`,
+/// With simulated noise, equal seeds give equal results: all trials equal those of `fedbo run`,
 /// where one process acts as both servers.
 #[test]
 fn two_servers_sum_what_one_process_does() {
@@ -65,8 +65,8 @@ fn each_server_charges_its_own_ledger_and_agents_agree_with_both() {
 }
 
 /// The party that issues tokens cannot substitute its own helper for the other party's. An agent
-/// that refuses has not taken its slot: the token remains valid, even for another home, and the
-/// study does not start.
+/// that refuses has not claimed its slot: the token remains valid, even for a different home, and
+/// the study does not start.
 #[test]
 fn an_agent_joins_with_the_card_that_the_other_party_gave_and_with_no_other() {
     let world = World::new(&Setup { secure_sum: true, ..Setup::charged(2, 3, 1.0) });
@@ -119,8 +119,8 @@ fn releases(world: &World) -> Vec<u64> {
     all
 }
 
-/// The helper stops in the middle of a round and returns. Rounds wait for it, no release is lost,
-/// and no agent pays for a round without a release.
+/// The helper stops in the middle of a round and returns. Rounds wait for the helper, no release is
+/// lost, and no agent pays for a round without a release.
 #[test]
 fn rounds_wait_while_the_helper_is_away_and_nothing_is_lost() {
     let world = World::new(&Setup {
@@ -264,7 +264,7 @@ fn a_helper_from_a_backup_serves_nothing() {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
     }
     // The servers agree. An agent may miss rounds, because its retries back off while the helper is
-    // unreachable. It does not pay for them.
+    // unreachable. An agent does not pay for missed rounds.
     let made = releases(&world);
     assert_eq!(made[..2], [8; 2], "{}", service.all());
     assert!(made[2..].iter().all(|n| (1..=8).contains(n)), "{made:?}");
@@ -326,7 +326,7 @@ fn a_coordinator_from_a_backup_is_refused_and_the_newest_folder_works() {
     assert_eq!(made[..2], [6; 2], "{}", helper.all());
 }
 
-/// More rounds than needed to die everywhere.
+/// Number of rounds, which is more than needed to die everywhere.
 const N_ROUNDS: u64 = 45;
 
 /// Both servers die at each of their failpoints. No round has two shares of one server, both charge

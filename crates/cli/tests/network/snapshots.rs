@@ -15,7 +15,8 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// A backup is taken in the middle of a study and restored later. The agents have seen rounds that
-/// it lacks, so they refuse it with a message and send nothing more (INV-13).
+/// the backup lacks, so they refuse the restored coordinator with a message and send nothing more
+/// (INV-13).
 #[test]
 fn snapshot_restore() {
     let world = World::new(&Setup {
@@ -117,7 +118,7 @@ fn a_ledger_that_was_cut_at_its_end_is_named() {
     let (code, said) = verify(&[whole]);
     assert!(code == Some(2) && said.contains("rolled back to an older state"), "{said}");
     // Without the store beside it, the ledger is valid as far as it goes. Compared with the agent's
-    // head, it is not.
+    // head, it is invalid.
     std::fs::copy(&ledger, world.path("alone.ledger.db")).unwrap();
     let (code, said) = verify(&["alone.ledger.db"]);
     assert!(code == Some(0) && said.contains("is sound as far as it goes: "), "{said}");

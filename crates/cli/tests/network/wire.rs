@@ -62,11 +62,11 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     false
 }
 
-/// Checks that `seen` contains no number of the agents' trials. Returns how many representations
-/// were searched.
+/// Checks that `seen` contains no number of the agents' trials. Returns the number of
+/// representations that were searched for.
 ///
 /// # Panics
-/// If it contains such a number.
+/// If `seen` contains such a number.
 pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
     let mut n_looked_for = 0;
     let mut short = BTreeSet::new();
@@ -96,7 +96,7 @@ pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
             }
         }
     }
-    // Four bytes may occur by chance, for about one number in 4,000 per megabyte. Numbers that are
+    // Four bytes can occur by chance, for about one number in 4,000 per megabyte. Numbers that are
     // really sent would be sent by all agents.
     assert!(short.len() < 2, "numbers in single precision: {short:?}");
     n_looked_for

@@ -39,8 +39,8 @@ impl Asker {
     }
 }
 
-/// Returns the response. The peer closes a connection if it refuses a request before it has read
-/// the body, so the next request may need another connection.
+/// Sends a request and returns the response. The peer closes a connection if it refuses a request
+/// before it has read the body, so the next request may need a new connection.
 fn received(ask: impl Fn() -> Result<Receipt, LinkError>) -> Result<u64, ProblemCode> {
     for _ in 0..20 {
         match ask() {
@@ -53,8 +53,8 @@ fn received(ask: impl Fn() -> Result<Receipt, LinkError>) -> Result<u64, Problem
     panic!("there is no answer");
 }
 
-/// Reports are refused, and change nothing, if they come from strangers or under another name, are
-/// modified or too long, or belong to another round.
+/// Reports are refused, and change nothing, if they come from strangers or under a different name,
+/// are modified or too long, or belong to a different round.
 #[test]
 fn what_is_not_a_neighbours_report_is_refused() {
     let circle = PeerRing::new(Graph::Ring(4), 3, "pace = \"asynchronous\"\n");
@@ -69,7 +69,7 @@ fn what_is_not_a_neighbours_report_is_refused() {
     let identity = Identity::load(&circle.world.path("home1")).unwrap();
     let reports = circle.made(1);
 
-    // A known report may be sent again.
+    // A known report can be sent again.
     assert_eq!(asker.put(&identity.key, 1, 2, &reports[2]), Ok(4));
     // These senders are not on the graph, or do not have the key.
     for sender in [0, 2, 9] {
@@ -88,7 +88,8 @@ fn what_is_not_a_neighbours_report_is_refused() {
     changed[70] ^= 1;
     let refused = asker.put(&identity.key, 1, 2, &changed);
     assert_eq!(refused, Err(ProblemCode::BadSignature));
-    // Reports of another round, of a round after the last, too long, and truncated.
+    // Send reports that belong to a different round or to a round after the last, or are too long
+    // or truncated.
     let put = |round: u64, body: &[u8]| asker.put(&identity.key, 1, round, body);
     assert_eq!(put(3, &reports[2]), Err(ProblemCode::BadRequest));
     assert_eq!(put(4, &reports[2]), Err(ProblemCode::BadRequest));
@@ -117,7 +118,8 @@ fn what_is_not_a_neighbours_report_is_refused() {
     assert!(peers[0].all().contains("the home was restored from an older copy"));
 }
 
-/// A neighbour that responds with another key, or with another federation file, ends the run.
+/// A neighbour that responds with a different key, or with a different federation file, ends the
+/// run.
 #[test]
 fn impostors_and_other_files_end_the_run() {
     let circle = PeerRing::new(Graph::Ring(2), 40, "");
@@ -133,7 +135,7 @@ fn impostors_and_other_files_end_the_run() {
     let mut first = circle.start(0);
     assert_eq!(first.end(), Some(6));
     assert!(first.all().contains("the key"), "{}", first.all());
-    // It cannot take part either, because its key is not the known one.
+    // The recreated neighbour cannot take part either, because its key is not the known one.
     drop(impostor);
     std::fs::rename(&home, circle.world.path("impostor1")).unwrap();
     std::fs::rename(&old, &home).unwrap();

@@ -46,12 +46,12 @@ pub(crate) struct PeerRing {
     pub(crate) world: World,
     graph: Graph,
     rounds: u64,
-    /// The proxy from one peer to another.
+    /// The proxies, by the peer that connects and the peer that it reaches.
     ways: BTreeMap<(usize, usize), Proxy>,
 }
 
 impl PeerRing {
-    /// Files of peers that tune parabolas; `more` are lines of `[distributed-ts]`.
+    /// Writes the files of peers that tune parabolas. `more` contains lines of `[distributed-ts]`.
     pub(crate) fn new(graph: Graph, rounds: u64, more: &str) -> Self {
         Self::with("distributed-ts", graph, rounds, more, false)
     }
@@ -81,7 +81,7 @@ impl PeerRing {
             secure_sum: false,
             sharded: false,
         });
-        // Tables of other federations are not needed.
+        // Remove tables that only other kinds of federations need.
         let path = world.path("federation.toml");
         let text = std::fs::read_to_string(&path).unwrap();
         let (head, rest) = text.split_once("[features]").unwrap();
@@ -122,7 +122,8 @@ impl PeerRing {
         self.world.program(&["peer", &format!("peer{peer}.toml")])
     }
 
-    /// The command with a limit on the size of files, in blocks of the shell's `ulimit`.
+    /// Returns the command that runs a peer with a limit on the size of files, in blocks of the
+    /// shell's `ulimit`.
     pub(crate) fn command_with_file_limit(&self, peer: usize, n_blocks: u64) -> Command {
         let script =
             format!("trap '' XFSZ; ulimit -f {n_blocks}; exec \"$0\" peer peer{peer}.toml");

@@ -15,7 +15,7 @@ fn subcommands(help: &str) -> Vec<String> {
         return Vec::new();
     };
     let lines = list.lines().take_while(|line| !line.is_empty());
-    // A name is indented by two; its description may continue on further lines.
+    // A name is indented by two spaces. Its description may continue on further lines.
     let names = lines.filter_map(|line| {
         let entry = line.strip_prefix("  ")?;
         (!entry.starts_with(' ')).then(|| entry.split_whitespace().next().unwrap().to_owned())
@@ -92,7 +92,7 @@ fn every_command_has_a_manual_page() {
         names.retain(|name| *name != path);
     }
     assert!(names.is_empty(), "pages of no command: {names:?}");
-    // Repeating the command replaces them.
+    // Repeating the command replaces the pages.
     let ran = sandbox.fedbo(&["man", "pages"]);
     let n_pages = format!("wrote {} pages to pages", commands.len());
     assert!(ran.expect(0, &[]).stdout.contains(&n_pages), "{}", ran.stdout);
@@ -112,7 +112,7 @@ fn every_shell_gets_completions_of_every_command() {
                 assert!(script.contains(word), "{shell}: {:?}", command.words);
             }
         }
-        // Options of single commands, and global ones.
+        // These are options of single commands, and global ones.
         for option in ["plain-http", "spend-again", "quiet", "verbose"] {
             assert!(script.contains(option), "{shell}: {option}");
         }

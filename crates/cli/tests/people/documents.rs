@@ -60,8 +60,8 @@ fn a_federation_over_a_network_in_json() {
     assert_eq!(revoked, expected);
     let copied = world.json(&["storage", "backup", "coordinator", "copy"]);
     assert_eq!(copied["files"][0], "copy/coordinator.db");
-    // A copy gets its name only when it is complete. It never replaces another copy, and is refused
-    // if there is a partial one.
+    // A copy gets its name only when it is complete. It never replaces an existing copy, and is
+    // refused if there is a partial one.
     let refused = |to: &str, part: &str| {
         let output = world.output(&["storage", "backup", "coordinator", to]);
         let said = String::from_utf8(output.stderr).unwrap();

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 #[test]
 fn mistakes() {
-    // From now on, the port is in use by this listener or by another program.
+    // From now on, the port is in use, by this listener or by a different program.
     let _taken = TcpListener::bind("127.0.0.1:47433");
     let cases = trycmd::TestCases::new();
     for name in ["FEDBO_TOKEN", "FEDBO_LOG", "FEDBO_COORDINATOR"] {
@@ -36,7 +36,7 @@ fn the_transcripts_hold_many_mistakes() {
             let Some(command) = line.strip_prefix("$ ") else {
                 continue;
             };
-            // Commands that succeed only prepare others.
+            // Commands that succeed only prepare later ones.
             if let Some(code) = lines.next_if(|next| next.starts_with("? ")) {
                 assert_ne!(code, "? 1", "an internal error: {command}");
                 let answer = lines.peek().copied().unwrap_or_default();

@@ -80,7 +80,7 @@ fn an_authority_that_is_not_known_is_to_be_named() {
     });
     let said = secure.refused("https://127.0.0.1", &[]);
     contains(&said, &["does not know the authority", "--ca FILE"]);
-    // A different authority with the same name.
+    // Pass a different authority with the same name.
     let said = secure.refused("https://127.0.0.1", &["--ca", "others/ca.pem"]);
     contains(&said, &["others/ca.pem", "authority"]);
     assert!(said.contains("current file") || said.contains("--ca FILE"), "{said}");

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use crate::common::{Sandbox, finished, interrupt, json, wait_until};
 use crate::play::two_programs::{play, record, rounds, sandbox};
 
-/// The game with the rival's moves made by hand.
+/// Creates the game with the rival's moves made by hand.
 fn by_hand(more: &str) -> Sandbox {
     let told = format!("by_hand = true{more}");
     sandbox(&[("command = [\"sh\", \"rival.sh\"]", &told)])
@@ -217,7 +217,7 @@ fn a_move_that_does_not_come_ends_the_run() {
     );
 }
 
-/// Moves for rounds beyond those in the file are possible too: the command that the game suggests
+/// Moves for rounds beyond those in the file are possible too. The command that the game suggests
 /// works unchanged.
 #[test]
 fn rounds_beyond_the_file_are_told_of() {

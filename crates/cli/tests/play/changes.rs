@@ -57,7 +57,7 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
     ] {
         let text = duel(&[(from, to)]);
         begun.write("duel.toml", &text);
-        // The line of the key, if the file has the key.
+        // Find the line of the key, if the file has the key.
         let name = key.rsplit('.').next().unwrap_or(key);
         let begins = |line: &str| line.starts_with(&format!("{name} = ")) && to.contains(line);
         let line = text.lines().position(begins);
@@ -133,7 +133,7 @@ fn what_is_no_record_is_left_alone() {
         }
         std::fs::remove_file(other.path("duel.db")).expect("it was there");
     }
-    // A study's storage.
+    // Create a study's storage.
     other.write("s.toml", &study(3, "sobol", LOSS));
     other.fedbo(&["tune", "s.toml"]).expect(0, &[]);
     let before = other.fedbo(&["export", "s.toml"]).stdout;
@@ -149,7 +149,7 @@ fn what_is_no_record_is_left_alone() {
     other.write("s.toml", &text);
     other.fedbo(&["tune", "s.toml"]).expect(2, &["duel.db"]);
     assert_eq!(rounds(&other).len(), 6);
-    // A folder, and a nonexistent path.
+    // Try a folder, and a nonexistent path.
     std::fs::create_dir(other.path("folder.db")).expect("a writable folder");
     other.write("duel.toml", &duel(&[("sqlite:duel.db", "sqlite:folder.db")]));
     let ran = play(&other);
@@ -168,7 +168,7 @@ fn results_of_something_else_are_not_overwritten() {
     ran.expect(2, &["results/duel contains other results; choose another folder with --out"]);
     assert!(!other.path("dual.db").exists());
     assert_eq!(results_of(&other, "shop").len(), 6);
-    // A federation may have the same name as the game.
+    // A federation can have the same name as the game.
     let path = other.path("results/duel/results.csv");
     let results = std::fs::read_to_string(&path).expect("results");
     std::fs::write(&path, results.replace(",rival,", ",site,")).expect("writable");

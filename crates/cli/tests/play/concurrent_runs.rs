@@ -51,7 +51,8 @@ fn who_is_overtaken_ends_and_the_record_is_whole() {
     assert_eq!(record(&both), record(&whole));
 }
 
-/// The programs return different actions each time. The first one is final for both processes.
+/// The players' programs return different actions each time. The first action is final for both
+/// processes.
 #[test]
 fn a_move_that_another_process_has_noted_stands() {
     let both = sandbox(&[("rounds = 6", "rounds = 30")]);

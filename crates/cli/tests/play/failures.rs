@@ -173,7 +173,7 @@ fn payoffs_that_fail_end_the_run_or_are_lost() {
             ],
         );
         assert_eq!(record(&cut).lines().count(), 3);
-        // The rival has already made its move, so it is not asked for another one.
+        // The rival has already made its move, so it is not asked again.
         cut.write("rival.sh", &broken_in("4", "exit 9", RIVAL));
         cut.write("duel.toml", &short("go-on"));
         play(&cut).expect(0, &["warning: round 4: payoffs lost: ", cause]);

@@ -234,7 +234,7 @@ fn of_names_and_numbers_of_players() {
     sandbox.fedbo(&["play", "duel.toml"]).expect(0, &[]);
 }
 
-/// For a file of another kind, the message suggests the right command.
+/// For a file of a different kind, the message suggests the right command.
 #[test]
 fn files_of_other_kinds_name_their_command() {
     let sandbox = sandbox(&[]);

@@ -8,7 +8,8 @@ use crate::play::two_programs::{
     PAYOFFS, RIVAL, broken_in, duel, play, record, results_of, rounds, sandbox,
 };
 
-/// Payoffs that record their round, and are slow in the round named in the file `hold`.
+/// Start of a payoff script that records the round, and is slow in the round named in the file
+/// `hold`.
 const SLOW: &str = r#"echo "$FEDBO_ROUND" >> log
 if [ "$FEDBO_ROUND" = "$(cat hold)" ]; then exec sleep 4; fi
 "#;
@@ -168,7 +169,7 @@ fn a_complete_game_stays_and_more_rounds_extend_it() {
     assert_eq!(closing["rounds_wanted"], 9);
     assert_eq!(closing["results"], "results/duel");
     assert!(record(&sandbox).starts_with(&first));
-    // The means are those of the record.
+    // The means agree with the record.
     let played = rounds(&sandbox);
     let of_shop: Vec<f64> =
         played.iter().map(|round| round["payoffs"]["shop"].as_f64().expect("a number")).collect();
@@ -231,7 +232,7 @@ fn programs_are_told_what_they_need() {
     assert_eq!(name, "rival\n");
 }
 
-/// Ctrl-C also ends the program of a player. The resumed game asks it again.
+/// Ctrl-C also ends the program of a player. The resumed game runs the program again.
 #[test]
 fn ctrl_c_while_a_program_thinks() {
     let cut = sandbox(&[]);

@@ -72,7 +72,7 @@ fn moves_are_typed_and_wrong_ones_typed_again() {
     assert_eq!(rounds(&sandbox).len(), 0);
     person.types("price=0.5\n");
     person.waits_for("round 2 of 3, rival: your move?");
-    // A move from another terminal may come first.
+    // A move from a different terminal can come first.
     sandbox.fedbo(&["game", "tell", "duel.toml", "rival", "0.25"]).expect(0, &[]);
     person.waits_for("round 3 of 3, rival: your move?");
     person.types("  1  \n");

@@ -33,14 +33,14 @@ low = 0.0
 high = 1.0
 "#;
 
-/// Prints the payoffs of both players.
+/// Script that prints the payoffs of both players.
 pub(crate) const PAYOFFS: &str = r#"awk -v a="$1" -v b="$2" 'BEGIN { printf "%.17g %.17g\n", 1 - (a - b) ^ 2, b * (a - b / 2) }'"#;
 
-/// Prints the rival's action, a different one in each round.
+/// Script that prints the rival's action, which differs between rounds.
 pub(crate) const RIVAL: &str =
     r#"awk -v r="$FEDBO_ROUND" 'BEGIN { print "{\"price\": " (r * 7) % 21 / 20 "}" }'"#;
 
-/// Returns the game's file with texts replaced.
+/// Returns the game's file with these replacements.
 pub(crate) fn duel(changes: &[(&str, &str)]) -> String {
     let mut text = FILE.to_owned();
     for (from, to) in changes {

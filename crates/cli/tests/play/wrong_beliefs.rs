@@ -160,8 +160,8 @@ fn of_minds_of_many() {
 }
 
 /// A player at level 2 believes that one opponent is at level 0 and that the other one, with many
-/// actions, reasons. Actions of a reasoning opponent are not enumerated, because it takes only one
-/// of them.
+/// actions, reasons. Actions of a reasoning opponent are not enumerated, because the opponent
+/// chooses only one of them.
 #[test]
 fn exact_expectations_count_only_those_at_level_0() {
     let text = duel(&[
@@ -175,7 +175,7 @@ fn exact_expectations_count_only_those_at_level_0() {
     sandbox.write("duel.toml", &text);
     sandbox.write("payoffs.sh", "echo 1 2 1.5");
     let ran = sandbox.fedbo(&["play", "duel.toml"]);
-    // The rival is believed to consider two other players at level 0. Their combined actions are
-    // few as well: 11 x 200.
+    // The rival is believed to consider two other players at level 0. These two have few combined
+    // actions as well: 11 x 200.
     ran.expect(0, &[]);
 }

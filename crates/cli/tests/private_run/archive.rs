@@ -3,8 +3,8 @@
 use crate::common::{Sandbox, json};
 use crate::private_run::federations::{LEDGER, federation, releases};
 
-/// A study of the federation's space. Its command is Branin's function as in the federation, in
-/// units of the box.
+/// Returns a study of the federation's space. The study's command is Branin's function as in the
+/// federation, in units of the box.
 fn study(extra: &str) -> String {
     format!(
         "[study]\nname = \"late\"\ndirection = \"minimize\"\ntrials = 4\nseed = 5\nstorage = \"sqlite:late.db\"\n{extra}\n\
@@ -56,7 +56,7 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     let from_archive = |trial: &&crate::common::Exported| trial["source"].starts_with("region:");
     assert!(trials.iter().any(|trial| from_archive(&trial)), "{trials:?}");
     // The content of the archive is stored with the study. The study continues without the file,
-    // but not with another file.
+    // but not with a different file.
     std::fs::remove_file(sandbox.path("lab.json")).expect("the archive goes");
     let more = study("[archive]\nfile = \"lab.json\"\n").replace("trials = 4", "trials = 6");
     sandbox.write("late.toml", &more);

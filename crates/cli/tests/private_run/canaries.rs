@@ -24,7 +24,7 @@ fn nothing_shown_depends_on_the_sample_or_on_what_was_clipped() {
         let ran = sandbox.fedbo(&["run", "f.toml", "--threads", "1"]);
         ran.expect(0, &[]);
         let sizes = ["results.csv", "ledger.db", "summary.json"].map(|name| {
-            // The seconds have a varying number of digits.
+            // The number of digits of the seconds varies.
             let size =
                 std::fs::metadata(sandbox.path("results/test").join(name)).expect("a file").len();
             if name == "ledger.db" { size } else { 0 }
@@ -172,7 +172,7 @@ fn norm(vector: &[f64]) -> f64 {
 
 const N_DIGITS: usize = 10;
 
-/// Returns ten digits of a number, as in any decimal form with at least ten digits.
+/// Returns ten digits of a number, which every decimal form with at least ten digits contains.
 fn digits(number: f64) -> String {
     let text = format!("{:.17e}", number.abs());
     text.chars().filter(char::is_ascii_digit).take(N_DIGITS).collect()
@@ -200,8 +200,8 @@ impl Canaries {
                 all.insert(digits(*number));
                 bytes.extend([number.to_le_bytes(), number.to_be_bytes()]);
             }
-            // Rounded towards zero, or one less: the clipped vector is within its bound after
-            // rounding.
+            // A multiple is rounded towards zero, or one less, so that the clipped vector is within
+            // its bound after rounding.
             let multiples = |number: f64| {
                 let lattice = (number / spacing).trunc() as i64;
                 [lattice, lattice - lattice.signum()].map(i64::to_le_bytes)

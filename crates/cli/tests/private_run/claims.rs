@@ -61,7 +61,7 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     assert!(ran.expect(0, &[]).stdout.contains(&claim));
     sandbox.fedbo(&["plot", "results/test"]).expect(0, &[]);
 
-    // Charged noise has no seed. Noise without protection has one.
+    // Charged noise has no seed, whereas noise without protection has one.
     let first = rows.clone();
     sandbox.fedbo(&["run", "f.toml", "--arms", arms, "--out", "again"]).expect(0, &[]);
     let again = sandbox.results("again");
@@ -117,7 +117,7 @@ fn agents_begin_in_their_regions() {
             let fields: Vec<&str> = row.split(',').collect();
             let agent: usize = fields[2][1..].parse().expect("a number");
             let number = |index: usize| fields[index].parse::<f64>().expect("a number");
-            // branin's x1 from -5 to 10, x2 from 0 to 15
+            // Branin's x1 ranges from -5 to 10, and x2 from 0 to 15.
             let quarter = 2 * usize::from(number(6) >= 2.5) + usize::from(number(7) >= 7.5);
             (agent, quarter)
         });
@@ -254,6 +254,6 @@ fn a_placebo_holds_nothing_of_anybody() {
     assert_ne!(text, other);
     assert_eq!(queries(&text, "placebo"), queries(&other, "placebo"));
     assert!(queries(&text, "placebo").iter().any(|row| row.contains(",region:")));
-    // Check that the test can fail: with real messages, agents make other queries.
+    // Check that the test can fail: with real messages, agents make different queries.
     assert_ne!(queries(&text, "dp-fts-de"), queries(&other, "dp-fts-de"));
 }

@@ -7,7 +7,7 @@ use rusqlite::OpenFlags;
 
 pub(crate) const LEDGER: &str = "results/test/ledger.db";
 
-/// A federation of test functions.
+/// Returns a federation of test functions.
 pub(crate) fn federation(n_agents: usize, rounds: u64, tables: &str) -> String {
     let mut text = format!(
         "[federation]\nname = \"test\"\ndirection = \"minimize\"\nalgorithm = \"dp-fts-de\"\nrounds = {rounds}\n\
@@ -20,7 +20,7 @@ pub(crate) fn federation(n_agents: usize, rounds: u64, tables: &str) -> String {
     text
 }
 
-/// Agents with constant objectives over the unit square.
+/// Returns a federation of agents with constant objectives over the unit square.
 pub(crate) fn constant(tables: &str, n_agents: usize) -> String {
     let mut text = format!(
         "[federation]\nname = \"test\"\nalgorithm = \"dp-fts-de\"\nrounds = 5\ninitial = 2\nseed = 3\n[features]\n\

@@ -23,7 +23,7 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
     refused("f.toml", &["--overwrite", "--arms", "ts"], &ways);
     refused("f.toml", &[], &["results of another run"]);
     refused("f.toml", &["--spend-again"], &["--overwrite"]);
-    // Another budget, or any other change of public settings, defines another study.
+    // A different budget, or any other change of public settings, defines a different study.
     for (from, to) in
         [("epsilon = 2.0", "epsilon = 3.0"), ("\"a7\"", "\"b7\""), ("count = 20", "count = 21")]
     {
@@ -74,7 +74,7 @@ fn a_ledger_that_was_rolled_back_or_lost_is_noticed() {
     let noted = std::fs::read_to_string(&head).expect("a head");
     assert!(n_old < releases(&path).len());
 
-    // The ledger is lost, with and without the head.
+    // Lose the ledger, with and without the head.
     std::fs::remove_file(&path).expect("a ledger");
     sandbox
         .fedbo(&resume)
@@ -84,7 +84,7 @@ fn a_ledger_that_was_rolled_back_or_lost_is_noticed() {
         .fedbo(&resume)
         .expect(2, &["ledger.db is missing, but the results beside it depend on its charges"]);
     assert!(!path.exists());
-    // An older state of the ledger is restored. The results reveal this even without the head.
+    // Restore an older state of the ledger. The results reveal this even without the head.
     for (path, bytes) in files.iter().zip(&old) {
         std::fs::write(path, bytes).expect("writable");
     }
@@ -167,8 +167,8 @@ fn a_ledger_without_charges_is_in_nobodys_way() {
     }
 }
 
-/// If `is_put_aside`, the second run was killed after it had moved the ledger away, but before it
-/// moved the head.
+/// Starts over from a ledger without charges. If `is_put_aside`, the second run was killed after it
+/// had moved the ledger away, but before it moved the head.
 fn begin_anew_without_charges(is_put_aside: bool) {
     let sandbox = Sandbox::new();
     let text = |epsilon: f64| {

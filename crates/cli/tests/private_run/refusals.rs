@@ -104,7 +104,7 @@ fn what_cannot_be_promised_is_refused_with_the_key_and_the_way_out() {
         let part = "[privacy] has no effect unless federation.algorithm is \"dp-shared-prior\" or \"dp-fts-de\"";
         sandbox.fedbo(&["run", "f.toml"]).expect(2, &["f.toml, line 12", part]);
     }
-    // Regions that contain no point of the space.
+    // Regions that contain no point of the space are refused.
     let narrow = constant("[privacy]\nepsilon = 2.0\n[exploration]\nregions = 8\n", 8)
         .replace("type = \"float\"\nlow = 0.0\nhigh = 1.0", "type = \"int\"\nlow = 0\nhigh = 1");
     sandbox.write("f.toml", &narrow);

@@ -48,7 +48,7 @@ impl Cluster {
         cluster
     }
 
-    /// Command of a coordinator.
+    /// Returns the command of a coordinator.
     pub(crate) fn service(&self, key: &str) -> Command {
         self.world.program(&[
             "coordinator",
@@ -82,8 +82,8 @@ impl Cluster {
         self.replicas[replica] = self.start(replica, None);
     }
 
-    /// Kills all coordinators and restarts them to die at a failpoint, then restarts them once
-    /// more.
+    /// Kills all coordinators and restarts them so that they die at a failpoint, then restarts them
+    /// once more.
     pub(crate) fn die_at(&mut self, place: &str) {
         let all = 0..self.replicas.len();
         for replica in all.clone() {
@@ -172,7 +172,7 @@ impl Cluster {
         self.url.rsplit_once('/').unwrap().1
     }
 
-    /// First column of the rows of a query.
+    /// Returns the first column of a query's rows.
     fn query(&self, sql: &str) -> Option<Vec<Option<String>>> {
         let mut client = self.server.connect(self.database());
         let rows = client.query(sql, &[]).ok()?;
@@ -187,7 +187,7 @@ impl Cluster {
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }
 
-    /// Number of shards in the latest round.
+    /// Returns the number of shards in the latest round.
     pub(crate) fn n_shards_of_a_round(&self) -> i64 {
         let mut client = self.server.connect(self.database());
         let sql = "SELECT count(*) FROM fedbo_coordinator.shards GROUP BY round ORDER BY round DESC LIMIT 1";

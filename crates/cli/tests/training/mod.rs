@@ -17,7 +17,7 @@ pub(crate) struct Training {
 }
 
 impl Training {
-    /// The command as a TOML list.
+    /// Returns the command as a TOML list.
     pub(crate) fn argv(&self, pause: &str) -> String {
         let parameters = self.parameters.iter();
         let names: String = parameters.map(|name| format!("\"{{{name}}}\", ")).collect();
@@ -80,7 +80,7 @@ impl Training {
     }
 }
 
-/// Number of reports of a trial; 0 if the trial does not exist yet.
+/// Returns the number of reports of a trial; 0 if the trial does not exist yet.
 fn reports(sandbox: &Sandbox, trial: usize) -> usize {
     let ran = sandbox.fedbo(&["trials", "s.toml", "--json"]);
     if ran.code != Some(0) {
@@ -91,13 +91,13 @@ fn reports(sandbox: &Sandbox, trial: usize) -> usize {
     reports.map_or(0, Vec::len)
 }
 
-/// Indices of the stopped trials of a course.
+/// Returns the indices of the stopped trials of a course.
 pub(crate) fn stopped(course: &[Vec<String>]) -> Vec<usize> {
     let numbers = 0..course.len();
     numbers.filter(|&i| course[i][0] == "stopped").collect()
 }
 
-/// Total epochs of a course.
+/// Returns the total number of epochs of a course.
 pub(crate) fn n_epochs(course: &[Vec<String>]) -> u32 {
     let epochs = course.iter().map(|row| row[2].parse::<u32>());
     epochs.map(|epochs| epochs.expect("a number")).sum()

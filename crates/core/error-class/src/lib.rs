@@ -1,7 +1,7 @@
-//! Error classes, and masking of passwords in the addresses that error messages contain.
+//! Error classes, and masking of passwords in addresses in error messages.
 //!
 //! Each error type that ends a command implements [`Classified`] next to its definition. Programs
-//! map the class to an exit code without knowing the variants. Errors of games have their own exit
+//! map the class to an exit code without knowing the variants. Game errors have a separate exit
 //! code and therefore no class.
 
 mod masked;
@@ -20,9 +20,9 @@ pub enum Class {
     Output,
     /// A privacy budget does not cover the operation.
     BudgetSpent,
-    /// Every trial failed, or too many in a row.
+    /// Every trial failed, or too many failed in a row.
     NoTrial,
-    /// Another party cannot be reached, refuses the request, or cannot be trusted.
+    /// Another party cannot be reached, rejects the request, or cannot be trusted.
     Remote,
     /// A bug, or a system fault that no input explains.
     Internal,
@@ -30,8 +30,7 @@ pub enum Class {
 
 /// An error with a class.
 pub trait Classified: Error + 'static {
-    /// Returns the class of this error. An error that wraps another one usually returns the class
-    /// of the wrapped error.
+    /// Returns the class of this error. A wrapper usually returns the class of the wrapped error.
     fn class(&self) -> Class;
 }
 

@@ -1,9 +1,9 @@
-//! Addresses in error messages, without their passwords.
+//! Masking of passwords in addresses.
 
 use percent_encoding::percent_decode_str;
 
-/// Returns an address with its password replaced by `***`. Also works for invalid addresses, and
-/// masks too much rather than too little.
+/// Returns an address with its password replaced by `***`. Also accepts invalid addresses. In
+/// doubtful cases, masks too much rather than too little.
 #[must_use]
 pub fn masked(text: &str) -> String {
     let mut whole = text.to_owned();
@@ -29,7 +29,7 @@ pub fn masked(text: &str) -> String {
     shown + rest
 }
 
-/// Returns true if the text before a value ends in the key of a password, which may be
+/// Returns true if the string before a value ends in the key of a password, which may be
 /// percent-encoded.
 fn is_password_key(before: &str) -> bool {
     let read = percent_decode_str(before).decode_utf8_lossy();

@@ -10,20 +10,20 @@ const MAX_LEVEL: usize = 24;
 
 /// Dividing rectangles (Jones, Perttunen & Stuckman 1993) over `[0,1]^d`.
 ///
-/// The cube is stored as rectangles with sides 3^−l. Each has a value f_j, which is the value at
-/// its centre, and a size s_j. An iteration divides every rectangle j that is potentially optimal,
-/// which means that for some K > 0
+/// The cube is stored as rectangles with sides 3^−l. Rectangle j has a size s_j and a value f_j,
+/// taken at its centre. Each iteration selects the potentially optimal rectangles, those that for
+/// some K > 0 satisfy
 ///
 /// f_j + K s_j ≥ f_i + K s_i for all i,   f_j + K s_j ≥ f_max + ε |f_max|   (Definition 4.1, signs for maximisation)
 ///
-/// into thirds along its longest sides, starting with the side with the best new value. In the
-/// original form, the size is half the diagonal, and all tied rectangles of one size are divided.
-/// With `locally_biased`, the size is half the longest side, and one rectangle per size is divided
-/// (Gablonsky & Kelley 2001), which spends less on exploration.
+/// and divides each into thirds along its longest sides, starting with the side that has the best
+/// new value. In the original form, the size is half the diagonal, and all tied rectangles of one
+/// size are divided. With `locally_biased`, the size is half the longest side, and one rectangle
+/// per size is divided (Gablonsky & Kelley 2001), which spends less on exploration.
 ///
-/// Deviations: the evaluations of an iteration form one batch, so the budget ends between two
-/// rectangles. A non-finite value counts as the lowest finite one when sizes are compared, and
-/// ranks last within its own size.
+/// Deviations: the evaluations of an iteration form one batch, so the budget never runs out in the
+/// middle of a rectangle. A non-finite value counts as the lowest finite one when sizes are
+/// compared, and ranks last within its own size.
 ///
 /// Cost: O(n d) memory for n evaluations, and a convex hull over at most 24 d sizes per iteration.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,13 +34,13 @@ pub struct Direct {
     pub max_iterations: usize,
     /// ε of Definition 4.1: the minimum potential gain of a rectangle, as a fraction of |f_max|.
     pub epsilon: f64,
-    /// True for Gablonsky's variant.
+    /// True to use Gablonsky's variant.
     pub locally_biased: bool,
 }
 
 impl Default for Direct {
-    /// 2000 evaluations, ε = 10⁻⁴ and the original form. On function samples in two to six
-    /// dimensions, it came closer to the maximum than the locally biased form
+    /// 2000 evaluations, ε = 10⁻⁴ and the original form, which, on function samples in two to six
+    /// dimensions, came closer to the maximum than the locally biased form
     /// (docs/decisions/0003-bounded-optimisation.md).
     fn default() -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Direct {
     /// [`OptimError::NoFiniteValue`] if no value within the budget is finite.
     ///
     /// # Panics
-    /// If the number of values that `values` returns differs from the number of points.
+    /// If `values` does not return one value per point.
     pub fn maximize<F: Function + ?Sized>(
         &self,
         function: &F,
@@ -134,12 +134,12 @@ fn evaluate<F: Function + ?Sized>(function: &F, points: &Points) -> Vec<f64> {
     values
 }
 
-/// 3^−(level+1): the distance between the new centres and the old one.
+/// Returns 3^−(level+1), the distance between the new centres and the old one.
 fn third(level: u8) -> f64 {
     3.0_f64.powi(-i32::from(level) - 1)
 }
 
-/// A rectangle in the heap of its size, ordered by largest value, then by lowest index.
+/// A heap entry for a rectangle, ordered by largest value, then by lowest index.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     value: f64,
@@ -242,7 +242,7 @@ impl Cells {
         self.by_size[size].push(Entry { value: self.values[cell], cell });
     }
 
-    /// The size of the rectangles in heap `index`.
+    /// Returns the size of the rectangles in heap `index`.
     fn size(&self, index: usize) -> f64 {
         let side = |level: usize| 3.0_f64.powf(-(level as f64));
         if self.locally_biased {
@@ -337,14 +337,15 @@ mod tests {
     use std::f64::consts::PI;
     use std::sync::Mutex;
 
-    /// Branin on [−5, 10] × [0, 15], negated. The maximum is −0.397887, at three points.
+    /// The negated Branin function on [−5, 10] × [0, 15]. The maximum is −0.397887, at three
+    /// points.
     fn branin(x: &[f64]) -> f64 {
         let (a, b) = (15.0 * x[0] - 5.0, 15.0 * x[1]);
         let ridge = b - 5.1 / (4.0 * PI * PI) * a * a + 5.0 / PI * a - 6.0;
         -(ridge * ridge + 10.0 * (1.0 - 1.0 / (8.0 * PI)) * a.cos() + 10.0)
     }
 
-    /// Hartmann-6. The maximum is 3.32237.
+    /// The Hartmann-6 function. The maximum is 3.32237.
     fn hartmann6(x: &[f64]) -> f64 {
         const A: [[f64; 6]; 4] = [
             [10.0, 3.0, 17.0, 3.5, 1.7, 8.0],
@@ -366,9 +367,9 @@ mod tests {
         Direct { max_evaluations, locally_biased, ..Direct::default() }
     }
 
-    /// Evaluations until the relative error is below 10⁻⁴ at the end of a round: 195 and 571 for
-    /// the original form (Jones et al. 1993), 159 and 295 for the locally biased form (Gablonsky &
-    /// Kelley 2001).
+    /// Number of evaluations until the relative error is below 10⁻⁴ at the end of a round: 195 and
+    /// 571 for the original form (Jones et al. 1993), 159 and 295 for the locally biased form
+    /// (Gablonsky & Kelley 2001).
     #[test]
     fn branin_and_hartmann_reach_the_published_accuracy_at_exactly_the_published_cost() {
         let branin = ValueOnly { dim: 2, value: branin };
@@ -388,8 +389,8 @@ mod tests {
 
     /// On [2.7, 7.5], sin x + sin(10x/3) has its minimum −1.899599 at 5.145735, and two other
     /// minima. Round k divides at most k cells with 2 evaluations each, so 100 evaluations suffice
-    /// for 9 rounds. Two of them may skip the best cell (ε), which leaves it no wider than 3⁻⁷. In
-    /// the coordinates of the cube, |f''| ≤ (1 + 100/9) · 4.8².
+    /// for 9 rounds. Two of these rounds may skip the best cell (because of ε), which leaves it no
+    /// wider than 3⁻⁷. In the coordinates of the cube, |f''| ≤ (1 + 100/9) · 4.8².
     #[test]
     fn a_function_with_three_maxima_in_one_dimension() {
         let wave = ValueOnly {
@@ -429,8 +430,8 @@ mod tests {
         for (x, e) in seen.iter().zip(expected) {
             assert!((x[0] - e[0]).abs() + (x[1] - e[1]).abs() < 1e-15);
         }
-        // The cell around (1/2, 5/6) kept its whole width. Only this cell is divided, along side 0,
-        // into 2 new points.
+        // The cell around (1/2, 5/6) kept its full width. Only this cell is divided, along side 0,
+        // which adds 2 points.
         assert_eq!((seen.len(), found.n_iterations), (7, 2));
         assert!((found.value - (high + 2.0 * high)).abs() < 1e-15);
     }
@@ -449,7 +450,7 @@ mod tests {
     /// f = 1 − |x − ½| is in [½, 1], and a larger cell is at least three times as large. The
     /// potential gain of a cell of size s is therefore at most K s ≤ ½ s / (3s − s) = ¼, unless it
     /// is the largest. With ε = ½ only the largest cells are divided, and 27 evaluations form a
-    /// grid of spacing 1/27. With ε = 0 they converge to the centre.
+    /// grid of spacing 1/27. With ε = 0 the evaluations converge to the centre.
     #[test]
     fn epsilon_keeps_the_search_from_polishing() {
         let nearest = |epsilon: f64| {

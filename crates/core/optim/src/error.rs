@@ -1,6 +1,6 @@
-//! Errors of a maximisation.
+//! Errors of the maximisers.
 
-/// The reason why a maximisation returns no point.
+/// A reason for not returning a maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptimError {
     /// No evaluated point had a finite value. For a local search, the value or the gradient at the

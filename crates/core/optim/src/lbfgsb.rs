@@ -1,4 +1,4 @@
-//! Local maximisation in a box: projected L-BFGS for few variables.
+//! Local maximisation in a box: projected L-BFGS for small problems.
 
 use crate::OptimError;
 
@@ -18,12 +18,12 @@ const FIRST_STEP: f64 = 0.05;
 /// Stopping criteria of a local search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LbfgsbOptions {
-    /// Maximum number of accepted steps. 0 only evaluates the start.
+    /// Maximum number of accepted steps. With 0, only the start is evaluated.
     pub max_iterations: usize,
     /// The search ends when max_j |P(x + ∇f(x)) − x|_j is at most this, where P projects onto the
     /// box.
     pub gradient_tolerance: f64,
-    /// The search ends when a step gains at most this times max(|f|, |f'|, 1).
+    /// The search ends when a step from f to f' gains at most this times max(|f|, |f'|, 1).
     pub value_tolerance: f64,
 }
 
@@ -64,16 +64,15 @@ pub fn maximize_in_box(
     Lbfgsb::new(start.len(), *options).maximize(function, lower, upper, start)
 }
 
-/// Projected L-BFGS with its workspace, so that many searches in the same dimension reuse the
-/// memory.
+/// Projected L-BFGS with a workspace that all searches in the same dimension reuse.
 ///
-/// A step fixes the variables that are at a bound if the gradient points outwards; those within a
-/// small distance of it move onto it. For the other variables it computes d = H ∇f by the two-loop
-/// recursion over the last 8 pairs s = x' − x, y = ∇f(x) − ∇f(x'), restricted to these variables
-/// (Nocedal & Wright 2006, Alg. 7.4), and searches along the projected path P(x + t d) (Bertsekas
-/// 1982). A pair is used if sᵀy > 0. The line search accepts a sufficient increase, lengthens a
-/// step that leaves most of the slope, and shortens a step that ends where the value or the
-/// gradient is not finite.
+/// A step holds a variable fixed if it is at a bound and the gradient points outwards. A variable
+/// within a small distance of such a bound moves onto it. For the other variables, the step
+/// computes d = H ∇f by the two-loop recursion over the last 8 pairs s = x' − x, y = ∇f(x) −
+/// ∇f(x'), restricted to the free variables (Nocedal & Wright 2006, Alg. 7.4), and searches along
+/// the projected path P(x + t d) (Bertsekas 1982). A pair is used if sᵀy > 0. The line search
+/// accepts a sufficient increase, lengthens a step that leaves most of the slope, and shortens a
+/// step that ends where the value or the gradient is not finite.
 ///
 /// Cost: O(d) per step and pair. After `new`, only the returned point is allocated.
 #[derive(Clone, Debug)]
@@ -116,7 +115,7 @@ impl Lbfgsb {
         }
     }
 
-    /// Replaces the stopping criteria of the following searches.
+    /// Replaces the stopping criteria for later searches.
     pub fn set_options(&mut self, options: LbfgsbOptions) {
         self.options = options;
     }
@@ -124,9 +123,9 @@ impl Lbfgsb {
     /// Maximises a smooth function over lower ≤ x ≤ upper from `start`, which is first moved into
     /// the box.
     ///
-    /// `function` returns the value and writes the gradient. It is only called inside the box.
-    /// Bounds may be infinite. A point with a non-finite value or gradient is a rejected step, so
-    /// the returned value is finite and at least that of the start.
+    /// `function` returns the value and writes the gradient. `function` is only called inside the
+    /// box. Bounds can be infinite. A point with a non-finite value or gradient is a rejected step,
+    /// so the returned value is finite and at least the value at the start.
     ///
     /// # Errors
     /// [`OptimError::NoFiniteValue`] if the value or the gradient at the start is not finite.
@@ -146,8 +145,9 @@ impl Lbfgsb {
     }
 
     /// Like [`Lbfgsb::maximize`], for a function similar to the last one that this workspace
-    /// maximized, but with about c_j times the curvature along coordinate j. The curvature B found
-    /// there replaces the first steps, as C^½ B C^½ with C = diag(c).
+    /// maximized, but with about c_j times the curvature along coordinate j. The search starts from
+    /// C^½ B C^½ with C = diag(c), where B is the curvature that the last search found, and so
+    /// skips the steps that would estimate it.
     ///
     /// # Errors
     /// Same as [`Lbfgsb::maximize`].
@@ -296,8 +296,8 @@ impl Lbfgsb {
         dot(&self.gradient, &self.direction)
     }
 
-    /// Searches along P(x + t d) for a step with a sufficient increase. Returns `None` if there is
-    /// none.
+    /// Searches along P(x + t d) for a step with a sufficient increase. Returns `None` if no such
+    /// step is found.
     #[expect(clippy::too_many_arguments, reason = "the state of one search, used in one place")]
     fn line_search(
         &mut self,
@@ -365,14 +365,14 @@ impl Lbfgsb {
     }
 }
 
-/// The latest curvature pairs in a ring buffer, and their restriction to the free variables.
+/// A ring buffer of the latest curvature pairs, with their inner products over the free variables.
 #[derive(Clone, Debug)]
 struct Pairs {
     dim: usize,
     /// MEMORY rows of length d.
     s: Vec<f64>,
     y: Vec<f64>,
-    /// sᵀy over the free variables, 0 for an unused pair. `apply` fills it.
+    /// sᵀy over the free variables, 0 for an unused pair. Filled by `apply`.
     sy: [f64; MEMORY],
     alpha: [f64; MEMORY],
     len: usize,
@@ -401,8 +401,8 @@ impl Pairs {
         self.len == 0
     }
 
-    /// (s, y) ← (C^−½ s, C^½ y) with C = diag(`factors`), which turns pairs of B into pairs of C^½
-    /// B C^½.
+    /// Computes (s, y) ← (C^−½ s, C^½ y) with C = diag(`factors`), which turns pairs of B into
+    /// pairs of C^½ B C^½.
     fn rescale(&mut self, factors: &[f64]) {
         for (s, y) in self.s.chunks_mut(self.dim).zip(self.y.chunks_mut(self.dim)) {
             for (j, c) in factors.iter().enumerate() {
@@ -429,8 +429,8 @@ impl Pairs {
         }
     }
 
-    /// d = H g over the free variables, by the two-loop recursion. Leaves the other entries of
-    /// `direction` unchanged.
+    /// Computes d = H g over the free variables, by the two-loop recursion. Leaves the other
+    /// entries of `direction` unchanged.
     fn apply(&mut self, gradient: &[f64], free: &[f64], direction: &mut [f64]) {
         let dim = self.dim;
         for i in 0..dim {
@@ -523,8 +523,8 @@ mod tests {
     }
 
     /// Compares the two-loop recursion with the dense update H ← (I − ρ s yᵀ) H (I − ρ y sᵀ) + ρ s
-    /// sᵀ, ρ = 1/sᵀy. The update starts from (sᵀy/yᵀy) I of the newest pair and uses the last 8 of
-    /// 11 pairs, restricted to the free variables.
+    /// sᵀ, ρ = 1/sᵀy. The update starts from (sᵀy/yᵀy) I, with the newest pair, and uses the last 8
+    /// of 11 pairs, restricted to the free variables.
     #[test]
     fn the_two_loop_recursion_is_the_dense_bfgs_update() {
         const D: usize = 5;
@@ -593,8 +593,8 @@ mod tests {
         let dim = 12;
         let curvature = |i: usize| 10.0_f64.powf(4.0 * i as f64 / (dim - 1) as f64);
         let mut quadratic = |x: &[f64], gradient: &mut [f64]| {
-            // ½ Σ λ_i z_i², where z is the difference of neighbours minus a target, which is
-            // outside the box for some coordinates.
+            // ½ Σ λ_i z_i², where z contains the differences of neighbouring coordinates minus a
+            // target. For some coordinates the target is outside the box.
             let mut value = 0.0;
             gradient.fill(0.0);
             for i in 0..dim {
@@ -668,8 +668,8 @@ mod tests {
         assert_eq!(search.maximize(rosenbrock, &lower, &upper, &[0.0, 1.5]).unwrap(), first);
     }
 
-    /// After a search on −½ xᵀ A x, the same search with C^½ A C^½ takes fewer evaluations. It also
-    /// reaches the maximum if the factors are wrong.
+    /// After a search on −½ xᵀ A x, a search with C^½ A C^½ takes fewer evaluations. Wrong factors
+    /// do not keep it from reaching the maximum.
     #[test]
     fn the_curvature_of_a_similar_function_saves_steps() {
         const FACTORS: [f64; 3] = [4.0, 1.5, 0.5];

@@ -1,8 +1,8 @@
 //! Maximisers over the unit cube and over finite domains.
 //!
-//! Finds the point at which a function is largest. Functions implement [`Function`]. Randomness
-//! enters as the number that scrambles the starting points. This crate does not depend on
-//! surrogates, seeds or search spaces. Results are never NaN and never outside the domain.
+//! Functions implement [`Function`]. The only source of randomness is the number that scrambles the
+//! starting points. This crate does not depend on surrogates, seeds or search spaces. Results are
+//! never NaN and never outside the domain.
 
 mod direct;
 mod error;
@@ -26,7 +26,7 @@ pub trait Function: Sync {
     fn dim(&self) -> usize;
 
     /// Returns the values at many points, one number per row. This is the batch path, which
-    /// implementations vectorise.
+    /// implementations should vectorise.
     fn values(&self, points: &Points) -> Vec<f64>;
 
     /// Returns the value at a point and writes ∂f/∂x into `gradient` (length d).

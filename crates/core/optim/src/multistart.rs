@@ -18,38 +18,38 @@ const SOBOL_LENGTH: usize = 1 << 16;
 ///
 /// 1. `n_starts` points of an Owen-scrambled Sobol sequence (Burley 2020) and the caller's
 ///    additional starts are evaluated in one batch.
-/// 2. The best `n_candidates` of them, kept apart from one another, climb `candidate_iterations`
-///    steps.
-/// 3. The best `n_refine` of these, again kept apart, are refined by projected L-BFGS.
+/// 2. The best `n_candidates` of these points, kept apart from one another, climb for
+///    `candidate_iterations` steps.
+/// 3. The best `n_refine` candidates, again kept apart, are refined by projected L-BFGS.
 ///
 /// Cost: one call of `values` on n_starts + n_extra points, then about 4 calls of `value_gradient`
-/// per candidate and 10 to 15 per refined point for d = 2 to 6. With the same number of evaluations
-/// but without the second stage, the gap to the maximum is larger by a quarter in six dimensions
+/// per candidate and 10 to 15 per refined point for d = 2 to 6. Without the second stage, the same
+/// number of evaluations leaves a gap to the maximum that is a quarter larger in six dimensions
 /// (docs/decisions/0003-bounded-optimisation.md).
 #[derive(Clone, Debug, PartialEq)]
 pub struct MultiStart {
     /// Number of Sobol points.
     pub n_starts: usize,
-    /// Number of starts that climb a few steps; at least `n_refine`.
+    /// Number of starts that climb for a few steps; at least `n_refine`.
     pub n_candidates: usize,
-    /// Number of steps of a candidate. 0 skips the second stage.
+    /// Number of steps per candidate. 0 skips the second stage.
     pub candidate_iterations: usize,
     /// Number of refined candidates. 0 counts as 1.
     pub n_refine: usize,
-    /// Stopping criteria of a refinement.
+    /// Stopping criteria for the refinements.
     pub local: LbfgsbOptions,
 }
 
 impl Default for MultiStart {
-    /// The default for three dimensions.
+    /// Returns [`Self::for_dim`] for three dimensions.
     fn default() -> Self {
         Self::for_dim(3)
     }
 }
 
 impl MultiStart {
-    /// 128 starts per dimension, but between 256 and 1024; 32 candidates with 3 steps each; 8
-    /// refinements.
+    /// Returns settings for d = `dim`: 128 starts per dimension, but between 256 and 1024, 32
+    /// candidates with 3 steps each, and 8 refinements.
     pub fn for_dim(dim: usize) -> Self {
         Self {
             n_starts: dim.saturating_mul(128).clamp(256, 1024),
@@ -63,16 +63,16 @@ impl MultiStart {
     /// Maximises `function` over `[0,1]^d`. Equal seeds and functions give equal results.
     ///
     /// `extra` contains additional starts (n×d, may be empty), such as incumbents and points near
-    /// them. A start outside the cube is moved onto its border, and a start with a NaN is skipped.
-    /// The best value is at least that of every start.
+    /// them. A start outside the cube is moved onto its boundary, and a start with a NaN is
+    /// skipped. The best value is at least the value at every start.
     ///
     /// # Errors
     /// [`OptimError::NoFiniteValue`] if no start has a finite value, [`OptimError::EmptyDomain`] if
     /// there are no starts.
     ///
     /// # Panics
-    /// If the dimension of `extra` differs from that of the function, or the number of values that
-    /// `values` returns differs from the number of points.
+    /// If the dimension of `extra` differs from the dimension of the function, or `values` does not
+    /// return one value per point.
     pub fn maximize<F: Function + ?Sized>(
         &self,
         function: &F,
@@ -108,7 +108,7 @@ impl MultiStart {
             n_evaluations += found.as_ref().map_or(1, |m| m.n_evaluations);
             match found {
                 Ok(maximum) if maximum.value >= value => maximum,
-                // The gradient is missing here, or the value rounds differently in a batch. Keep
+                // The gradient is not finite here, or the value rounds differently in a batch. Keep
                 // the start itself.
                 Ok(LocalMaximum { n_evaluations, .. }) => {
                     LocalMaximum { x: start.to_vec(), value, n_evaluations }
@@ -137,7 +137,7 @@ impl MultiStart {
     }
 }
 
-/// Distinct local maxima, best first. There is at least one.
+/// Distinct local maxima, best first. Never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maxima {
     maxima: Vec<LocalMaximum>,
@@ -155,13 +155,13 @@ impl Maxima {
         self.maxima.iter()
     }
 
-    /// Number of maxima, at least 1.
+    /// Returns the number of maxima, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "there is always a best one")]
     pub fn len(&self) -> usize {
         self.maxima.len()
     }
 
-    /// Total number of evaluated points: the batch and every step of the refinements.
+    /// Returns the total number of evaluated points, in the batch and all local searches.
     pub fn n_evaluations(&self) -> usize {
         self.n_evaluations
     }
@@ -192,15 +192,15 @@ fn keep_distinct(maxima: &mut Vec<LocalMaximum>, radius: f64) {
 
 /// Returns scrambled Sobol points in `[0,1)^d`, n×d. Equal arguments give equal points.
 ///
-/// Sequences end at 2¹⁶ points and 256 dimensions. Each further block of either has its own
-/// scramble.
+/// One scramble covers 2¹⁶ points and 256 dimensions. Every further block of points or dimensions
+/// has its own.
 pub fn sobol(dim: usize, n_points: usize, seed: u32) -> Points {
     let mut data = Vec::with_capacity(dim * n_points);
     extend_sobol(&mut data, dim, n_points, seed);
     Points::from_flat(dim, data)
 }
 
-/// Returns point `index` of the sequence of [`sobol`], d numbers.
+/// Returns point `index` of the sequence that [`sobol`] generates (length d).
 pub fn sobol_point(dim: usize, index: usize, seed: u32) -> Vec<f64> {
     let mut point = Vec::with_capacity(dim);
     push_sobol(&mut point, dim, index, seed);
@@ -240,8 +240,8 @@ fn starts(dim: usize, n_starts: usize, seed: u32, extra: &Points) -> Points {
     Points::from_flat(dim, data)
 }
 
-/// Chooses up to `n` indices from `order`, greedily. Points that are apart from those already
-/// chosen come first. If these are too few, other distinct points follow.
+/// Chooses up to `n` indices from `order`, greedily. Prefers points that are far enough from those
+/// already chosen, and falls back to other distinct points.
 fn spread(starts: &Points, order: &[usize], n: usize) -> Vec<usize> {
     let spacing = (starts.len() as f64).powf(-1.0 / starts.dim() as f64);
     let mut chosen: Vec<usize> = Vec::with_capacity(n);
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(spread(&starts, &order, 6), [0, 4, 5, 2]);
     }
 
-    /// A batch may use lower precision than a single point.
+    /// Checks a function with batch values slightly above the values at single points.
     #[test]
     fn a_start_whose_batch_value_is_never_reached_again_stands() {
         struct Rounded(Peaks);

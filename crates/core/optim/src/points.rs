@@ -1,8 +1,8 @@
-//! A block of points: the rows of a flat buffer.
+//! A block of points in a flat buffer.
 
 /// An n×d block of points, row-major: point i is the slice `row(i)` of length d.
 ///
-/// The crates pass batches of inputs in this container. A row is contiguous, so a single point is a
+/// Crates pass batches of inputs in this container. A row is contiguous, so a single point is a
 /// `&[f64]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
@@ -60,12 +60,12 @@ impl Points {
         self.data.extend_from_slice(point);
     }
 
-    /// Number of coordinates of a point (d).
+    /// Returns the number of coordinates per point (d).
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// Number of points (n).
+    /// Returns the number of points (n).
     pub fn len(&self) -> usize {
         self.data.len() / self.dim
     }
@@ -88,7 +88,7 @@ impl Points {
         self.data.chunks_exact(self.dim)
     }
 
-    /// The flat row-major buffer, n·d numbers.
+    /// Returns the flat row-major buffer of n·d numbers.
     pub fn as_flat(&self) -> &[f64] {
         &self.data
     }

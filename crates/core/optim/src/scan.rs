@@ -6,14 +6,15 @@ use std::cmp::Ordering;
 /// A finite domain, evaluated and ranked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scan {
-    /// Value of every point, in domain order (n).
+    /// Values of all points, in domain order (n).
     pub values: Vec<f64>,
-    /// Indices of the points with a finite value, best first. Ties are in index order. Never empty.
+    /// Indices of the points with a finite value, best first, with ties in index order. Never
+    /// empty.
     pub order: Vec<usize>,
 }
 
 impl Scan {
-    /// Index of the best point.
+    /// Returns the index of the best point.
     pub fn best(&self) -> usize {
         self.order[0]
     }
@@ -22,11 +23,12 @@ impl Scan {
 /// Evaluates a finite domain (n×d) in one batch and ranks it.
 ///
 /// # Errors
-/// [`OptimError::EmptyDomain`] without points, [`OptimError::NoFiniteValue`] if no value is finite.
+/// [`OptimError::EmptyDomain`] if there are no points, [`OptimError::NoFiniteValue`] if no value is
+/// finite.
 ///
 /// # Panics
-/// If the dimension of the domain differs from that of the function, or the number of values that
-/// `values` returns differs from the number of points.
+/// If the dimension of the domain differs from the dimension of the function, or `values` does not
+/// return one value per point.
 pub fn scan<F: Function + ?Sized>(function: &F, domain: &Points) -> Result<Scan, OptimError> {
     let dim = function.dim();
     assert_eq!(
@@ -41,8 +43,8 @@ pub fn scan<F: Function + ?Sized>(function: &F, domain: &Points) -> Result<Scan,
     Ok(Scan { values, order })
 }
 
-/// Returns the index of the largest finite value, the first one for ties. This is the first index
-/// of [`rank`], without sorting.
+/// Returns the index of the largest finite value, or the first such index if several tie. Gives the
+/// same result as the first index of [`rank`], without sorting.
 ///
 /// # Errors
 /// Same as [`rank`].
@@ -59,7 +61,8 @@ pub fn best(values: &[f64]) -> Result<usize, OptimError> {
 /// Returns the indices of the finite values, largest first. Ties are in index order.
 ///
 /// # Errors
-/// [`OptimError::EmptyDomain`] without values, [`OptimError::NoFiniteValue`] if none is finite.
+/// [`OptimError::EmptyDomain`] if there are no values, [`OptimError::NoFiniteValue`] if none is
+/// finite.
 pub fn rank(values: &[f64]) -> Result<Vec<usize>, OptimError> {
     if values.is_empty() {
         return Err(OptimError::EmptyDomain);

@@ -14,8 +14,7 @@ pub(crate) struct Cosines {
 impl Cosines {
     const N_FEATURES: usize = 100;
 
-    /// Draws weights, phases and frequencies as sums of uniform numbers from a separate Sobol
-    /// sequence.
+    /// Draws the weights, phases and frequencies from a separate Sobol sequence.
     pub(crate) fn draw(dim: usize, lengthscale: f64, seed: u32) -> Self {
         let uniform = crate::sobol(
             dim + 2,

@@ -1,14 +1,14 @@
-//! Text in a CSV cell. The text is always on one line and is never a formula to a spreadsheet.
+//! Text in a CSV cell: always on one line, and never a formula to a spreadsheet.
 //!
-//! Quoting alone allows line breaks and formulas within cells. Spreadsheets and programs that split
-//! lines at commas misinterpret these. [`restored`] inverts [`escaped`] for every string.
+//! Quoting does not remove line breaks and formulas, which spreadsheets and programs that split
+//! lines at commas misinterpret. [`restored`] inverts [`escaped`] for every string.
 
 use std::borrow::Cow;
 
 /// Prefix that marks the rest of a cell as text.
 const TEXT_MARK: char = '\'';
 
-/// Escapes text for a cell. Line breaks become `\n` and `\r`, and a possible formula gets the
+/// Escapes a string for a cell. Line breaks become `\n` and `\r`, and a possible formula gets the
 /// prefix `'`. A backslash is doubled only if the cell would otherwise be restored to a different
 /// string. Numbers and most other strings stay unchanged.
 #[must_use]
@@ -23,7 +23,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Restores the text of a cell.
+/// Restores the string that [`escaped`] turned into a cell.
 #[must_use]
 pub fn restored(cell: &str) -> Cow<'_, str> {
     let cell = match cell.strip_prefix(TEXT_MARK) {
@@ -58,8 +58,8 @@ fn has_escape(text: &str) -> bool {
 }
 
 /// Returns true if a spreadsheet could interpret a cell as an active formula: the cell begins with
-/// `=`, `@` or a tab, or it begins with a sign and calls a function or another program. `-1.5` and
-/// `-O2` are harmless.
+/// `=`, `@` or a tab, or it begins with a sign and calls a function or a different program. `-1.5`
+/// and `-O2` are harmless.
 fn is_formula(text: &str) -> bool {
     match text.chars().next() {
         Some('=' | '@' | '\t') => true,

@@ -15,7 +15,7 @@ pub enum Direction {
 }
 
 impl fmt::Display for Direction {
-    /// The word used in files.
+    /// Writes the word that files use.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Maximize => "maximize",
@@ -25,8 +25,8 @@ impl fmt::Display for Direction {
 }
 
 impl Direction {
-    /// Returns the value with the sign that algorithms use, where larger is better. This is its own
-    /// inverse.
+    /// Returns the value with the sign that algorithms use, where larger is better. The function is
+    /// its own inverse.
     pub fn to_maximize(self, value: f64) -> f64 {
         match self {
             Self::Minimize => -value,

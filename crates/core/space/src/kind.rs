@@ -9,7 +9,7 @@ use crate::{ParameterSpec, Stepped, Value};
 /// The checked range of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// A real number in [low, high]; `log` maps its logarithm linearly (low > 0).
+    /// A real number in [low, high]. If `log` (low > 0), its logarithm is mapped linearly.
     Float {
         /// Lower bound.
         low: f64,
@@ -28,12 +28,12 @@ pub enum Kind {
         /// Logarithmic scale.
         log: bool,
     },
-    /// One of finitely many numbers that are a step apart. Each has an equal share of `[0,1]`.
+    /// One of finitely many numbers spaced a step apart. Each has an equal share of `[0,1]`.
     Stepped(Stepped),
     /// One of at least two unordered values, with one coordinate per choice (one-hot), or a single
     /// coordinate for a pair.
     Categorical {
-        /// Strings, numbers and booleans. They also differ when written as text.
+        /// Strings, numbers and booleans, all distinct even when written as strings.
         choices: Vec<Value>,
     },
 }
@@ -47,14 +47,14 @@ pub struct Numbers {
     pub high: f64,
     /// True if the scale is logarithmic.
     pub log: bool,
-    /// True if all numbers are integers.
+    /// True if the range contains only integers.
     pub is_whole: bool,
     /// Distance between neighbours; `None` for a continuous range.
     pub step: Option<f64>,
 }
 
 impl Kind {
-    /// Number of distinct values; `None` for a continuous range.
+    /// Returns the number of distinct values; `None` for a continuous range.
     pub fn n_values(&self) -> Option<u64> {
         match self {
             Self::Float { .. } => None,
@@ -64,8 +64,8 @@ impl Kind {
         }
     }
 
-    /// Returns the value with this index among finitely many, counted from 0: numbers in ascending
-    /// order, choices as declared.
+    /// Returns the value at this index, counted from 0. Numbers are in ascending order, choices as
+    /// declared. `None` for a continuous range.
     pub fn value(&self, index: u64) -> Option<Value> {
         match self {
             Self::Float { .. } => None,
@@ -78,14 +78,14 @@ impl Kind {
         }
     }
 
-    /// The values in the order of [`Self::value`], if there are finitely many.
+    /// Returns the values in the order of [`Self::value`]; `None` for a continuous range.
     pub fn values(&self) -> Option<impl Iterator<Item = Value> + '_> {
         let indices = 0..self.n_values()?;
         Some(indices.filter_map(|index| self.value(index)))
     }
 
-    /// Returns the index of one of finitely many values, the inverse of [`Self::value`]. `3` and
-    /// `3.0` are the same number.
+    /// Returns the index of a value, the inverse of [`Self::value`]. `3` and `3.0` are the same
+    /// number.
     pub fn index_of(&self, value: &Value) -> Option<u64> {
         match (self, value) {
             (Self::Float { .. }, _) => None,
@@ -105,7 +105,7 @@ impl Kind {
     }
 
     /// Returns the choice that a string denotes: the choice written exactly like it, otherwise an
-    /// equal number or a boolean in different case (`32.0` for 32, `True` for true). `None` for a
+    /// equal number or a boolean in a different case (`32.0` for 32, `True` for true). `None` for a
     /// range of numbers.
     pub fn choice(&self, text: &str) -> Option<Value> {
         let choices = self.choices();
@@ -123,7 +123,7 @@ impl Kind {
         }
     }
 
-    /// The bounds and the scale of a range of numbers; `None` for choices.
+    /// Returns the bounds and the scale of a range of numbers; `None` for choices.
     #[expect(clippy::cast_precision_loss, reason = "bounds are checked to lie within ±2^53")]
     pub fn numbers(&self) -> Option<Numbers> {
         let (low, high, log, is_whole, step) = match self {
@@ -137,8 +137,8 @@ impl Kind {
         Some(Numbers { low, high, log, is_whole, step })
     }
 
-    /// Returns true if a single coordinate orders the values, so that neighbouring coordinates are
-    /// neighbouring values.
+    /// Returns true if a single coordinate orders the values, so that neighbouring coordinates
+    /// decode to neighbouring values.
     pub fn is_ordered(&self) -> bool {
         match self {
             Self::Float { .. } | Self::Int { .. } | Self::Stepped(_) => true,
@@ -164,8 +164,8 @@ impl Kind {
         }
     }
 
-    /// Returns the values next to one of finitely many: one step below and above if they are
-    /// ordered, otherwise all other values. Empty for a continuous range.
+    /// Returns the neighbours of a value: one step below and above if the values are ordered,
+    /// otherwise all other values. Empty for a continuous range.
     pub fn neighbours(&self, value: &Value) -> Vec<Value> {
         let (Some(here), Some(n_values)) = (self.index_of(value), self.n_values()) else {
             return Vec::new();
@@ -177,7 +177,8 @@ impl Kind {
         others.into_iter().filter_map(|other| self.value(other)).collect()
     }
 
-    /// Number of unit-cube coordinates: 1, or the number of choices if there are more than two.
+    /// Returns the number of unit-cube coordinates: 1, or the number of choices if there are more
+    /// than two.
     pub fn n_coordinates(&self) -> usize {
         match self {
             Self::Categorical { choices } if choices.len() > 2 => choices.len(),
@@ -188,7 +189,7 @@ impl Kind {
     }
 
     /// Returns the value at unit-cube coordinates (length [`Self::n_coordinates`]), which are first
-    /// clamped into `[0,1]`.
+    /// clamped to `[0,1]`.
     ///
     /// # Panics
     /// If `unit` is empty.
@@ -465,33 +466,34 @@ fn checked_choices(choices: Vec<Value>) -> Result<Kind, Refused> {
     Ok(Kind::Categorical { choices })
 }
 
-/// Returns a bound as stored in the declaration. The check of the declaration rejects bounds beyond
-/// ±2^53.
+/// Returns a bound as stored in the declaration. Declarations with bounds beyond ±2^53 are rejected
+/// when they are checked.
 #[expect(clippy::cast_precision_loss, reason = "values within ±2^53 are exact, others are refused")]
 pub(crate) fn whole(bound: i64) -> f64 {
     bound as f64
 }
 
-/// Returns a number as an integer if it is one within ±(2^53 - 1). A larger number may have been
-/// rounded.
+/// Returns a number as an `i64` if it is an integer within ±(2^53 - 1). A larger number may have
+/// been rounded.
 fn whole_number(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53, as checked")]
     (value.fract() == 0.0 && value.abs() <= MAX_INT).then_some(value as i64)
 }
 
-/// Clamps into `[0,1]`. NaN becomes 0.5, the middle.
+/// Clamps to `[0,1]`. NaN becomes 0.5, the middle.
 fn clamp(u: f64) -> f64 {
     if u.is_nan() { 0.5 } else { u.clamp(0.0, 1.0) }
 }
 
-/// Returns the ends of the image of `[0,1]`, half a cell beyond the first and the last integer.
+/// Returns the ends of the range that `[0,1]` maps to, half a cell beyond the first and the last
+/// integer.
 #[expect(clippy::cast_precision_loss, reason = "bounds are checked to lie within ±2^53")]
 fn int_cells(low: i64, high: i64, log: bool) -> (f64, f64) {
     let (from, to) = (low as f64 - 0.5, high as f64 + 0.5);
     if log { (from.ln(), to.ln()) } else { (from, to) }
 }
 
-/// Like [`int_cells`], for the indices of the values of a grid, counted from 0.
+/// Like [`int_cells`], for the grid's indices, counted from 0.
 #[expect(clippy::cast_precision_loss, reason = "at most 2^53 + 1 values")]
 fn index_cells(stepped: &Stepped) -> (f64, f64) {
     (-0.5, stepped.n_values() as f64 - 0.5)

@@ -6,7 +6,7 @@ use crate::kind::{refused, whole};
 use crate::stepped::Refused;
 use crate::{Kind, SpaceError, Value};
 
-/// A parameter declaration as written in a file: plain data that is not checked yet.
+/// A parameter declaration as written in a file: plain data that has not been checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterSpec {
@@ -19,8 +19,8 @@ pub struct ParameterSpec {
     pub high: Option<f64>,
     /// True if the scale is logarithmic (float and int). False by default.
     pub log: Option<bool>,
-    /// Distance between neighbouring values. The values are then low + k·step up to high (float and
-    /// int, on a linear scale).
+    /// Distance between neighbouring values, which are then low + k·step up to high (float and int,
+    /// on a linear scale).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
     /// The choices: strings, numbers and booleans (categorical).
@@ -28,27 +28,27 @@ pub struct ParameterSpec {
 }
 
 impl ParameterSpec {
-    /// A real number in [low, high].
+    /// Declares a real number in [low, high].
     pub fn float(low: f64, high: f64) -> Self {
         Self::range("float", low, high, None)
     }
 
-    /// A real number in [low, high] on a logarithmic scale.
+    /// Declares a real number in [low, high] on a logarithmic scale.
     pub fn log_float(low: f64, high: f64) -> Self {
         Self::range("float", low, high, Some(true))
     }
 
-    /// An integer in low..=high (within ±2^53).
+    /// Declares an integer in low..=high (within ±2^53).
     pub fn int(low: i64, high: i64) -> Self {
         Self::range("int", whole(low), whole(high), None)
     }
 
-    /// An integer in low..=high (low ≥ 1) on a logarithmic scale.
+    /// Declares an integer in low..=high (low ≥ 1) on a logarithmic scale.
     pub fn log_int(low: i64, high: i64) -> Self {
         Self::range("int", whole(low), whole(high), Some(true))
     }
 
-    /// One of several strings, numbers or booleans.
+    /// Declares a choice among strings, numbers or booleans.
     pub fn categorical<V: Into<Value>>(choices: impl IntoIterator<Item = V>) -> Self {
         Self {
             kind: "categorical".to_owned(),
@@ -60,7 +60,7 @@ impl ParameterSpec {
         }
     }
 
-    /// Returns the same range with values that are `step` apart, from low to high, both included.
+    /// Restricts the range to values that are `step` apart, from low to high, both included.
     ///
     /// ```
     /// use fedbo_space::{ParameterSpec, Space};
@@ -97,12 +97,12 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Returns a declaration of this parameter. A linear scale is omitted.
+    /// Returns the declaration of this parameter. A linear scale is omitted.
     pub fn to_spec(&self) -> ParameterSpec {
         self.kind.to_spec()
     }
 
-    /// Checks a declaration.
+    /// Creates a parameter from a declaration, which is checked first.
     ///
     /// # Errors
     /// [`SpaceError`], which names the parameter, the key, the value and the expected values.
@@ -132,7 +132,8 @@ impl Parameter {
         &self.kind
     }
 
-    /// Number of unit-cube coordinates: 1, or the number of choices if there are more than two.
+    /// Returns the number of unit-cube coordinates: 1, or the number of choices if there are more
+    /// than two.
     pub fn n_coordinates(&self) -> usize {
         self.kind.n_coordinates()
     }
@@ -140,7 +141,7 @@ impl Parameter {
     /// Parses a value of this parameter.
     ///
     /// # Errors
-    /// If the text is not a value of this parameter.
+    /// If the string is not a value of this parameter.
     pub fn parse(&self, text: &str) -> Result<Value, SpaceError> {
         let text = text.trim();
         let float = || text.parse().map(Value::Float).ok();
@@ -167,8 +168,8 @@ impl Parameter {
         Ok(meant)
     }
 
-    /// Returns the error for a value of the wrong type or size. If choices have the same text but a
-    /// different type, the error names the types.
+    /// Returns the error for a value that is out of range or has the wrong type. If choices have
+    /// the same text but a different type, the error names the types.
     fn not_one_of_these(&self, value: &Value) -> SpaceError {
         let found = value.to_string();
         let choices = self.kind.choices();

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// An integer, either of an `int` parameter or as a choice.
+    /// A value of an `int` parameter, or an integer choice.
     Int(i64),
-    /// A real number, either of a `float` parameter or as a choice.
+    /// A value of a `float` parameter, or a real-valued choice.
     Float(f64),
     /// A boolean choice.
     Bool(bool),
@@ -20,8 +20,8 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value as a number; `None` for a string or a boolean. Integers beyond 2^53 lose their
-    /// last digits.
+    /// Returns the value as a number; `None` for a string or a boolean. Integers beyond 2^53 lose
+    /// their last digits.
     #[expect(
         clippy::cast_precision_loss,
         reason = "bounds of int parameters are checked to lie within ±2^53"
@@ -47,8 +47,8 @@ impl Value {
         }
     }
 
-    /// Returns true if a string parses to this number or boolean, in any notation. Returns false if
-    /// this value is itself a string.
+    /// Returns true if a string, in any notation, parses to this number or boolean. Always false
+    /// for a string value.
     pub(crate) fn reads(&self, text: &str) -> bool {
         match self {
             Self::Int(_) | Self::Float(_) => {
@@ -74,8 +74,8 @@ macro_rules! from {
 from!(i32 => Int, i64 => Int, f64 => Float, bool => Bool, &str => Choice, String => Choice);
 
 impl fmt::Display for Value {
-    /// Writes the shortest decimal text that parses back to the same number, `true` or `false`, or
-    /// the string unchanged.
+    /// Writes the shortest decimal that parses back to the same number, `true` or `false`, or the
+    /// string unchanged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => write!(f, "{value}"),
@@ -87,7 +87,7 @@ impl fmt::Display for Value {
 }
 
 impl<'de> Deserialize<'de> for Value {
-    /// A number with a decimal point or an exponent becomes a float, and any other number an
+    /// Reads a number with a decimal point or an exponent as a float, and any other number as an
     /// integer.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Scalar;
@@ -142,20 +142,20 @@ impl Point {
         Self { entries }
     }
 
-    /// Names and values in order.
+    /// Iterates over names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.entries.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The value of the parameter called `name`.
+    /// Returns the value of the parameter called `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.iter().find_map(|(known, value)| (known == name).then_some(value))
     }
 }
 
 impl Point {
-    /// The value of a float or int parameter, or of a numeric choice. Intended for objectives,
-    /// which know their own space.
+    /// Returns the value of a float or int parameter, or of a numeric choice. Intended for
+    /// objectives, which know their search space.
     ///
     /// # Panics
     /// If the parameter does not exist, or its value is not a number.
@@ -166,7 +166,7 @@ impl Point {
         }
     }
 
-    /// The choice of a categorical parameter with strings.
+    /// Returns the choice of a categorical parameter with string choices.
     ///
     /// # Panics
     /// If the parameter does not exist, or its value is not a string.
@@ -177,7 +177,7 @@ impl Point {
         }
     }
 
-    /// The choice of a categorical parameter with booleans.
+    /// Returns the choice of a categorical parameter with boolean choices.
     ///
     /// # Panics
     /// If the parameter does not exist, or its value is not a boolean.
@@ -197,8 +197,8 @@ impl Serialize for Point {
 }
 
 impl<'de> Deserialize<'de> for Point {
-    /// Reads a JSON object and keeps the order of its keys. [`crate::Space::encode`] checks that it
-    /// is a point of a space.
+    /// Reads a JSON object and keeps the order of its keys. Use [`crate::Space::encode`] to check
+    /// that the result is a point of a space.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
         impl<'de> Visitor<'de> for Entries {

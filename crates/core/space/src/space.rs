@@ -6,7 +6,7 @@ use fedbo_error_class::{Class, Classified};
 
 use crate::{Parameter, ParameterSpec, Point};
 
-/// The reason why a space or a value is not valid.
+/// A reason for rejecting a space or a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SpaceError {
     /// The space has no parameters.
@@ -62,7 +62,7 @@ impl Classified for SpaceError {
     }
 }
 
-/// A search space: an ordered list of named parameters, which optimizers see as the unit cube
+/// A search space: an ordered list of named parameters, presented to optimizers as the unit cube
 /// `[0,1]^d`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
@@ -90,7 +90,7 @@ impl Space {
     /// Creates a space from declarations, in their order.
     ///
     /// # Errors
-    /// If a declaration is not valid. The error names the first one.
+    /// If a declaration is not valid. The error describes the first invalid one.
     pub fn from_specs<'a>(
         specs: impl IntoIterator<Item = (&'a str, &'a ParameterSpec)>,
     ) -> Result<Self, SpaceError> {
@@ -106,13 +106,13 @@ impl Space {
         &self.parameters
     }
 
-    /// Dimension d of the unit cube.
+    /// Returns the dimension d of the unit cube.
     pub fn dim(&self) -> usize {
         self.parameters.iter().map(Parameter::n_coordinates).sum()
     }
 
-    /// Number of distinct points; `None` if a parameter is a float without a step. Saturates at
-    /// `u64::MAX`.
+    /// Returns the number of distinct points; `None` if a parameter is a float without a step.
+    /// Saturates at `u64::MAX`.
     pub fn n_points(&self) -> Option<u64> {
         self.parameters.iter().try_fold(1_u64, |n, parameter| {
             let n_values = parameter.kind().n_values()?;
@@ -158,8 +158,8 @@ impl Space {
         Ok(unit)
     }
 
-    /// Converts a user's point to the order and the types of the space: `3` becomes `3.0` for a
-    /// float, and `3.0` becomes `3` for an integer. The values are otherwise unchanged.
+    /// Converts a user's point to the space's order and types: `3` becomes `3.0` for a float, and
+    /// `3.0` becomes `3` for an integer. The values are otherwise unchanged.
     ///
     /// # Errors
     /// If a parameter is missing, unknown or given twice, or a value is out of range.

@@ -1,10 +1,10 @@
-//! Numbers that are a fixed step apart.
+//! Numbers spaced a fixed step apart.
 
 use std::fmt;
 
 use crate::Value;
 
-/// Maximum magnitude of the bounds of integers. A larger f64 may have been rounded.
+/// Maximum magnitude of integer bounds. A larger f64 may have been rounded.
 pub(crate) const MAX_INT: f64 = 9_007_199_254_740_991.0;
 
 /// Maximum number of decimal digits of grid values, so that an f64 can represent them distinctly.
@@ -15,8 +15,8 @@ const TOLERANCE: f64 = 1e-9;
 
 /// The values low + k·step for k = 0, 1, …, n − 1. The last one is high.
 ///
-/// They are stored as multiples of a power of ten that divides low and step. The third value after
-/// 0 with step 0.05 is therefore the number nearest to 0.15, which prints as 0.15, and not 3 ·
+/// The values are stored as multiples of a power of ten that divides low and step. For example, the
+/// third value after 0 with step 0.05 is the f64 nearest to 0.15, which prints as 0.15, and not 3 ·
 /// 0.05 = 0.15000000000000002.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stepped {
@@ -30,12 +30,12 @@ pub struct Stepped {
     is_whole: bool,
 }
 
-/// The reason why a grid is invalid: the key, the value found, and the expected values.
+/// The reason for rejecting a declaration: the key, the value found, and the expected values.
 pub(crate) type Refused = (&'static str, String, String);
 
 impl Stepped {
     /// Creates the grid from `low` to `high`, which are finite with `low` < `high`. For integers,
-    /// the bounds must be whole already.
+    /// the bounds must already be whole.
     pub(crate) fn new(low: f64, high: f64, step: f64, is_whole: bool) -> Result<Self, Refused> {
         let refuse = |expected: String| Err(("step", step.to_string(), expected));
         if is_whole && !(step >= 1.0 && step.fract() == 0.0 && step <= MAX_INT) {
@@ -90,7 +90,7 @@ impl Stepped {
         nearest(self.stride, self.exponent)
     }
 
-    /// n, at least 2.
+    /// Returns the number of values n, at least 2.
     pub fn n_values(&self) -> u64 {
         self.n_values
     }
@@ -149,7 +149,7 @@ impl fmt::Display for Stepped {
     }
 }
 
-/// Returns the f64 nearest to units · 10^exponent, by parsing it as a decimal text.
+/// Returns the f64 nearest to units · 10^exponent, by parsing the decimal string.
 fn nearest(units: i64, exponent: i32) -> f64 {
     let text = format!("{units}e{exponent}");
     text.parse().unwrap_or_else(|error| unreachable!("{text} is a number: {error}"))
@@ -170,7 +170,8 @@ fn decimal(number: f64) -> (i64, i32) {
     }
 }
 
-/// Converts a decimal to units of a smaller power of ten, if it has at most `limit` of them.
+/// Converts a decimal to units of a smaller power of ten. Returns `None` if there are more than
+/// `limit` units.
 fn in_units((units, from): (i64, i32), exponent: i32, limit: i64) -> Option<i64> {
     let factor = match units {
         0 => 1,

@@ -35,7 +35,7 @@ fn mixed() -> Space {
     Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).expect("a valid space")
 }
 
-/// Choices of every type.
+/// Returns choices of every type.
 fn varied() -> [Value; 4] {
     [16.into(), 0.5.into(), true.into(), "auto".into()]
 }
@@ -56,8 +56,8 @@ proptest! {
         }
     }
 
-    /// A point survives a round trip through JSON, and each of its values a round trip through
-    /// text.
+    /// A point survives a round trip through JSON, and each of its values survives a round trip
+    /// through a string.
     #[test]
     fn points_survive_their_texts(unit in prop::collection::vec(0.0_f64..=1.0, 14)) {
         let space = mixed();
@@ -72,8 +72,8 @@ proptest! {
     }
 
     /// For any grid of decimals, each value is the decimal as a user would write it, and its
-    /// coordinate decodes to it. A sum with rounding errors in the last digits still denotes the
-    /// value.
+    /// coordinate decodes to the same value. A sum with rounding errors in the last digits still
+    /// denotes the value.
     #[test]
     fn values_a_step_apart_are_decimals_and_survive_the_round_trip(
         first in -1_000_i32..1_000, stride in 1_i32..200, n in 2_u32..60, decimals in 0_usize..9, at in 0.0_f64..1.0
@@ -104,7 +104,7 @@ proptest! {
     }
 }
 
-/// Other code reads a range only through these methods: without numbers there are choices, and a
+/// Other code reads a range only through these methods: a range without numbers has choices, and a
 /// declaration survives the round trip.
 #[test]
 fn a_range_has_numbers_or_choices_and_gives_its_declaration_back() {
@@ -175,7 +175,7 @@ fn declarations_without_the_new_forms_keep_their_text() {
     }
 }
 
-/// Every integer of a linear range gets the same share of [0,1], including the two at the ends.
+/// Every integer in a linear range gets the same share of [0,1], including the two at the ends.
 #[test]
 fn integers_share_the_interval_equally() {
     let space = Space::from_specs([("k", &spec("int", Some(0.0), Some(4.0), false, &[]))]).unwrap();
@@ -266,8 +266,8 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
     assert_eq!(Space::from_specs([]).unwrap_err(), SpaceError::Empty);
 }
 
-/// The number of points is the product over the parameters. It is `None` with floats and saturates
-/// at the largest number.
+/// The number of points is the product over the parameters. The result is `None` if there are
+/// floats, and saturates at the largest number.
 #[test]
 fn points_of_a_discrete_space_are_counted() {
     let int = ParameterSpec::int(-2, 5);

@@ -1,8 +1,8 @@
 //! Seeds and labelled random streams: the source of all reproducible randomness.
 //!
-//! A [`Stream`] is keyed by its purpose, so a new consumer does not change the draws of others. A
-//! draw does not depend on threads or on the order in which agents are served. Streams are not
-//! suitable for noise that protects privacy.
+//! A [`Stream`] is keyed by its purpose, so a new consumer does not change the draws of existing
+//! ones. Draws do not depend on threads or on the order in which agents are served. Streams must
+//! not be used for noise that protects privacy.
 
 mod seed;
 mod stream;

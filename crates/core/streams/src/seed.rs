@@ -6,9 +6,9 @@ use crate::Stream;
 
 /// The purpose of a stream: the first part of its label.
 ///
-/// The constants here are for purposes that several crates share. Any other purpose is a constant
-/// of the crate that draws from the stream. A label must be unique within a program and must
-/// never change, because a new label gives different draws.
+/// The constants here are for purposes that several crates share. Any other purpose is defined in
+/// the crate that draws from the stream. A label must be unique within a program and must never
+/// change, because a new label gives different draws.
 ///
 /// ```
 /// use fedbo_streams::{Purpose, Seed};
@@ -21,14 +21,14 @@ use crate::Stream;
 pub struct Purpose(&'static str);
 
 impl Purpose {
-    /// Initial points of an agent, before there is a surrogate.
+    /// An agent's initial points, chosen before there is a surrogate.
     pub const INITIAL_DESIGN: Self = Self::new("initial-design");
     /// An agent's choices in one step: the function to use, the function sample, and the starts of
     /// the maximizer.
     pub const PROPOSAL: Self = Self::new("proposal");
     /// Restarts of a hyperparameter fit.
     pub const HYPERPARAMETER_FIT: Self = Self::new("hyperparameter-fit");
-    /// Frequencies and phases of random features that several parties or models share.
+    /// Frequencies and phases of random features shared by several parties or models.
     pub const SHARED_FEATURES: Self = Self::new("shared-features");
     /// The definition of a random problem, such as a function drawn from a prior or a split of a
     /// data set.
@@ -44,7 +44,7 @@ impl Purpose {
     /// Draws inside a test or a benchmark.
     pub const TEST: Self = Self::new("test");
 
-    /// Creates the purpose with a label.
+    /// Creates the purpose with this label.
     pub const fn new(label: &'static str) -> Self {
         Self(label)
     }
@@ -58,18 +58,19 @@ impl Purpose {
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// Creates the seed for a number that a user provides.
+    /// Creates a seed from the number that a user provides.
     pub fn new(number: u64) -> Self {
         Self(digest(&[b"fedbo seed", &number.to_le_bytes()]))
     }
 
-    /// Returns the stream for `purpose` and two indices, such as those of an agent and a round.
+    /// Returns the stream for `purpose` and two indices, for example an agent's index and a round
+    /// number.
     pub fn stream(&self, purpose: Purpose, index: u64, step: u64) -> Stream {
         Stream::from_key(self.derive(b"stream", purpose, index, step))
     }
 
-    /// Returns a separate seed for a part of a run, so that the streams of that part never collide
-    /// with others.
+    /// Returns a separate seed for a part of a run, so that its streams never collide with other
+    /// streams.
     pub fn child(&self, purpose: Purpose, index: u64) -> Self {
         Self(self.derive(b"child", purpose, index, 0))
     }

@@ -1,4 +1,4 @@
-//! A stream of random draws. It is a single concrete generator, so that traits that take it stay
+//! A stream of random draws, with one concrete generator so that traits that take a stream stay
 //! object-safe.
 
 use rand::{Rng, RngExt, SeedableRng};
@@ -32,7 +32,7 @@ impl Stream {
     /// Draws a chi-squared number with `degrees` > 0 degrees of freedom.
     ///
     /// # Panics
-    /// If `degrees` is not above 0.
+    /// If `degrees` is not positive.
     pub fn chi_squared(&mut self, degrees: f64) -> f64 {
         let law = ChiSquared::new(degrees)
             .unwrap_or_else(|_| panic!("chi-squared with {degrees} degrees of freedom"));
@@ -58,7 +58,8 @@ impl Stream {
         self.0.next_u32()
     }
 
-    /// Draws an index in proportion to `weights`. Returns `None` if no weight is above 0.
+    /// Draws an index with probability proportional to its weight. Returns `None` if no weight is
+    /// positive.
     ///
     /// Negative and non-finite weights count as 0.
     pub fn choose(&mut self, weights: &[f64]) -> Option<usize> {
@@ -121,7 +122,8 @@ mod tests {
     }
     const GOLDEN: [u32; 3] = [1_119_971_926, 4_141_783_521, 3_648_065_233];
 
-    /// The mean and variance of 200,000 normals are within five standard errors of 0 and 1.
+    /// Checks that the mean and variance of 200,000 draws are within five standard errors of 0
+    /// and 1.
     #[test]
     fn normals_have_the_right_moments() {
         let n = 200_000;

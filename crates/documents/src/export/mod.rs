@@ -1,7 +1,7 @@
-//! Trials for other programs: tables and TensorBoard event files.
+//! Export of trials: tables and TensorBoard event files.
 //!
-//! This module defines the output formats of a study for programs other than fedbo. It is used by
-//! `fedbo export` and by Python's `Study.export`.
+//! This module defines the formats in which `fedbo export` and Python's `Study.export` write a
+//! study for other programs.
 
 mod tensorboard;
 
@@ -28,7 +28,7 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// Returns the trials as a single text; `None` if the format is a folder.
+    /// Returns the trials as one string; `None` if the format is a folder.
     pub fn text(
         self,
         study: &Study,
@@ -123,7 +123,7 @@ fn named_numbers<'a>(
 }
 
 impl<'a> Valued<'a> {
-    /// Returns the scalars of the trial: `value`, `best` and its further numbers.
+    /// Returns the trial's scalars: `value`, `best` and its other numbers.
     fn scalars(&self) -> Vec<(&'a str, f64)> {
         let best = self.best.map(|best| ("best", best));
         [("value", self.value)]
@@ -143,12 +143,12 @@ struct Valued<'a> {
     /// Best value of a feasible trial so far. `None` with multiple objectives, or while no trial is
     /// feasible.
     best: Option<f64>,
-    /// Further numbers by name. With multiple objectives, all numbers.
+    /// Numbers other than the value, by name; all numbers if there are multiple objectives.
     further: Vec<(&'a str, f64)>,
 }
 
-/// Returns a trial's time in milliseconds since 1970: the time at which it finished, otherwise
-/// started, otherwise was asked for.
+/// Returns the time at which a trial finished, or else started, or else was asked for, in
+/// milliseconds since 1970.
 fn time_of(trial: &Trial) -> i64 {
     trial.told_at_ms.or(trial.started_at_ms).unwrap_or(trial.asked_at_ms)
 }

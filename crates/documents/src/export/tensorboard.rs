@@ -74,7 +74,7 @@ impl EventFile {
         file
     }
 
-    /// Adds the scalars of a step.
+    /// Appends an event with the scalars of one step.
     fn push(&mut self, step: u64, time_ms: i64, scalars: &[(&str, f64)]) {
         let mut summary = Vec::new();
         for (tag, value) in scalars {
@@ -139,7 +139,8 @@ fn masked_crc(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// RFC 3720, appendix B.4, and the check value of "123456789".
+    /// Compares with the test vectors of RFC 3720, appendix B.4, and the check value of
+    /// "123456789".
     #[test]
     fn checksums_are_those_of_castagnoli() {
         let ascending: Vec<u8> = (0..32).collect();
@@ -172,7 +173,8 @@ mod tests {
         }
     }
 
-    /// The version and one scalar, byte by byte, according to tensorflow/core/util/event.proto.
+    /// Compares a file with one scalar byte by byte with the format in
+    /// tensorflow/core/util/event.proto.
     #[test]
     fn a_file_is_its_records() {
         let mut file = EventFile::new(1500);

@@ -28,8 +28,7 @@ pub enum Exchange {
     Neighbours,
 }
 
-/// A registry entry for an algorithm, with its name and the function that reads its settings from a
-/// file.
+/// The registry entry of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
     /// The value of `federation.algorithm`.
@@ -38,16 +37,17 @@ pub struct Algorithm {
     pub summary: &'static str,
     /// The kind of information exchange between its agents.
     pub exchange: Exchange,
-    /// [`Role::Alone`] if its own arm exchanges nothing, otherwise [`Role::Own`].
+    /// [`Role::Alone`] if the algorithm's arm exchanges nothing, otherwise [`Role::Own`].
     pub role: Role,
-    /// The name of its own arm when releases have no noise, if it differs from `name`.
+    /// The name of the algorithm's arm when releases have no noise, if it differs from `name`.
     pub name_without_noise: Option<&'static str>,
-    /// The tables that it reads in addition to the common ones. When neighbours share observations,
-    /// `features` is not a common table, so an algorithm that reads it must list it here.
+    /// The tables that the algorithm reads in addition to the common ones. When neighbours share
+    /// observations, `features` is not a common table, so an algorithm that reads it must list it
+    /// here.
     pub tables: &'static [&'static str],
     /// The name of the arm to compare with, if the algorithm's agents work alone.
     pub compared_with: Option<&'static str>,
-    /// Its control arms, in addition to standalone Thompson sampling and the placebo.
+    /// The control arms, in addition to standalone Thompson sampling and the placebo.
     pub controls: &'static [Arm],
     /// Reads the algorithm's tables.
     pub read: fn(&Reading<'_>) -> Result<Read, FileError>,
@@ -60,7 +60,7 @@ impl Algorithm {
         self.exchange != Exchange::Neighbours || self.tables.contains(&"features")
     }
 
-    /// The arm that a file with this algorithm runs.
+    /// Returns the arm that a file with this algorithm runs.
     #[must_use]
     pub fn own_arm(&self, has_noise: bool) -> Arm {
         match (self.role, self.name_without_noise) {
@@ -96,14 +96,14 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Settings for the agents' own model and queries, according to the key `own_query` in an
-    /// algorithm's table.
+    /// Returns the settings for the agents' own model and queries, according to the key `own_query`
+    /// in an algorithm's table.
     ///
     /// With `ts` (default), queries are made by Thompson sampling. With `log-ei`, the model and
     /// queries are those of the arm `log-ei`.
     ///
     /// # Errors
-    /// If the key has another value.
+    /// If the key has any other value.
     pub fn own_by(
         &self,
         path: &[&str],
@@ -142,11 +142,11 @@ impl Reading<'_> {
     }
 }
 
-/// An algorithm's settings, as read from a file.
+/// The result of reading an algorithm's tables.
 pub struct Read {
     /// The settings.
     pub settings: Settings,
-    /// β_t. It also applies to standalone agents, unless the file sets another value.
+    /// β_t, also used for standalone agents unless the file sets a different value for them.
     pub ucb_multiplier: UcbMultiplier,
 }
 
@@ -177,21 +177,21 @@ pub struct AgentSetup<'a> {
 
 /// Settings of an algorithm in which every agent sends messages to all others.
 pub trait Relayed: Send + Sync {
-    /// The length of a message, given M shared features in `dim` dimensions. The default is M, one
-    /// weight per feature.
+    /// Returns the length of a message, given M shared features in `dim` dimensions. By default,
+    /// this is M, one weight per feature.
     fn message_len(&self, n_features: usize, dim: usize) -> usize {
         let _ = dim;
         n_features
     }
 
-    /// A description of the messages' content, for the note at the start of a run that everybody
-    /// can read messages.
+    /// Describes the content of the messages, for the note at the start of a run that everybody can
+    /// read them.
     fn messages_are(&self) -> &'static str {
         "weight samples"
     }
 
-    /// A plain description of an agent's messages and of the conclusions that they allow. It
-    /// follows the word "get".
+    /// Describes in plain language what an agent's messages contain and what can be inferred from
+    /// them. The description continues a sentence after the word "get".
     fn messages_reveal(&self) -> &'static str {
         "random draws of its model, which reveal some of its results"
     }
@@ -221,7 +221,7 @@ pub struct ReleaseShape {
 
 /// Settings of an algorithm that uses released sums of the agents' vectors.
 pub trait Released: Send + Sync {
-    /// The shape of releases.
+    /// Returns the shape of releases.
     fn shape(&self) -> ReleaseShape;
 
     /// Creates an agent without observations. Sums are divided by `sampling_rate` (q).
@@ -246,8 +246,8 @@ pub trait Released: Send + Sync {
         Some(Domain::Space(space.clone()).random(stream))
     }
 
-    /// The agents' weights in a round: P rows of N weights that sum to 1. The paper's mechanism
-    /// applies them before summing.
+    /// Returns the agents' weights in a round: P rows of N weights, each of which sums to 1. The
+    /// paper's mechanism applies the weights before summing.
     fn agent_weights(&self, round: u64) -> Vec<Vec<f64>>;
 
     /// Adds the settings to the public configuration. The wording must never change, because
@@ -260,7 +260,7 @@ pub trait Released: Send + Sync {
     /// Estimates one function from all releases, for parties that join after the last round, and
     /// the alignment of the agents' vectors.
     ///
-    /// Returns `None` before the first release. `setup` may be any agent's setup. `rate_and_norm`
+    /// Returns `None` before the first release. `setup` can be any agent's setup. `rate_and_norm`
     /// is (q, S): sums are divided by q, and vectors are clipped to norm S/√P.
     ///
     /// # Errors
@@ -300,7 +300,7 @@ pub struct NeighbourSettings {
 
 /// Settings of an algorithm in which neighbours share observations.
 pub trait Neighbours: Send + Sync {
-    /// The rules for exchanging observations.
+    /// Returns the rules for exchanging observations.
     fn exchange(&self) -> NeighbourSettings;
 
     /// Creates an agent without observations.

@@ -19,7 +19,7 @@ pub(crate) struct Energy {
 }
 
 impl Energy {
-    /// 1 − E‖noise‖²/‖ω‖², at least 0: the fraction of the energy that is not noise.
+    /// Returns 1 − E‖noise‖²/‖ω‖², at least 0: the fraction of the energy that is not noise.
     pub(crate) fn signal_share(&self) -> f64 {
         if self.total > 0.0 { (1.0 - self.noise / self.total).max(0.0) } else { 0.0 }
     }
@@ -68,34 +68,34 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// Sets the maximum norm of a hostile agent's vector, relative to an honest one. Infinite if
-    /// nothing bounds it.
+    /// Sets the maximum norm of a hostile agent's vector relative to an honest one; infinite if
+    /// nothing bounds the vector.
     #[must_use]
     pub fn with_hostile_weight(self, hostile_weight: f64) -> Self {
         Self { hostile_weight, ..self }
     }
 
-    /// ρ̂, in `[0, 1]`.
+    /// Returns ρ̂, in `[0, 1]`.
     #[must_use]
     pub fn rho(&self) -> f64 {
         self.rho
     }
 
-    /// The ρ̂ that pure noise may produce: the square root of two standard deviations of its
-    /// energy, 2 √(2/M) M v/C². A lower estimate is not significant.
+    /// Returns the largest ρ̂ that pure noise is likely to produce: the square root of two standard
+    /// deviations of the noise energy, 2 √(2/M) M v/C². A lower estimate is not significant.
     #[must_use]
     pub fn noise_alone(&self) -> f64 {
         self.noise_alone
     }
 
-    /// Returns true if the estimate is higher than pure noise may produce.
+    /// Returns true if the estimate exceeds [`Self::noise_alone`].
     #[must_use]
     pub fn is_seen(&self) -> bool {
         self.rho > self.noise_alone
     }
 
-    /// ρ̂/(w + ρ̂), where w is the weight of a hostile agent. A smaller fraction of colluding
-    /// agents cannot reverse the direction of the sum.
+    /// Returns ρ̂/(w + ρ̂), where w is the weight of a hostile agent. A smaller fraction of
+    /// colluding agents cannot reverse the direction of the sum.
     ///
     /// If m of N agents send −C w along the mean of the others, the sum vanishes when (1 − m/N) ρ =
     /// (m/N) w.
@@ -108,8 +108,8 @@ impl Alignment {
         }
     }
 
-    /// [`Alignment::breakdown`] divided by P: the fraction of all agents that can reverse one
-    /// region's sum if they can choose their slots.
+    /// Returns [`Alignment::breakdown`] divided by P: the fraction of all agents that can reverse
+    /// one region's sum if they can choose their slots.
     #[must_use]
     pub fn breakdown_of_region(&self) -> f64 {
         self.breakdown() / f64::from(self.n_regions)

@@ -14,8 +14,8 @@ use fedbo_streams::Stream;
 
 use crate::AgentSetup;
 
-/// A single-party strategy in a federation. It ignores handouts and neighbours' observations, and
-/// its messages are zero.
+/// A single-party strategy in a federation. The agent ignores handouts and neighbours'
+/// observations, and sends zeros as messages.
 pub struct Alone<S, H> {
     strategy: S,
     domain: Domain,
@@ -58,7 +58,7 @@ impl<S, H> Alone<S, H> {
 }
 
 impl<H> Alone<ThompsonSampling, H> {
-    /// Creates an agent that uses standalone Thompson sampling, for algorithms with another
+    /// Creates an agent that uses standalone Thompson sampling, for algorithms with a different
     /// strategy.
     ///
     /// # Errors
@@ -80,8 +80,8 @@ impl<H> Alone<LogEi, H> {
     /// Creates an agent that uses standalone log expected improvement, as a party would without the
     /// federation.
     ///
-    /// It makes random queries until it has three trials, so that it is not weaker than a study if
-    /// the file sets fewer initial points.
+    /// The agent makes random queries until it has three trials, so that it is not weaker than a
+    /// study if the file sets fewer initial points.
     ///
     /// # Errors
     /// If the strategy rejects its settings.

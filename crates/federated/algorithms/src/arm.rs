@@ -27,7 +27,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// A short plain label for tables and figures, shown before an arm's name: `together
+    /// Returns a short plain label for tables and figures, shown before an arm's name: `together
     /// (shared-prior)`.
     #[must_use]
     pub fn in_words(self) -> &'static str {
@@ -39,7 +39,7 @@ impl Role {
         }
     }
 
-    /// The error returned by an algorithm that does not support this role.
+    /// Returns the error for an algorithm that does not support this role.
     #[must_use]
     pub fn not_of_this_algorithm(self) -> StrategyError {
         StrategyError::setting(
@@ -68,13 +68,13 @@ impl Arm {
     /// The control with messages that contain no information.
     pub const PLACEBO: Self = Self { role: Role::Placebo, name: "placebo" };
 
-    /// The arm of an algorithm itself, with its name in results.
+    /// Creates the arm that runs the algorithm itself; `name` is used in results.
     #[must_use]
     pub const fn own(name: &'static str) -> Self {
         Self { role: Role::Own, name }
     }
 
-    /// The arm's name in results.
+    /// Returns the arm's name in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.name
@@ -86,14 +86,14 @@ impl Arm {
         !matches!(self.role, Role::Alone | Role::LogEi)
     }
 
-    /// The plain labels for all arms in the registry, by arm name.
+    /// Returns the plain labels for all arms in the registry, by arm name.
     #[must_use]
     pub fn labels() -> BTreeMap<String, String> {
         let pair = |arm: Self| (arm.name.to_owned(), arm.role.in_words().to_owned());
         Self::all().into_iter().map(pair).collect()
     }
 
-    /// The arms of all algorithms in the registry.
+    /// Returns the arms of all algorithms in the registry.
     fn all() -> Vec<Self> {
         let own = ALGORITHMS
             .iter()
@@ -121,7 +121,7 @@ impl FromStr for Arm {
     }
 }
 
-/// The names of arms, separated by commas.
+/// Returns the names of arms, separated by commas.
 #[must_use]
 pub fn names(arms: &[Arm]) -> String {
     let names: Vec<&str> = arms.iter().map(|arm| arm.name).collect();

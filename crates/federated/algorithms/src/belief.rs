@@ -10,8 +10,8 @@ use crate::dp_fts_de::ExplorationWeights;
 pub enum Memory {
     /// Only the latest release (DP-FTS-DE Algorithm 2).
     Latest,
-    /// A mean over all releases. Each is weighted by the inverse variance of its noise and by
-    /// discount^age.
+    /// A mean over all releases. Each release is weighted by the inverse variance of its noise and
+    /// by discount^age.
     ///
     /// With discount 1, and if the agents' vectors do not change, T releases have as much noise as
     /// one release with 1/T of the variance.
@@ -67,7 +67,7 @@ impl Belief {
         }
     }
 
-    /// The round of the newest release that is included.
+    /// Returns the round of the newest release that is included.
     pub(crate) fn round(&self) -> Option<u64> {
         self.round
     }
@@ -104,8 +104,8 @@ impl Belief {
         true
     }
 
-    /// ω^(i) of a release, and the variance of the noise in each of its numbers (Algorithm 1, line
-    /// 10, applied to sums).
+    /// Returns ω^(i) for a release, and the variance of the noise in each of its numbers
+    /// (Algorithm 1, line 10, applied to sums).
     fn weighted(&self, aggregate: &Aggregate, region: usize) -> (Vec<f64>, f64) {
         let noise = aggregate.noise_std * aggregate.noise_std;
         let all: usize = self.region_sizes.iter().sum();
@@ -131,8 +131,8 @@ impl Belief {
         }
     }
 
-    /// (1 − q)/q Σ_n (φ_n^(i))², which is E‖ω^(i)‖² minus the squared norm of its mean if agents
-    /// take part with probability q, in units of their vectors' squared norm.
+    /// Returns (1 − q)/q Σ_n (φ_n^(i))². If agents take part with probability q, this is E‖ω^(i)‖²
+    /// minus the squared norm of the mean of ω^(i), in units of the vectors' squared norm.
     fn sampling(&self, round: u64, region: usize) -> f64 {
         let (own, all) = (self.region_sizes[region], self.region_sizes.iter().sum());
         let (inside, outside) = self.emphasis.weights(round, own, all);
@@ -157,22 +157,22 @@ impl Belief {
             kept * kept * self.sampling[region] + coefficient * (coefficient * sampling);
     }
 
-    /// The weights of each region's function (P×M), or `None` before the first release.
+    /// Returns the weights of each region's function (P×M), or `None` before the first release.
     pub(crate) fn weights(&self) -> Option<Vec<Vec<f64>>> {
         self.round?;
         let scaled = self.sums.iter().zip(&self.mass);
         Some(scaled.map(|(sum, mass)| sum.iter().map(|w| w / mass).collect()).collect())
     }
 
-    /// The variance of the noise in each number of each region's function (P entries), or `None`
-    /// before the first release.
+    /// Returns the variance of the noise in each number of each region's function (P entries), or
+    /// `None` before the first release.
     pub(crate) fn noise_variances(&self) -> Option<Vec<f64>> {
         self.round?;
         Some(self.noise.iter().zip(&self.mass).map(|(noise, mass)| noise / (mass * mass)).collect())
     }
 
-    /// The energy of the belief over all regions, and the parts of it that are not signal. It
-    /// depends only on released and announced numbers.
+    /// Returns the energy of the belief over all regions, and the parts of it that are not signal.
+    /// The result depends only on released and announced numbers.
     pub(crate) fn energy(&self) -> Energy {
         let n_numbers = self.sums.first().map_or(0, Vec::len);
         let n_regions = u32::try_from(self.sums.len()).unwrap_or(u32::MAX); // fits into a u32

@@ -12,12 +12,12 @@ use fedbo_streams::Stream;
 
 /// An agent that wraps a strategy and exchanges messages with the other agents.
 ///
-/// A message from an earlier round is kept until its sender sends another one. A straggler's
-/// message is dropped.
+/// A message from an earlier round is kept until its sender sends a new one. A straggler's message
+/// is dropped.
 #[derive(Clone)]
 pub struct MessageAgent<P> {
     party: P,
-    /// True if its messages contain no information about its objective.
+    /// True if the messages contain no information about the agent's objective.
     is_placebo: bool,
 }
 
@@ -28,12 +28,12 @@ impl<P: fmt::Debug> fmt::Debug for MessageAgent<P> {
 }
 
 impl<P: MessageParty> MessageAgent<P> {
-    /// Creates an agent with this strategy.
+    /// Creates an agent that wraps the given strategy.
     pub fn of(party: P, is_placebo: bool) -> Self {
         Self { party, is_placebo }
     }
 
-    /// The strategy, including the messages received so far.
+    /// Returns the strategy, including the messages received so far.
     pub fn party(&self) -> &P {
         &self.party
     }

@@ -1,6 +1,6 @@
-//! The public configuration of a federation as a text. All agents know it, and it must not change
-//! after the first round (INV-11). Equal settings give equal texts, and different settings give
-//! different texts.
+//! The public configuration of a federation as text. It is known to all agents and must not change
+//! after the first round (INV-11). Equal settings give equal text, and different settings give
+//! different text.
 //!
 //! The wording is fixed, because ledgers store the text. Different wording for the same setting
 //! would make a different study.
@@ -45,7 +45,7 @@ impl PublicConfig {
 
     /// Adds a value as JSON.
     pub fn json(&mut self, key: &str, value: &impl Serialize) {
-        // Texts, numbers and lists of these can always be serialized as JSON.
+        // Strings, numbers and lists of them can always be serialized as JSON.
         self.line(key, &serde_json::to_string(value).unwrap_or_default());
     }
 

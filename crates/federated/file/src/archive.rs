@@ -13,7 +13,7 @@ use fedbo_strategies::{ReleasedFunction, StrategyError};
 use crate::checked::{Collaboration, Federation};
 use crate::releases::ReleasePlan;
 
-/// The reason why an archive cannot be created.
+/// The reason that an archive cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveFailed {
     /// The federation has no releases that are charged to a ledger.
@@ -24,7 +24,7 @@ pub enum ArchiveFailed {
         /// Name of the federation.
         federation: String,
     },
-    /// The ledger belongs to another study.
+    /// The ledger belongs to a different study.
     #[error(
         "the ledger belongs to {found} with a different configuration; name the unchanged file that {found} was run from"
     )]
@@ -59,7 +59,7 @@ impl Federation {
     /// settings and from releases, which are already charged.
     ///
     /// # Errors
-    /// If the ledger belongs to another federation, the federation is not private, there are no
+    /// If the ledger belongs to a different federation, the federation is not private, there are no
     /// releases, or a release cannot be parsed.
     pub fn archive(
         &self,
@@ -102,8 +102,9 @@ impl Federation {
         Ok((archive, alignment))
     }
 
-    /// The function that the releases of the algorithm's own arm represent, and the alignment of
-    /// the agents' vectors. `None` before the first release, and for algorithms without releases.
+    /// Returns the function that the releases of the algorithm's own arm represent, and the
+    /// alignment of the agents' vectors. `None` before the first release, and for algorithms
+    /// without releases.
     ///
     /// # Errors
     /// If the features cannot be drawn, or the agents' settings are refused.
@@ -133,7 +134,7 @@ impl Federation {
     /// operator's file, or the public text that a coordinator froze.
     ///
     /// # Errors
-    /// Returns the error from parsing it as an operator's file, if the file is neither.
+    /// If the file is neither, returns the error from parsing it as an operator's file.
     pub fn of_ledger(
         path: &Path,
         config_hash: [u8; 32],

@@ -34,7 +34,7 @@ pub const N_FEATURES_MAX: usize = 100_000;
 
 impl FederationFile {
     /// Checks everything that can be checked before a run. `file` is the source of the tables.
-    /// `problems` and `algorithms` are those that the file may name.
+    /// `problems` and `algorithms` are the ones that the file can name.
     ///
     /// # Errors
     /// Returns the first invalid entry of the file.
@@ -264,8 +264,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Refuses tables that only other algorithms read. Above all, this catches a [privacy] table
-    /// that would protect nobody.
+    /// Refuses tables that only other algorithms read. In particular, this catches a [privacy]
+    /// table that would protect nobody.
     fn tables_have_an_effect(
         &self,
         file: &FederationFile,
@@ -281,7 +281,7 @@ impl Parts<'_> {
             tables.push(("secure_sum", exchange(Exchange::Released)));
         }
         for (table, keys) in &file.of_algorithms {
-            // An empty table is accepted, because frozen texts may contain one.
+            // An empty table is accepted, because frozen texts can contain one.
             if keys.as_table().is_none_or(|keys| !keys.is_empty()) {
                 tables.push((table, Box::new(|each| each.tables.contains(&table.as_str()))));
             }

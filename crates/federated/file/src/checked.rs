@@ -26,11 +26,11 @@ use crate::topology::Topology;
 /// The source of the agents' objectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objectives {
-    /// The file. Each agent has a command or a built-in problem.
+    /// The file, in which each agent has a command or a built-in problem.
     Here,
-    /// Functions in this program. The file may omit the objectives.
+    /// Functions in this program. The file can omit the objectives.
     OfProgram,
-    /// Other processes, which run the agents. The file may omit the objectives.
+    /// Other processes, which run the agents. The file can omit the objectives.
     Elsewhere,
 }
 
@@ -63,7 +63,7 @@ pub struct Federation {
     pub network: Network,
     /// The plan for a free pace; `None` if the federation proceeds in rounds.
     pub free: Option<FreePlan>,
-    /// The way the agents collaborate.
+    /// The kind of exchange between the agents, with its settings.
     pub collaboration: Collaboration,
     /// β_t of the arm `ts`.
     pub(crate) ts_ucb_multiplier: UcbMultiplier,
@@ -95,7 +95,7 @@ impl Collaboration {
     }
 }
 
-/// No agent of the federation has this name.
+/// The error if no agent of the federation has the given name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no agent is named {name:?}; the federation's are {}", known.join(", "))]
 pub struct UnknownAgent {
@@ -126,12 +126,12 @@ pub enum AgentObjective {
     /// No objective. The agent sends one message based on these earlier trials, and makes no
     /// queries.
     Earlier(Arc<[(Point, f64)]>),
-    /// Known only to the agent, which runs in another process.
+    /// An objective known only to the agent, which runs in a different process.
     Elsewhere,
 }
 
 impl AgentObjective {
-    /// The optimal noise-free value, if it is known.
+    /// Returns the optimal noise-free value, if it is known.
     #[must_use]
     pub fn optimum(&self) -> Option<f64> {
         match self {
@@ -140,7 +140,7 @@ impl AgentObjective {
         }
     }
 
-    /// The noise-free value at a point, if it is known.
+    /// Returns the noise-free value at a point, if it is known.
     #[must_use]
     pub fn truth(&self, point: &Point) -> Option<f64> {
         match self {
@@ -172,8 +172,8 @@ impl Federation {
     }
 
     /// Same as [`Federation::load_with_seed`], for a program that sets objectives with
-    /// [`Federation::with_objective`]. The file may omit objectives. Those in the file apply to the
-    /// remaining agents.
+    /// [`Federation::with_objective`]. The file can omit objectives. Objectives in the file apply
+    /// to the remaining agents.
     ///
     /// # Errors
     /// Same as [`Federation::load`].
@@ -200,8 +200,8 @@ impl Federation {
     }
 
     /// Parses and validates the text of a file that gives agents only names.
-    /// [`Federation::with_objective`] sets the objectives. The text may use any of `algorithms`,
-    /// which are [`ALGORITHMS`] or a program's custom list.
+    /// [`Federation::with_objective`] sets the objectives. The text can name any of `algorithms`:
+    /// [`ALGORITHMS`] or a program's custom list.
     ///
     /// # Errors
     /// Returns the first invalid entry of the text.
@@ -234,8 +234,8 @@ impl Federation {
         Ok(self)
     }
 
-    /// The seed from which all random draws are derived: the federation's seed, or a child of it
-    /// for a repetition. Declared experiments use the same seeds.
+    /// Returns the seed from which all random draws are derived: the federation's seed, or a child
+    /// of it for a repetition. Declared experiments use the same seeds.
     #[must_use]
     pub fn root(&self) -> Seed {
         let seed = Seed::new(self.seed);
@@ -258,19 +258,19 @@ impl Federation {
         repetition
     }
 
-    /// The parsed tables of the file.
+    /// Returns the parsed tables of the file.
     #[must_use]
     pub fn file(&self) -> &FederationFile {
         &self.file
     }
 
-    /// The source file of the federation.
+    /// Returns the source file of the federation.
     #[must_use]
     pub fn source(&self) -> &TomlFile {
         &self.source
     }
 
-    /// The arm that the file itself describes.
+    /// Returns the arm that the file itself describes.
     #[must_use]
     pub fn own_arm(&self) -> Arm {
         let has_noise = match &self.collaboration {
@@ -280,7 +280,7 @@ impl Federation {
         self.algorithm.own_arm(has_noise)
     }
 
-    /// The arms of a comparison: the algorithm and its controls.
+    /// Returns the arms of a comparison: the algorithm and its controls.
     #[must_use]
     pub fn arms(&self) -> Vec<Arm> {
         let own = match self.own_arm() {
@@ -291,7 +291,7 @@ impl Federation {
         [own].into_iter().chain(controls).chain([Arm::ALONE, Arm::PLACEBO]).collect()
     }
 
-    /// The privacy guarantee and budget of the file's own arm; `None` without a guarantee.
+    /// Returns the privacy guarantee and budget of the file's own arm; `None` without a guarantee.
     #[must_use]
     pub fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.collaboration {
@@ -309,8 +309,8 @@ impl Federation {
         }
     }
 
-    /// Creates the strategy of an agent that receives all messages, for an arm. Its draws come from
-    /// `seed`.
+    /// Creates the strategy of an agent that receives all messages, for an arm. Random draws come
+    /// from `seed`.
     ///
     /// # Errors
     /// If the strategy rejects its settings.
@@ -324,7 +324,8 @@ impl Federation {
         settings.agent(&self.setup(arm, map, seed))
     }
 
-    /// Creates the strategy of an agent that uses releases, for an arm. Its draws come from `seed`.
+    /// Creates the strategy of an agent that uses releases, for an arm. Random draws come from
+    /// `seed`.
     ///
     /// # Errors
     /// If the strategy rejects its settings.
@@ -372,7 +373,7 @@ impl Federation {
         Ok(plan.map(|plan| Peer::new(strategy, plan, seed)))
     }
 
-    /// The graph of neighbours; `None` if agents do not share observations with neighbours.
+    /// Returns the graph of neighbours; `None` if agents do not share observations with neighbours.
     #[must_use]
     pub fn topology(&self) -> Option<&Topology> {
         match &self.collaboration {
@@ -412,9 +413,9 @@ impl Federation {
         Some(points)
     }
 
-    /// The plan of the agent with this index. An agent with earlier trials has them as its history
-    /// and makes no queries. Any other agent has initial points and no history. `None` if no
-    /// initial point in its region was found.
+    /// Returns the plan of the agent with this index. An agent with earlier trials has them as its
+    /// history and makes no queries. Any other agent has initial points and no history. `None` if
+    /// no initial point in its region was found.
     #[must_use]
     pub fn agent_plan(&self, id: u32) -> Option<AgentPlan> {
         if let Some(history) = self.history(id) {
@@ -428,7 +429,7 @@ impl Federation {
         })
     }
 
-    /// The pace of each agent; `None` unless the pace is free.
+    /// Returns the pace of each agent; `None` unless the pace is free.
     #[must_use]
     pub fn free_pace(&self) -> Option<FreePace> {
         let plan = self.free.as_ref()?;
@@ -441,20 +442,20 @@ impl Federation {
         Some(FreePace { every, uploads_max, max_age: plan.max_age })
     }
 
-    /// The last round, or the last window at a free pace. A coordinator ends the study when the
-    /// next one would begin.
+    /// Returns the last round, or the last window at a free pace. A coordinator ends the study when
+    /// the next round would begin.
     #[must_use]
     pub fn last_round(&self) -> u64 {
         self.free.as_ref().map_or(self.rounds, |free| free.windows - 1)
     }
 
-    /// The number of rounds, or of windows at a free pace.
+    /// Returns the number of rounds, or of windows at a free pace.
     #[must_use]
     pub fn n_rounds(&self) -> u64 {
         self.free.as_ref().map_or(self.rounds, |free| free.windows)
     }
 
-    /// The length of an agent's message in a round.
+    /// Returns the length of an agent's message in a round.
     #[must_use]
     pub fn message_len(&self) -> usize {
         let (n_features, dim) = (self.features.n_features, self.features.dim);
@@ -473,13 +474,13 @@ impl Federation {
         FeatureMap::draw(&self.features, &mut stream).map(Arc::new)
     }
 
-    /// The seed for the random draws of an agent's strategy.
+    /// Returns the seed for the random draws of an agent's strategy.
     #[must_use]
     pub fn agent_seed(&self, id: u32) -> Seed {
         self.root().child(Purpose::AGENT, u64::from(id))
     }
 
-    /// The seed of all non-private noise. It is the same in every arm.
+    /// Returns the seed of all non-private noise, which is the same in every arm.
     #[must_use]
     pub fn noise_seed(&self) -> [u8; 32] {
         let mut stream = self.root().stream(fedbo_protocol::SIMULATED_NOISE, 0, 0);

@@ -1,4 +1,4 @@
-//! `federation.toml` as parsed: plain data that is not validated yet.
+//! The parsed contents of a `federation.toml`: plain data that is not validated yet.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,13 +28,15 @@ pub struct FederationFile {
     /// `[ts]`: options of plain Thompson sampling.
     #[serde(default)]
     pub ts: TsTable,
-    /// `[topology]`: the graph of neighbours, for algorithms in which these share observations.
+    /// `[topology]`: the graph of neighbours, for algorithms in which neighbours share
+    /// observations.
     #[serde(default)]
     pub topology: Option<TopologyTable>,
     /// `[privacy]`: the guarantee and the budget of releases, for algorithms that release sums.
     #[serde(default)]
     pub privacy: Option<PrivacyTable>,
-    /// `[secure_sum]`: sums by two servers of different parties, for algorithms that release sums.
+    /// `[secure_sum]`: sums computed by two servers of different parties, for algorithms that
+    /// release sums.
     #[serde(default)]
     pub secure_sum: Option<SecureSumTable>,
     /// `[network]`: the timing of rounds when agents run in other processes.
@@ -93,7 +95,7 @@ pub struct FederationTable {
     pub pace: Option<String>,
     /// Number of windows, with `pace = "free"`; default `initial + rounds`.
     pub windows: Option<u64>,
-    /// True if repeated evaluations of a point may give different values, so that repeating a point
+    /// True if repeated evaluations of a point can give different values, so that repeating a point
     /// is worth a trial; default false.
     pub noisy: Option<bool>,
 }
@@ -117,7 +119,7 @@ pub struct FeaturesTable {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TsTable {
-    /// β_t; defaults to that of `[fts]`, so that the two can be compared.
+    /// β_t; defaults to the value for `[fts]`, so that the two algorithms can be compared.
     pub ucb_multiplier: Option<UcbMultiplier>,
 }
 
@@ -145,13 +147,13 @@ pub struct PrivacyTable {
     /// Maximum number of releases in which each agent takes part, with `pace = "free"`, where every
     /// window has a release; default 5, or all windows if there are fewer.
     pub participations: Option<u64>,
-    /// Number of rounds from one release to the next; default 1. With `pace = "free"`, the number
-    /// of an agent's own queries from one upload to the next.
+    /// Number of rounds between releases; default 1. With `pace = "free"`, the number of an agent's
+    /// own queries between uploads.
     pub every: Option<u64>,
     /// `pld` (default), `renyi` or `moments` (default in mode `paper`).
     pub accountant: Option<String>,
     /// Number of coordinates that are zero in all vectors, so that agents can verify the noise;
-    /// default 64. They have no privacy cost. Not available in mode `paper`.
+    /// default 64. These coordinates have no privacy cost. Not available in mode `paper`.
     pub witnesses: Option<u32>,
     /// True to draw the noise from the file's seed, for experiments, with no guarantee and no
     /// charge; default false.

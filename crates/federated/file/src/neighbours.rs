@@ -17,13 +17,13 @@ pub struct NeighbourPlan {
 }
 
 impl NeighbourPlan {
-    /// The rules for exchanging observations.
+    /// Returns the rules for exchanging observations.
     #[must_use]
     pub fn exchange(&self) -> NeighbourSettings {
         self.algorithm.exchange()
     }
 
-    /// The plan of an agent. A standalone agent has no neighbours.
+    /// Returns the plan of an agent. A standalone agent has no neighbours.
     pub(crate) fn plan(
         &self,
         role: Role,

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 /// Default duration of a round in seconds.
 pub(crate) const ROUND_S: f64 = 60.0;
-/// Default fraction of a round for accepting vectors. The rest is for making the release durable.
+/// Default fraction of a round during which vectors are accepted. The rest is for making the
+/// release durable.
 const COLLECT_SHARE: f64 = 0.9;
 /// Maximum duration of a round in seconds (31 days).
 const ROUND_S_MAX: f64 = 2_678_400.0;
@@ -19,19 +20,20 @@ pub struct NetworkTable {
     /// Duration of a round in seconds; default 60.
     ///
     /// For `dp-fts-de`, this is the time between releases. For `fts`, it is the time that a round
-    /// waits for stragglers. It should be longer than a trial. Round 0 contains the initial trials,
-    /// so it is longer by `round_s` for each initial trial after the first. With `pace = "free"`,
-    /// this is the duration of a window, which does not depend on the duration of trials.
+    /// waits for stragglers. The duration should exceed that of a trial. Round 0 contains the
+    /// initial trials, so it is longer by `round_s` for each initial trial after the first. With
+    /// `pace = "free"`, this is the duration of a window, which does not depend on the duration of
+    /// trials.
     pub round_s: Option<f64>,
     /// Time in seconds during which a round accepts vectors.
     ///
     /// The default for `dp-fts-de` is nine tenths of the round. With `fts`, where a round ends as
-    /// soon as all agents have delivered, this key sets a fixed time for uploads. Without it, they
-    /// are sent when trials end. With `pace = "free"`, the default is nine tenths of the window for
-    /// all algorithms.
+    /// soon as all agents have delivered, this key sets a fixed time for uploads; without the key,
+    /// uploads are sent when trials end. With `pace = "free"`, the default is nine tenths of the
+    /// window for all algorithms.
     pub collect_s: Option<f64>,
-    /// Number of windows after its own during which a relayed message remains usable, with `pace =
-    /// "free"`; default 100.
+    /// Number of windows for which a relayed message remains usable after its own window, with
+    /// `pace = "free"`; default 100.
     pub max_age: Option<u64>,
     /// Maximum number of relayed messages handed out in a window, with `pace = "free"`; default 32.
     /// Each window draws a new sample.
@@ -40,8 +42,8 @@ pub struct NetworkTable {
     /// adds them up, so that uploads are not stored. Only for released sums that include all agents
     /// (`sampling_rate = 1`). Without this key, each vector is a row in the database.
     pub intake: Option<String>,
-    /// The coordinator's public key. It is written when the study is frozen, so that agents'
-    /// signatures for one coordinator are not valid for another.
+    /// The coordinator's public key, written when the study is frozen, so that agents' signatures
+    /// for one coordinator are not valid for another.
     pub coordinator: Option<String>,
 }
 
@@ -50,11 +52,11 @@ pub struct NetworkTable {
 pub struct Network {
     /// Time between releases, or maximum wait for stragglers in a relayed round, in milliseconds.
     pub round_ms: u64,
-    /// Time for accepting vectors, in milliseconds. `None` in a relayed study that does not set it;
-    /// uploads then have no fixed time.
+    /// Time during which vectors are accepted, in milliseconds; `None` in a relayed study that does
+    /// not set it, where uploads have no fixed time.
     pub collect_ms: Option<u64>,
-    /// Additional time for round 0 in milliseconds, because it contains all initial trials of an
-    /// agent. Every other round contains one trial. 0 at a free pace.
+    /// Additional time for round 0 in milliseconds, because round 0 contains all initial trials of
+    /// an agent, whereas every other round contains one trial. 0 at a free pace.
     pub extra_ms: u64,
     /// True if each replica of the coordinator adds up the vectors that it accepts.
     pub is_sharded: bool,
@@ -109,14 +111,15 @@ impl Network {
 }
 
 impl Network {
-    /// Duration of a round, or maximum wait for stragglers in a relayed round, in milliseconds.
+    /// Returns the duration of a round, or the maximum wait for stragglers in a relayed round, in
+    /// milliseconds.
     #[must_use]
     pub fn round_ms_of(&self, round: u64) -> u64 {
         self.round_ms.saturating_add(self.extra_ms_of(round))
     }
 
-    /// Time during which a round accepts vectors, in milliseconds; `None` if uploads have no fixed
-    /// time.
+    /// Returns the time during which a round accepts vectors, in milliseconds; `None` if uploads
+    /// have no fixed time.
     #[must_use]
     pub fn collect_ms_of(&self, round: u64) -> Option<u64> {
         Some(self.collect_ms?.saturating_add(self.extra_ms_of(round)))

@@ -7,7 +7,7 @@ use fedbo_strategies::{Observation, Source};
 
 use crate::checked::{AgentObjective, Federation, FederationAgent, UnknownAgent};
 
-/// The reason why an agent cannot have earlier observations.
+/// The reason that an agent cannot have earlier observations.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObservationsRefused {
@@ -81,14 +81,14 @@ impl Federation {
         Err(ObservationsRefused::NoEffect { agent: agent.to_owned(), message })
     }
 
-    /// The agents that make queries, with their indices.
+    /// Returns the agents that make queries, with their indices.
     pub fn tuning(&self) -> impl Iterator<Item = (u32, &FederationAgent)> {
         let agents = (0_u32..).zip(&self.agents);
         agents.filter(|(_, agent)| !matches!(agent.objective, AgentObjective::Earlier(_)))
     }
 
-    /// An agent's earlier observations, in unit-cube coordinates and with values to be maximized.
-    /// `None` for agents that make queries.
+    /// Returns an agent's earlier observations, in unit-cube coordinates and with values to be
+    /// maximized; `None` for agents that make queries.
     #[must_use]
     pub fn history(&self, id: u32) -> Option<Vec<Observation>> {
         let AgentObjective::Earlier(trials) = &self.agents.get(id as usize)?.objective else {

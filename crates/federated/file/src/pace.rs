@@ -7,7 +7,7 @@ use crate::file::FederationFile;
 
 /// Maximum number of windows.
 const WINDOWS_MAX: u64 = 1_000_000;
-/// Default number of windows after its own during which a message remains usable.
+/// Default number of windows for which a message remains usable after its own window.
 const MAX_AGE: u64 = 100;
 /// Default number of messages handed out in a window.
 const SAMPLE: usize = 32;
@@ -20,7 +20,7 @@ pub struct FreePlan {
     /// T, the number of windows. After the last window, agents continue with the information that
     /// they have.
     pub windows: u64,
-    /// Number of windows after its own during which a relayed message remains usable.
+    /// Number of windows for which a relayed message remains usable after its own window.
     pub max_age: u64,
     /// Maximum number of relayed messages handed out in a window.
     pub sample: usize,
@@ -92,7 +92,7 @@ impl FreePlan {
         Ok(Some(Self { windows, max_age, sample, trial_ms }))
     }
 
-    /// Refuses keys that have no effect with rounds.
+    /// Refuses keys that have no effect if the federation proceeds in rounds.
     fn refuse_keys(given: &FederationFile, check: Check<'_>) -> Result<(), FileError> {
         let head = given.federation.clone().unwrap_or_default();
         let privacy = given.privacy.clone().unwrap_or_default();
@@ -137,7 +137,7 @@ mod tests {
         Federation::from_text(&text, ALGORITHMS).map_err(|error| error.to_string())
     }
 
-    /// Compares the noise multiplier for ε = 4 at δ = 1e-5, rounded up to four digits.
+    /// Compares the noise multipliers for ε = 4 at δ = 1e-5, rounded up to four digits.
     #[test]
     fn an_agent_in_five_of_fifty_windows_pays_for_five_releases() {
         let z = |head: &str, keys: &str| {

@@ -7,8 +7,8 @@ use crate::checked::{Collaboration, Federation};
 use crate::privacy::Protection;
 use crate::release_scale::LINES;
 
-/// The largest ε for which the bound is shown. Above it, the bound exceeds twenty thousand, which
-/// is hardly any protection.
+/// The largest ε for which the bound is shown. For a larger ε, the bound exceeds twenty thousand,
+/// which is hardly any protection.
 const EPSILON_SHOWN_MAX: f64 = 10.0;
 
 /// The computers that process agents' vectors.
@@ -18,7 +18,7 @@ enum Servers {
     OneProcess,
     /// A coordinator computes the sums.
     Coordinator,
-    /// A coordinator and another party's helper add up shares.
+    /// A coordinator and a second party's helper add up shares.
     Two,
     /// A configuration that this program cannot read.
     Unknown,
@@ -32,7 +32,7 @@ impl Servers {
         }
     }
 
-    /// The servers according to the configuration in a ledger's charter.
+    /// Returns the servers according to the configuration in a ledger's charter.
     fn of_config(config: &[u8]) -> Self {
         match std::str::from_utf8(config) {
             Ok(text) if text.starts_with(LINES) => Self::OneProcess,
@@ -41,8 +41,8 @@ impl Servers {
         }
     }
 
-    /// The beginning of the sentence. It names the parties that can read an agent's vectors, and
-    /// the location of the results.
+    /// Returns the beginning of the sentence, which names the parties that can read an agent's
+    /// vectors and the location of the results.
     fn see(self) -> &'static str {
         match self {
             Self::OneProcess => {
@@ -91,14 +91,14 @@ impl Federation {
     }
 }
 
-/// Describes the protection according to a ledger. `config` is the configuration in its charter.
-/// The claim covers all releases so far.
+/// Describes the protection according to a ledger. `config` is the configuration in the ledger's
+/// charter. The claim covers all releases so far.
 #[must_use]
 pub fn ledger_in_plain_words(config: &[u8], claim: &Claim) -> String {
     charged(Servers::of_config(config), (claim.n_releases > 0).then_some(claim))
 }
 
-/// The sentence for releases covered by this claim. Without a claim, there are no releases.
+/// Returns the sentence for releases covered by this claim. Without a claim, there are no releases.
 fn charged(servers: Servers, claim: Option<&Claim>) -> String {
     let see = servers.see();
     let Some(claim) = claim else {
@@ -132,7 +132,7 @@ fn rounded_up(value: f64) -> f64 {
     ((value * scale) * (1.0 - 1e-12)).ceil() / scale
 }
 
-/// The largest n ≥ 1 with two significant digits and 1/n ≥ δ.
+/// Returns the largest n ≥ 1 with two significant digits and 1/n ≥ δ.
 fn one_in(delta: f64) -> f64 {
     let n = 1.0 / delta;
     let scale = 10.0_f64.powf(1.0 - n.log10().floor()).min(1.0);

@@ -16,11 +16,11 @@ pub(crate) struct Pricing {
 }
 
 /// Minimum noise multiplier, for any ε, in a study that sets only a budget. With sampling, no bound
-/// is proved below it. A study with more noise than its budget requires costs less than the budget,
-/// and its claim states the actual cost.
+/// is proved below this value. A study with more noise than its budget requires costs less than the
+/// budget, and its claim states the actual cost.
 const LEAST_NOISE: f64 = 0.05;
 
-/// The reason why releases cannot be priced.
+/// The reason that releases cannot be priced.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PricingError {
     /// The accountant does not support the event.
@@ -64,9 +64,9 @@ impl Pricing {
         }
     }
 
-    /// The smallest noise multiplier, rounded up to four digits, for which `count` releases of the
-    /// Gaussian mechanism fit a budget. It is at least [`LEAST_NOISE`]. The multiplier for the
-    /// lattice mechanism is larger by less than one part in a million.
+    /// Returns the smallest noise multiplier, rounded up to four digits, for which `count` releases
+    /// of the Gaussian mechanism fit a budget. The result is at least [`LEAST_NOISE`]. The
+    /// multiplier for the lattice mechanism is larger by less than one part in a million.
     pub(crate) fn least_noise(
         &self,
         rate: SamplingRate,

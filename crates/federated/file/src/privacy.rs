@@ -21,8 +21,8 @@ use crate::pricing::{Pricing, PricingError, rounded_up};
 use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
 use crate::secure_sum::SecureSum;
 
-/// Default number of witnesses. With this many, noise below about half of its nominal level is
-/// detected in a single release.
+/// Default number of witnesses. With this many, noise below about half of its nominal standard
+/// deviation is detected in a single release.
 const N_WITNESSES: u32 = 64;
 /// Maximum number of witnesses.
 const N_WITNESSES_MAX: u32 = 100_000;
@@ -43,7 +43,7 @@ pub struct Releases {
     /// k, the maximum number of releases in which each agent takes part, if it is limited (at a
     /// free pace).
     pub participations: Option<u64>,
-    /// Number of an agent's own queries from one upload to the next, at a free pace.
+    /// Number of an agent's own queries between uploads, at a free pace.
     pub(crate) own_every: u64,
     /// The protection of the releases.
     pub protection: Protection,
@@ -79,12 +79,12 @@ impl PrivacyPlan {
         self.claim.as_ref().ok()
     }
 
-    /// Number of releases that the file requests.
+    /// Returns the number of releases that the file requests.
     pub fn n_planned(&self) -> u64 {
         self.n_planned
     }
 
-    /// Number of releases that the budget covers, up to the planned number.
+    /// Returns the number of releases that the budget covers, up to the planned number.
     pub fn n_paid(&self) -> u64 {
         self.claim.as_ref().map_or(0, |claim| claim.n_releases)
     }
@@ -94,7 +94,7 @@ impl PrivacyPlan {
         self.charter.budget
     }
 
-    /// q, z and S, with the names of their keys.
+    /// Returns q, z and S, with the names of their keys.
     pub fn parameters(&self) -> [(&'static str, f64); 3] {
         self.parameters
     }
@@ -112,7 +112,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) secure_sum: Option<SecureSum>,
 }
 
-/// The privacy mode of a table.
+/// The privacy mode that the table selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrivacyMode {
     /// With noise, in one of two modes.
@@ -140,7 +140,7 @@ impl PrivacyMode {
 }
 
 impl Releases {
-    /// The expected fraction of agents in a release: k/T with T windows, or 1.
+    /// Returns the expected fraction of agents in a release: k/T with T windows, or 1.
     pub(crate) fn expected_share(&self) -> f64 {
         let windows = self.schedule.n_releases();
         match self.participations {
@@ -247,7 +247,7 @@ impl Releases {
         })
     }
 
-    /// FTS-DE: exact averages over all agents' vectors.
+    /// Creates the releases of FTS-DE: exact averages over all agents' vectors.
     fn without_noise(given: &PrivacyTable, setting: &Setting<'_>) -> Result<Self, FileError> {
         let unused = [
             ("epsilon", given.epsilon.is_some()),
@@ -285,8 +285,8 @@ impl Releases {
 }
 
 impl Setting<'_> {
-    /// Number of releases that the file requests. No agent could use a release from the last round
-    /// or later.
+    /// Returns the number of releases that the file requests. No agent could use a release from the
+    /// last round or later.
     fn n_releases(&self, given: &PrivacyTable, few: bool) -> Result<u64, FileError> {
         let every = given.every.unwrap_or(1);
         if every == 0 {
@@ -322,7 +322,7 @@ impl Setting<'_> {
         Ok(())
     }
 
-    /// k, the maximum number of releases in which each agent takes part at a free pace.
+    /// Returns k, the maximum number of releases in which each agent takes part at a free pace.
     fn n_participations(
         &self,
         given: &PrivacyTable,
@@ -493,8 +493,8 @@ impl Setting<'_> {
         let multiplier = NoiseMultiplier::new(noise_multiplier)?;
         let n_regions = self.shape.n_regions;
         let standard = match self.shape.content {
-            // Shorter than nearly all vectors. Only the direction of a mean matters, and the noise
-            // scales with S.
+            // This S is smaller than the norm of nearly all vectors. Only the direction of a mean
+            // matters, and the noise scales with S.
             MessageContent::Mean => 1.0,
             _ => default_max_norm(n_regions, self.n_features),
         };
@@ -530,7 +530,7 @@ impl Setting<'_> {
         })
     }
 
-    /// The mechanism that averages over all agents, without clipping or noise.
+    /// Returns the mechanism that averages over all agents, without clipping or noise.
     pub(crate) fn exact(&self) -> Result<PaperMechanism, FileError> {
         PaperMechanism::new(PaperSettings {
             n_slots: self.n_agents,

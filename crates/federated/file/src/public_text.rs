@@ -1,8 +1,8 @@
-//! The frozen text of a coordinator's study, which is TOML that every agent reads (INV-11).
+//! The frozen text of a coordinator's study: TOML that every agent reads (INV-11).
 //!
-//! It is the operator's file without the agents' private settings (commands, data), plus the values
-//! that the program chose. They are written down so that another version or machine cannot choose
-//! different values.
+//! The text consists of the operator's file without the agents' private settings (commands, data),
+//! plus the values that the program chose. These values are written down so that a different
+//! version or machine cannot choose different ones.
 
 use std::path::Path;
 
@@ -24,9 +24,9 @@ const NAME: &str = "the study's public configuration";
 /// The coordinator for which a study is frozen.
 #[derive(Clone, Copy, Debug)]
 pub struct FrozenFor<'a> {
-    /// Its public key in hexadecimal.
+    /// The coordinator's public key in hexadecimal.
     pub key: &'a str,
-    /// Its card as a server in a secure sum. Other studies do not contain it.
+    /// The coordinator's card as a server in a secure sum; not part of other studies.
     pub card: &'a str,
 }
 
@@ -43,7 +43,7 @@ impl<'a> From<&'a String> for FrozenFor<'a> {
 }
 
 impl Federation {
-    /// Loads and validates an operator's file and freezes it for this coordinator. The file may
+    /// Loads and validates an operator's file and freezes it for this coordinator. The file can
     /// omit the agents' objectives. Returns the federation that the public text describes, and the
     /// text.
     ///
@@ -95,7 +95,7 @@ impl Federation {
 
     /// Same as [`Federation::thaw`], for a text from a possibly hostile author: refuses everything
     /// except data (INV-24). Choices are checked only when they are passed to a command, because
-    /// the command's owner may allow more.
+    /// the command's owner might allow more.
     ///
     /// # Errors
     /// Returns the first invalid entry of the text.
@@ -113,8 +113,8 @@ impl Federation {
         read.validate(&file, Objectives::Elsewhere, &NoProblems, ALGORITHMS)
     }
 
-    /// The text that peers without a coordinator must agree on: the federation's file without the
-    /// peers' private settings.
+    /// Returns the text that peers without a coordinator must agree on: the federation's file
+    /// without the peers' private settings.
     ///
     /// # Errors
     /// If the text cannot be written.
@@ -245,7 +245,7 @@ fn whole_number(number: f64) -> Value {
     Value::Integer(number as i64)
 }
 
-/// The `[space.NAME]` tables, in the space's order.
+/// Returns the `[space.NAME]` tables, in the space's order.
 fn space_table(space: &Space) -> Value {
     let parameters = space.parameters().iter();
     let described = parameters.map(|parameter| (parameter.name().to_owned(), described(parameter)));
@@ -258,7 +258,7 @@ fn described(parameter: &Parameter) -> Value {
         Some(numbers) if numbers.is_whole => whole_number(number),
         _ => Value::Float(number),
     };
-    // Frozen: a range without steps states its scale, also a linear one.
+    // A range without steps states its scale, even if linear, because this wording is frozen.
     let has_scale = parameter.kind().numbers().is_some() && spec.step.is_none();
     let log = has_scale.then(|| Value::Boolean(spec.log.unwrap_or(false)));
     let choices = spec.choices.map(|choices| {

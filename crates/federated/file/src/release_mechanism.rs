@@ -24,26 +24,26 @@ impl ReleaseMechanism {
         }
     }
 
-    /// Number of slots N.
+    /// Returns N, the number of slots.
     #[must_use]
     pub fn n_slots(&self) -> u32 {
         self.lattice().map_or_else(|paper| paper.settings().n_slots, |own| own.settings().n_slots)
     }
 
-    /// Number of regions P.
+    /// Returns P, the number of regions.
     #[must_use]
     pub fn n_regions(&self) -> u32 {
         let own = self.lattice().map(|own| own.settings().n_regions);
         own.unwrap_or_else(|paper| paper.settings().n_regions)
     }
 
-    /// q. Sums are divided by a multiple of it.
+    /// Returns q. Sums are divided by a multiple of q.
     pub(crate) fn sampling_rate(&self) -> f64 {
         let own = self.lattice().map(Mechanism::sampling_rate);
         own.unwrap_or_else(|paper| paper.settings().sampling.rate().get())
     }
 
-    /// The cost of a release; `None` without noise.
+    /// Returns the cost of a release; `None` without noise.
     #[must_use]
     pub fn event(&self) -> Option<PrivacyEvent> {
         match self.lattice() {
@@ -63,9 +63,9 @@ impl ReleaseMechanism {
         }
     }
 
-    /// Upper bound on the norm of a hostile agent's vector, relative to the largest honest norm. It
-    /// follows from the mechanism's clipping, or from the proofs if no server sees the vectors.
-    /// Infinite without a bound.
+    /// Returns an upper bound on the norm of a hostile agent's vector, relative to the largest
+    /// honest norm. The bound follows from the mechanism's clipping, or from the proofs if no
+    /// server sees the vectors; infinite without a bound.
     pub(crate) fn hostile_weight(&self) -> f64 {
         match self {
             Self::Lattice(_) | Self::Paper(_) => 1.0,
@@ -79,8 +79,8 @@ impl ReleaseMechanism {
         }
     }
 
-    /// Number of independent noise terms in a release. A secure sum has two, one per server, but
-    /// the accounting counts only one.
+    /// Returns the number of independent noise terms in a release. A secure sum has two, one per
+    /// server, but the accounting counts only one.
     pub(crate) fn n_noises(&self) -> u32 {
         match self {
             Self::Lattice(_) | Self::Paper(_) => 1,
@@ -89,7 +89,7 @@ impl ReleaseMechanism {
     }
 }
 
-/// The reason why a mechanism cannot be created.
+/// The reason that a mechanism cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MechanismRefused {
     #[error(transparent)]
@@ -103,7 +103,7 @@ pub(crate) enum MechanismRefused {
 }
 
 impl MechanismRefused {
-    /// The table and the key of the invalid value.
+    /// Returns the table and the key of the invalid value.
     pub(crate) fn path(&self) -> [&'static str; 2] {
         let key = match self {
             Self::Noise(_) => "noise_multiplier",

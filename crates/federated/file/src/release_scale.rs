@@ -1,5 +1,5 @@
 //! The scale of releases, according to a ledger's charter: the number of vectors in a sum, their
-//! norm, and the noise level.
+//! norm, and the amount of noise.
 
 use fedbo_gp::FeatureDescription;
 
@@ -34,8 +34,8 @@ pub struct ReleaseScale {
 
 impl ReleaseScale {
     /// Parses the scale from the configuration in a charter, which is either the lines written by
-    /// `fedbo run` or the text of a coordinator's study. Returns `None` if it is neither, or if the
-    /// study has no releases.
+    /// `fedbo run` or the text of a coordinator's study. Returns `None` if the configuration is
+    /// neither, or if the study has no releases.
     #[must_use]
     pub fn of_config(config: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(config).ok()?;
@@ -45,13 +45,13 @@ impl ReleaseScale {
         }
     }
 
-    /// C = S / √P, the bound on the norm of an agent's vector in a sum.
+    /// Returns C = S / √P, the bound on the norm of an agent's vector in a sum.
     #[must_use]
     pub fn vector_norm(&self) -> f64 {
         self.max_norm / (self.n_regions as f64).sqrt()
     }
 
-    /// The standard deviation of the noise in each number of a release.
+    /// Returns the standard deviation of the noise in each number of a release.
     #[must_use]
     pub fn noise_std(&self) -> f64 {
         self.noise_multiplier * self.vector_norm() * f64::from(self.n_noises).sqrt()
@@ -109,7 +109,7 @@ mod tests {
     use crate::checked::Objectives;
     use crate::file::FederationFile;
 
-    /// Both texts for a study give the same scale, even if a name looks like a setting.
+    /// Both configurations of a study give the same scale, even if a name looks like a setting.
     #[test]
     fn both_forms_of_a_configuration_are_read() {
         let agents: String =

@@ -10,7 +10,7 @@ use fedbo_strategies::{MessageContent, StrategyError};
 use crate::privacy::{PrivacyPlan, Protection, Releases};
 use crate::release_mechanism::ReleaseMechanism;
 
-/// The algorithm's settings and its releases of sums.
+/// The algorithm's settings, and the releases of sums.
 #[derive(Clone)]
 pub struct ReleasePlan {
     /// The algorithm's settings.
@@ -22,7 +22,8 @@ pub struct ReleasePlan {
 }
 
 impl ReleasePlan {
-    /// The privacy guarantee and budget of the algorithm's own arm; `None` without a guarantee.
+    /// Returns the privacy guarantee and budget of the algorithm's own arm; `None` without a
+    /// guarantee.
     pub(crate) fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.releases.protection {
             Protection::Charged(plan) => Some(plan),
@@ -39,7 +40,7 @@ impl ReleasePlan {
         !matches!(self.releases.protection, Protection::Off)
     }
 
-    /// The mechanism for an arm's releases. If agents work alone, nothing is collected.
+    /// Returns the mechanism for an arm's releases. If agents work alone, nothing is collected.
     #[must_use]
     pub fn mechanism(&self, arm: Arm) -> ReleaseMechanism {
         match arm.role {
@@ -48,8 +49,8 @@ impl ReleasePlan {
         }
     }
 
-    /// S and P, if vectors are posterior draws. `None` if nothing is clipped, or if vectors are not
-    /// draws, because then their norm is known.
+    /// Returns S and P if vectors are posterior draws; `None` if nothing is clipped, or if vectors
+    /// are not draws, because their norm is then known.
     #[must_use]
     pub fn norm_of_draws(&self) -> Option<(f64, u32)> {
         let shape = self.algorithm.shape();
@@ -58,20 +59,20 @@ impl ReleasePlan {
         (is_draw && max_norm.is_finite()).then_some((max_norm, shape.n_regions))
     }
 
-    /// The schedule of releases.
+    /// Returns the schedule of releases.
     #[must_use]
     pub fn schedule(&self) -> ReleaseSchedule {
         self.releases.schedule
     }
 
-    /// The agents' weights in each round, for the paper's mechanism.
+    /// Returns the agents' weights in each round, for the paper's mechanism.
     pub(crate) fn agent_weights(&self) -> Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send + Sync> {
         let algorithm = Arc::clone(&self.algorithm);
         Box::new(move |round| algorithm.agent_weights(round))
     }
 
-    /// The expected fraction of agents in a release, which determines the divisor of sums. The
-    /// actual fraction is never used.
+    /// Returns the expected fraction of agents in a release, which determines the divisor of sums.
+    /// The actual fraction is never used.
     pub(crate) fn expected_rate(&self, arm: Arm) -> f64 {
         self.mechanism(arm).sampling_rate() * self.releases.expected_share()
     }

@@ -34,7 +34,7 @@ pub enum OpenRound {
 }
 
 impl ReleasePlan {
-    /// The rounds of an arm, with noise from `source`.
+    /// Returns the rounds of an arm, with noise from `source`.
     pub fn rounds<S: NoiseSource>(&self, arm: Arm, source: S) -> Rounds<S> {
         let schedule = self.schedule();
         Rounds(match self.mechanism(arm) {

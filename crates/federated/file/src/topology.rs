@@ -128,7 +128,7 @@ impl Topology {
         Ok(Self { graph, words, changes })
     }
 
-    /// The agent numbers of an agent's neighbours, in every round.
+    /// Returns an agent's neighbours in every round, as agent numbers.
     ///
     /// # Panics
     /// If the agent does not exist.

@@ -8,30 +8,30 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::{AgentUpdate, Handout, KnownMessages, UpdateRejected, UsesHandouts};
 
-/// An agent's plan for a session, with its earlier observations.
+/// An agent's plan for a session, including earlier observations.
 #[derive(Clone, Debug)]
 pub struct AgentPlan {
-    /// Its index in the federation.
+    /// The agent's index in the federation.
     pub id: u32,
     /// Observations from before the session.
     pub history: Vec<Observation>,
     /// Initial points in unit-cube coordinates, evaluated before the first message.
     pub initial: Vec<Vec<f64>>,
-    /// Number of rounds, each with one query by Thompson sampling. 0 for a contributor, which only
-    /// sends one message. Missed rounds are not made up.
+    /// Number of rounds, each with one query by Thompson sampling; 0 for a contributor, which only
+    /// sends one message. Missed rounds are not made up for.
     pub n_rounds: u64,
 }
 
-/// The upload settings of an agent at a free pace. The agent never waits. The driver requests its
+/// The upload settings of an agent at a free pace. The agent never waits; the driver requests
 /// messages with [`Agent::upload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreePace {
-    /// Number of the agent's own queries from one upload to the next, at least 1. There is no
-    /// upload without a new observation.
+    /// Number of the agent's own queries between uploads, at least 1. There is no upload without a
+    /// new observation.
     pub every: u64,
     /// Maximum number of uploads, or `None` for one per window.
     pub uploads_max: Option<u64>,
-    /// Number of windows after its own during which a message remains usable. Only applies to
+    /// Number of windows for which a message remains usable after its own window. Only applies to
     /// handouts that contain messages.
     pub max_age: u64,
 }
@@ -94,7 +94,7 @@ pub enum AgentEffect {
     Finished,
 }
 
-/// The reason why an agent cannot continue.
+/// The reason that an agent cannot continue.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AgentError {
     /// The agent's strategy failed.
@@ -160,8 +160,8 @@ pub struct Agent<S: UsesHandouts> {
 }
 
 impl<S: UsesHandouts> Agent<S> {
-    /// Creates an agent that has not started. Its draws come from `seed` and are labelled by its
-    /// index and the round.
+    /// Creates an agent that has not started. Random draws come from `seed`, labelled with the
+    /// agent's index and the round.
     ///
     /// # Errors
     /// If the history cannot be modelled.
@@ -181,7 +181,7 @@ impl<S: UsesHandouts> Agent<S> {
         })
     }
 
-    /// Sets a free pace. Must be called before [`Agent::start`].
+    /// Switches the agent to a free pace. Must be called before [`Agent::start`].
     #[must_use]
     pub fn at_free_pace(mut self, pace: FreePace) -> Self {
         self.free = Some(FreeState {
@@ -195,9 +195,9 @@ impl<S: UsesHandouts> Agent<S> {
         self
     }
 
-    /// Restores the uploads of an earlier process, for an agent at a free pace. `n_uploads` is
-    /// their number, and `n_told` is the number of trials that had ended at the time of the last
-    /// one. Must be called before [`Agent::start`].
+    /// Restores the upload counts of an earlier process, for an agent at a free pace. `n_uploads`
+    /// is the number of uploads, and `n_told` the number of trials that had ended at the last
+    /// upload. Must be called before [`Agent::start`].
     #[must_use]
     pub fn with_uploads(mut self, n_uploads: u64, n_told: Option<u64>) -> Self {
         let n_initial = self.initial.len() as u64;
@@ -208,17 +208,17 @@ impl<S: UsesHandouts> Agent<S> {
         self
     }
 
-    /// The agent's index.
+    /// Returns the agent's index.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The agent's strategy.
+    /// Returns the agent's strategy.
     pub fn strategy(&self) -> &S {
         &self.strategy
     }
 
-    /// The agent's surrogate.
+    /// Returns the agent's surrogate.
     pub fn surrogate(&self) -> &Surrogate {
         self.strategy.own()
     }
@@ -330,9 +330,9 @@ impl<S: UsesHandouts> Agent<S> {
         Ok(self.evaluate(round, proposal.unit, proposal.source, uploads))
     }
 
-    /// Returns true if an agent at a free pace has a message to send. Its initial points must be
-    /// evaluated, it must have made enough new queries since the last upload, and it must have
-    /// uploads left.
+    /// Returns true if an agent at a free pace has a message to send. This requires that all
+    /// initial points are evaluated, that the agent has made enough new queries since the last
+    /// upload, and that it has uploads left.
     pub fn has_upload(&self) -> bool {
         let Some(FreeState { pace, n_steps: Some(n_steps), n_uploads, uploaded_at, .. }) =
             &self.free

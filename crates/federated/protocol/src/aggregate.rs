@@ -10,11 +10,11 @@ pub struct Aggregate {
     pub round: u64,
     /// The numbers.
     pub content: AggregateContent,
-    /// Standard deviation of the noise in each number of the content. 0 without privacy.
+    /// Standard deviation of the noise in each number of the content; 0 without privacy.
     pub noise_std: f64,
-    /// The released values of coordinates in which all vectors are zero. They consist only of noise
-    /// with the same distribution as the rest, so that an agent can verify the noise. Empty if
-    /// there are no such coordinates.
+    /// The released values of coordinates in which all vectors are zero. These values are pure
+    /// noise with the same distribution as the rest, so an agent can use them to verify the noise.
+    /// Empty if there are no such coordinates.
     pub witnesses: Vec<f64>,
 }
 
@@ -31,7 +31,7 @@ pub enum AggregateContent {
 }
 
 impl AggregateContent {
-    /// The number of rows, and the length of each row.
+    /// Returns the number of rows, and the length of each row.
     fn shape(&self) -> (usize, usize) {
         let rows = match self {
             Self::RegionSums(rows) | Self::Weighted(rows) => rows.as_slice(),

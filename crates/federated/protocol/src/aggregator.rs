@@ -24,8 +24,8 @@ use crate::{
 /// - Slots are the agents' indices, 0 to N − 1. All agents upload in every releasing round (INV-4).
 ///   A vector that is missing, late or not finite counts as zero. A round without any vectors has a
 ///   release like any other (INV-3).
-/// - The first valid vector of a slot counts. A repeated vector gets the same response as the
-///   first, which is none. Nothing carries over to other rounds (INV-6).
+/// - The first valid vector of a slot counts. A repeated vector gets no response, like the first
+///   one. Nothing carries over to other rounds (INV-6).
 /// - Vectors stay unread until the round closes, and the round's randomness is drawn only then. A
 ///   copy of the machine that runs in parallel therefore draws different randomness (INV-8). If no
 ///   randomness is available, there is no release: the machine returns [`Effect::Fail`] and stops.
@@ -126,25 +126,25 @@ impl<M: RoundMechanism> Aggregator<M> {
         self
     }
 
-    /// Starts in a later round instead of round 0. After a crash of only the coordinator, this is
-    /// the last round with a stored release. The agents then deliver that round's vectors again.
+    /// Starts in a later round instead of round 0. If only the coordinator crashed, this is the
+    /// last round with a stored release, and the agents deliver that round's vectors again.
     #[must_use]
     pub fn from_round(mut self, round: u64) -> Self {
         self.round = round;
         self
     }
 
-    /// The mechanism that creates the releases.
+    /// Returns the mechanism that creates the releases.
     pub fn mechanism(&self) -> &M {
         &self.mechanism
     }
 
-    /// The schedule of releases.
+    /// Returns the schedule of releases.
     pub fn schedule(&self) -> &ReleaseSchedule {
         &self.schedule
     }
 
-    /// Begins the round. In a releasing round, the driver must first look for a stored release.
+    /// Begins the round. In a releasing round, the driver must first look up a stored release.
     fn begin(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         self.began = now;
         self.n_arrived = 0;
@@ -292,8 +292,8 @@ impl<M: RoundMechanism> Aggregator<M> {
     }
 }
 
-/// The response to the sender of a refused vector. A repeat is not refused. It gets no response,
-/// like the first vector (INV-6).
+/// Returns the response to the sender of a refused vector. A repeated vector is not refused, and
+/// gets no response, like the first one (INV-6).
 fn refusal(refused: VectorRefused) -> Result<(), UpdateRejected> {
     match refused {
         VectorRefused::Repeated { .. } => Ok(()),

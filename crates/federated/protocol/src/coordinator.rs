@@ -16,34 +16,34 @@ pub trait Coordinator {
     /// The handout that every agent receives when a round begins.
     type Handout: Handout;
 
-    /// The current round.
+    /// Returns the current round.
     fn round(&self) -> u64;
 
-    /// Returns true if this sender's message for this round has not arrived and would still count.
-    /// A driver that has lost messages uses this to request them again.
+    /// Returns true if the sender's message for this round has not arrived and would still count. A
+    /// driver that has lost messages uses this to request them again.
     fn awaits(&self, sender: u32, round: u64) -> bool;
 
-    /// The next time at which [`Coordinator::tick`] has something to do.
+    /// Returns the next time at which [`Coordinator::tick`] has something to do.
     fn deadline(&self) -> Option<Tick>;
 
-    /// The time at which the round ends; `None` for rounds without scheduled times.
+    /// Returns the time at which the round ends; `None` for rounds without scheduled times.
     fn ends_at(&self) -> Option<Tick> {
         None
     }
 
-    /// The slots that have reached their limit of releases and are refused in this round.
+    /// Returns the slots that have reached their limit of releases and are refused in this round.
     fn spent(&self) -> Vec<u32> {
         Vec::new()
     }
 
     /// Abandons the current collecting round, which then ends at its scheduled time without a
-    /// release. Only used if a release depends on another party.
+    /// release. Only needed if a release depends on a second party.
     fn abandon(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
         let _ = now;
         Vec::new()
     }
 
-    /// Restarts the round's clock, for rounds that another party must confirm first. Only valid
+    /// Restarts the round's clock, for rounds that a second party must confirm first. Only valid
     /// before any vector of the round has arrived.
     fn postpone(&mut self, now: Tick) {
         let _ = now;
@@ -113,7 +113,7 @@ pub enum Effect<H> {
         round: u64,
     },
     /// Make the charge and the bytes durable in one transaction, then call
-    /// [`Coordinator::committed`]. No part of the release may leave before that (INV-1).
+    /// [`Coordinator::committed`]. No part of the release is allowed to leave before that (INV-1).
     Commit {
         /// The round that was closed.
         round: u64,
@@ -126,8 +126,8 @@ pub enum Effect<H> {
         /// become durable before the release does.
         participants: Vec<u32>,
     },
-    /// The session cannot continue, and nothing may leave. The round could not be closed, for
-    /// example because there was no randomness for its noise. The collected vectors have been
+    /// The session cannot continue, and nothing is allowed to leave. The round could not be closed,
+    /// for example because there was no randomness for its noise. The collected vectors have been
     /// cleared unread.
     Fail(RoundError),
 }
@@ -147,7 +147,7 @@ impl<H: fmt::Debug> fmt::Debug for Effect<H> {
     }
 }
 
-/// The reason why an update or a release is not used.
+/// The reason that an update or a release is not used.
 ///
 /// An aggregator refuses updates only for reasons that do not depend on their values. A relay's
 /// messages are visible to everyone, so a relay also refuses numbers that are not finite.
@@ -218,7 +218,7 @@ pub enum UpdateRejected {
     },
 }
 
-/// The reason why a coordinator cannot continue.
+/// The reason that a coordinator cannot continue.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RoundError {
     /// The driver responded to a request that was not made.

@@ -10,15 +10,15 @@ use crate::{Aggregate, UpdateRejected};
 
 /// A handout that every agent receives when a round begins.
 pub trait Handout: Clone + Send + Sync {
-    /// The round that this handout starts. Round 1 is the first with a query by the algorithm, and
-    /// round 0 is the exchange before it.
+    /// Returns the round that this handout starts. Round 1 is the first with a query by the
+    /// algorithm, and round 0 is the exchange before it.
     fn round(&self) -> u64;
 
     /// Returns true if the coordinator collects vectors in the round that this handout starts.
     /// Otherwise, agents draw no vectors and wait for the next handout after their trials.
     fn wants_upload(&self) -> bool;
 
-    /// Merges another handout into this one, for an agent that acts on both at once. Handouts may
+    /// Merges another handout into this one, for an agent that acts on both at once. Handouts can
     /// arrive in any order, and merging the same handout again has no effect.
     fn join(&mut self, other: Self);
 
@@ -32,21 +32,22 @@ pub trait Handout: Clone + Send + Sync {
 /// The newest messages that an agent has received, by sender.
 #[derive(Clone, Debug, Default)]
 pub struct KnownMessages {
-    /// Number of windows after its own during which a message remains usable.
+    /// Number of windows for which a message remains usable after its own window.
     max_age: u64,
-    /// For each sender, the window of its newest message, and whether the agent may still hold that
-    /// message.
+    /// For each sender, the window of the newest message, and whether the agent might still hold
+    /// that message.
     newest: BTreeMap<u32, (u64, bool)>,
 }
 
 impl KnownMessages {
-    /// Creates an empty record. A message remains usable for `max_age` windows after its own.
+    /// Creates an empty record. A message remains usable for `max_age` windows after its own
+    /// window.
     pub fn new(max_age: u64) -> Self {
         Self { max_age, newest: BTreeMap::new() }
     }
 
-    /// Records a message from window `of`. Returns true if it is newer than its sender's last
-    /// message and has not expired in window `now`.
+    /// Records a message from window `of`. Returns true if the message is newer than the sender's
+    /// last one and has not expired in window `now`.
     pub(crate) fn takes(&mut self, sender: u32, of: u64, now: u64) -> bool {
         let is_old = is_old(of, self.max_age, now);
         let is_new = self.newest.get(&sender).is_none_or(|(known, _)| *known < of);
@@ -80,8 +81,8 @@ pub trait UsesHandouts: Collaborator {
     /// The handouts that the strategy uses.
     type Handout: Handout;
 
-    /// Takes a handout as the agent with index `own_id`. Skips invalid parts and returns the
-    /// reasons.
+    /// Uses a handout on behalf of the agent with index `own_id`. Skips invalid parts and returns
+    /// the reasons.
     fn take(&mut self, handout: Self::Handout, own_id: u32) -> Vec<UpdateRejected>;
 }
 
@@ -93,8 +94,8 @@ impl<S: UsesHandouts + ?Sized> UsesHandouts for Box<S> {
     }
 }
 
-/// The release of a round. It exists only once it is durable, and its bytes never change (INV-1,
-/// INV-2).
+/// The release of a round. This value exists only once the release is durable, and the bytes never
+/// change (INV-1, INV-2).
 #[derive(Clone, PartialEq)]
 pub struct Release {
     /// The content, parsed from the bytes.
@@ -115,10 +116,10 @@ pub struct AggregateHandout {
     /// The round that this handout starts.
     pub round: u64,
     /// Releases since the previous handout, ordered by round. Empty after a round without a
-    /// release. There are several if handouts were joined.
+    /// release; several if handouts were joined.
     ///
     /// An agent's belief depends on every release. If a handout was lost, the driver can join a
-    /// copy of it to the next one.
+    /// copy of it to the next handout.
     pub releases: Vec<Arc<Release>>,
     /// True if the round that this handout starts collects vectors.
     pub collects: bool,

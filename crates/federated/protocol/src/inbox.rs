@@ -7,7 +7,7 @@ use fedbo_gp::MapHash;
 
 use crate::Weights;
 
-/// The reason why a message was refused. `sender` is the index that the caller passed.
+/// The reason that a message was refused. `sender` is the index that the caller passed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageRejected {
     /// The message has the wrong length.
@@ -69,8 +69,8 @@ impl fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// Creates an empty inbox for messages of `message_len` numbers that are computed with this
-    /// feature map.
+    /// Creates an empty inbox for messages of `message_len` numbers, computed with the feature map
+    /// `map`.
     pub fn new(message_len: usize, map: MapHash) -> Self {
         Self { message_len, map, messages: BTreeMap::new() }
     }
@@ -127,7 +127,7 @@ impl Inbox {
         self.messages.iter().map(|(sender, weights)| (*sender, weights.as_slice()))
     }
 
-    /// Number of messages.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }

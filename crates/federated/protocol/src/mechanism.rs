@@ -18,10 +18,10 @@ pub trait RoundMechanism {
     /// The state of an open round.
     type Round;
 
-    /// Number of slots N, numbered from 0.
+    /// Returns N, the number of slots, which are numbered from 0.
     fn n_slots(&self) -> u32;
 
-    /// M, the length of a vector.
+    /// Returns M, the length of a vector.
     fn n_features(&self) -> usize;
 
     /// Begins a round.
@@ -55,16 +55,16 @@ pub trait RoundMechanism {
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed>;
 }
 
-/// A release that is not durable yet, with its cost (INV-1).
+/// A release that is not durable yet, with its privacy cost (INV-1).
 pub struct PendingRelease {
     /// Bytes in a fixed layout. Their length depends only on public parameters.
     pub bytes: Vec<u8>,
-    /// The cost. `None` if the release has no privacy guarantee, because its noise comes from a
-    /// seed or it has no noise.
+    /// The privacy cost; `None` if the release has no privacy guarantee, because the noise comes
+    /// from a seed or there is no noise.
     pub event: Option<PrivacyEvent>,
 }
 
-/// The reason why a mechanism cannot continue.
+/// The reason that a mechanism cannot continue.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MechanismFailed {
     /// No randomness is available.
@@ -114,9 +114,9 @@ impl<S: NoiseSource> LatticeRounds<S> {
     /// Uses the mechanism's last `n_witnesses` coordinates (at most all of them) as witnesses
     /// instead of features.
     ///
-    /// Every vector is zero there, so a release contains only noise in these coordinates. They have
-    /// no privacy cost, because neither the norm of a vector nor the noise in the other coordinates
-    /// depends on them.
+    /// Every vector is zero in these coordinates, so a release contains only noise there. Witnesses
+    /// have no privacy cost, because neither the norm of a vector nor the noise in the other
+    /// coordinates depends on them.
     #[must_use]
     pub fn with_witnesses(mut self, n_witnesses: u32) -> Self {
         let n_coordinates = self.mechanism.settings().n_features;
@@ -124,7 +124,7 @@ impl<S: NoiseSource> LatticeRounds<S> {
         self
     }
 
-    /// The public parameters.
+    /// Returns the public parameters.
     pub fn mechanism(&self) -> &Mechanism {
         &self.mechanism
     }
@@ -146,7 +146,7 @@ impl<S: NoiseSource> LatticeRounds<S> {
     }
 }
 
-/// Converts a closed lattice round to the form that is stored.
+/// Converts a closed lattice round to a release to store.
 fn pending<K: Kind>(closed: &Closed<K>) -> PendingRelease {
     PendingRelease {
         bytes: closed.release.to_bytes(),
@@ -232,7 +232,7 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> PaperRounds<S, W> {
         Self { mechanism, weights, source }
     }
 
-    /// The public parameters.
+    /// Returns the public parameters.
     pub fn mechanism(&self) -> &PaperMechanism {
         &self.mechanism
     }

@@ -2,9 +2,9 @@
 
 /// Counts the releases that include each slot, and enforces a limit per slot (k of T).
 ///
-/// A release costs only the agents that it includes, because an absent vector changes nothing. For
-/// an agent, T releases therefore cost as much as k (`fedbo-privacy`, ACCOUNTING.md, "k of T"). The
-/// participants of each release are public.
+/// A release costs only the agents that it includes, because an absent vector changes nothing. An
+/// agent therefore pays for k releases, even if there are T (`fedbo-privacy`, ACCOUNTING.md,
+/// "k of T"). The participants of each release are public.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participations {
     most: u64,
@@ -13,17 +13,17 @@ pub struct Participations {
 }
 
 impl Participations {
-    /// Creates zero counts for `n_slots` slots, with a limit of `most` releases per slot.
+    /// Creates counts of zero for `n_slots` slots, with a limit of `most` releases per slot.
     pub fn new(n_slots: u32, most: u64) -> Self {
         Self { most, slots: vec![(0, None); n_slots as usize] }
     }
 
-    /// Maximum number of releases per slot.
+    /// Returns the maximum number of releases per slot.
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// Returns true if a slot may be included in a round's release, because it is already counted
+    /// Returns true if a slot can be included in a round's release, because it is already counted
     /// for that round or is below the limit.
     pub fn allows(&self, slot: u32, round: u64) -> bool {
         let found = self.slots.get(slot as usize);
@@ -41,7 +41,7 @@ impl Participations {
         }
     }
 
-    /// Number of releases that include a slot.
+    /// Returns the number of releases that include a slot.
     pub fn of(&self, slot: u32) -> u64 {
         self.slots.get(slot as usize).map_or(0, |(count, _)| *count)
     }

@@ -18,11 +18,12 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Creates an empty mailbox. A message remains usable for `max_age` windows after its own.
+    /// Creates an empty mailbox. A message remains usable for `max_age` windows after its own
+    /// window.
     ///
     /// Each window hands out at most `sample` of the stored messages, the same ones to every agent,
-    /// so that N agents cost N · `sample` messages. The sample is drawn with `seed`, which is
-    /// public.
+    /// so that at most N · `sample` messages are sent to N agents. The sample is drawn with `seed`,
+    /// which is public.
     pub fn new(max_age: u64, sample: usize, seed: Seed) -> Self {
         Self { max_age, sample, seed, messages: BTreeMap::new() }
     }
@@ -82,8 +83,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Creates a relay for these agent indices, which collects messages of `message_len` numbers
-    /// for round 0 from `now` on. Rounds last at most `timeout`, if it is given.
+    /// Creates a relay for the given agent indices. Messages have `message_len` numbers, and are
+    /// collected for round 0 from `now` on. Rounds last at most `timeout`, if it is given.
     pub fn new(
         participants: Vec<u32>,
         contributors: Vec<u32>,
@@ -108,9 +109,9 @@ impl Relay {
         }
     }
 
-    /// Extends round 0 by `extra` if rounds have a timeout, because it contains all initial trials
-    /// of an agent. Every other round contains one trial. This has no effect on a relay that
-    /// resumes in a later round.
+    /// Extends round 0 by `extra` if rounds have a timeout, because round 0 contains all initial
+    /// trials of an agent, whereas every other round contains one trial. This has no effect on a
+    /// relay that resumes in a later round.
     #[must_use]
     pub fn with_longer_first(mut self, extra: Tick) -> Self {
         if self.round == 0 {
@@ -119,15 +120,15 @@ impl Relay {
         self
     }
 
-    /// Sets a free pace, with windows that last `timeout` regardless of deliveries.
+    /// Switches to a free pace, with windows that last `timeout` regardless of deliveries.
     #[must_use]
     pub fn with_mailbox(mut self, mailbox: Mailbox) -> Self {
         self.mailbox = Some(mailbox);
         self
     }
 
-    /// Resumes in a later round after a crash of only the coordinator. `newest` gives the round of
-    /// each sender's newest broadcast message. Agents send later messages again.
+    /// Resumes in a later round if only the coordinator crashed. `newest` gives the round of each
+    /// sender's newest broadcast message. Agents send any later messages again.
     #[must_use]
     pub fn from_round(mut self, round: u64, newest: impl IntoIterator<Item = (u32, u64)>) -> Self {
         self.round = round;
@@ -198,7 +199,7 @@ impl Coordinator for Relay {
         is_known && round == self.round && newest.is_none_or(|newest| *newest < round)
     }
 
-    /// The time at which the round closes even if messages are missing.
+    /// Returns the time at which the round closes even if messages are missing.
     fn deadline(&self) -> Option<Tick> {
         self.deadline
     }

@@ -11,7 +11,7 @@ use crate::Tick;
 /// There are n releases, in rounds 0, k, 2k, …. Releases before round `regions_until` contain one
 /// sum per region. Later releases contain one total.
 ///
-/// A round without a release collects nothing. In such a round, agents continue with their own
+/// A round without a release collects nothing. In these rounds, agents continue with their own
 /// Thompson sampling and with earlier releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseSchedule {
@@ -45,23 +45,23 @@ impl ReleaseSchedule {
         Ok(Self { n_releases, every, regions_until })
     }
 
-    /// Number of rounds with a release. A session costs this many privacy events.
+    /// Returns the number of rounds with a release. A session costs this many privacy events.
     pub fn n_releases(&self) -> u64 {
         self.n_releases
     }
 
-    /// Number of rounds from one release to the next.
+    /// Returns the interval between releases, in rounds.
     pub fn every(&self) -> u64 {
         self.every
     }
 
-    /// The first round in which a release would contain one total.
+    /// Returns the first round in which a release would contain one total.
     pub fn regions_until(&self) -> u64 {
         self.regions_until
     }
 
-    /// The last round with a release. An agent that makes `n_rounds` queries can use releases from
-    /// rounds before `n_rounds`.
+    /// Returns the last round with a release. An agent that makes `n_rounds` queries can use
+    /// releases from rounds before `n_rounds`.
     pub fn last(&self) -> u64 {
         (self.n_releases - 1) * self.every
     }
@@ -72,7 +72,7 @@ impl ReleaseSchedule {
         round.is_multiple_of(self.every) && round <= self.last()
     }
 
-    /// The shape of a round's release: one sum per region, or one total.
+    /// Returns the shape of a round's release: one sum per region, or one total.
     pub fn shape(&self, round: u64) -> ReleaseShape {
         if round < self.regions_until { ReleaseShape::Regions } else { ReleaseShape::Total }
     }
@@ -106,19 +106,19 @@ impl Instants {
         Ok(Self { collect, period, extra: 0 })
     }
 
-    /// Extends both the collection time and the period of round 0 by `extra`, because it contains
-    /// all initial trials of an agent. Every other round contains one trial.
+    /// Extends both the collection time and the period of round 0 by `extra`, because round 0
+    /// contains all initial trials of an agent, whereas every other round contains one trial.
     #[must_use]
     pub fn with_longer_first(self, extra: Tick) -> Self {
         Self { extra, ..self }
     }
 
-    /// Time during which a round accepts vectors.
+    /// Returns the time during which a round accepts vectors.
     pub fn collect(&self, round: u64) -> Tick {
         self.collect.saturating_add(self.extra_of(round))
     }
 
-    /// Time from the broadcast that begins a round to the next broadcast.
+    /// Returns the time from the broadcast that begins a round to the next broadcast.
     pub fn period(&self, round: u64) -> Tick {
         self.period.saturating_add(self.extra_of(round))
     }

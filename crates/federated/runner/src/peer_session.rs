@@ -38,7 +38,7 @@ impl SimulatedNetwork {
         ticks(1.0 + self.spread * (2.0 * stream.uniform() - 1.0)).max(1)
     }
 
-    /// The time from the first transmission of a report to its arrival.
+    /// Returns the time from the first transmission of a report to its arrival.
     fn report(&self, seed: Seed, report: &Report, to: u32) -> Tick {
         let link = (u64::from(report.sender) << 32) | u64::from(to);
         let mut stream = seed.stream(fedbo_protocol::NETWORK, link, 2 * report.round + 1);
@@ -63,7 +63,7 @@ fn ticks(trials: f64) -> Tick {
 pub struct PeerMember {
     /// The state machine.
     pub peer: Peer,
-    /// The evaluation of its points.
+    /// The evaluation of the peer's points.
     pub evaluation: Evaluation,
 }
 

@@ -78,19 +78,19 @@ impl RowBuilder {
     }
 
     /// Reports the regret of the trial with the best observation so far, which is the one that a
-    /// user would choose. With noise, this regret may increase. The default is the lowest regret so
-    /// far.
+    /// user would choose. With noise, this regret can increase. By default, the lowest regret so
+    /// far is reported.
     #[must_use]
     pub fn with_regret_of_best_observed(self) -> Self {
         Self { regret_of: RegretOf::BestObserved, ..self }
     }
 
-    /// The best value so far.
+    /// Returns the best value so far.
     pub fn best(&self) -> Option<f64> {
         self.best
     }
 
-    /// The regret of a noise-free value, if the optimum is known.
+    /// Returns the regret of a noise-free value, if the optimum is known.
     pub fn regret_at(&self, true_value: f64) -> Option<f64> {
         let gap =
             |optimum| self.direction.to_maximize(optimum) - self.direction.to_maximize(true_value);

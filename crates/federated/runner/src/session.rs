@@ -1,5 +1,5 @@
-//! Sessions of a federation in one process. Drives the state machines of the agents, in parallel,
-//! and of the coordinator.
+//! Sessions of a federation in one process, which drive the coordinator's state machine and, in
+//! parallel, those of the agents.
 //!
 //! Results do not depend on the number of threads, because agents share nothing within a wave, and
 //! the coordinator receives their messages in the order of their indices.
@@ -65,7 +65,7 @@ impl Evaluation {
 pub struct Member<S: UsesHandouts> {
     /// The state machine.
     pub agent: Agent<S>,
-    /// The objective that it tunes.
+    /// The objective that the agent tunes.
     pub evaluation: Evaluation,
 }
 
@@ -85,7 +85,7 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
-    /// The value to pass to the state machine, to be maximized; `None` if the trial failed.
+    /// Returns the value to pass to the state machine, to be maximized; `None` if the trial failed.
     pub(crate) fn told(&self, direction: Direction) -> Option<f64> {
         match &self.outcome {
             Outcome::Value(value) => Some(direction.to_maximize(*value)),
@@ -130,7 +130,7 @@ pub struct NullObserver;
 
 impl Observer for NullObserver {}
 
-/// The reason why a session ended.
+/// The reason that a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every agent has completed its plan.
@@ -139,7 +139,7 @@ pub enum Ended {
     Interrupted,
 }
 
-/// The reason why a session failed.
+/// The reason that a session failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// An agent failed.
@@ -155,7 +155,8 @@ pub enum SessionError {
     /// A peer refused another peer's report. In one process, this is a bug.
     #[error(transparent)]
     Report(ReportRejected),
-    /// A release could not be looked up or made durable. No part of it has left the process.
+    /// A release could not be looked up or made durable. No part of the release has left the
+    /// process.
     #[error("round {round} cannot be released")]
     Store {
         /// The round.
@@ -174,7 +175,7 @@ pub(crate) struct Running {
     ask_seconds: f64,
     /// The time at which it ends.
     ends: Tick,
-    /// Present after the evaluation, which may happen before the trial ends in virtual time.
+    /// Present after the evaluation, which can happen before the trial ends in virtual time.
     pub(crate) record: Option<TrialRecord>,
 }
 
@@ -214,7 +215,7 @@ struct MemberState<'a, S: UsesHandouts> {
     upload: Option<AgentUpdate>,
     finished: bool,
     now: Tick,
-    /// The duration of its trials.
+    /// The duration of the member's trials.
     trial_time: Tick,
 }
 

@@ -38,8 +38,7 @@ pub(crate) struct NormBound {
 
 impl NormBound {
     /// Creates the circuit for vectors of `len` numbers with `bits` bits each and a norm of at most
-    /// `norm`. Returns `None` if `len` or another parameter is out of range, or if the sums could
-    /// exceed p.
+    /// `norm`. Returns `None` if a parameter is out of range, or if the sums could exceed p.
     pub(crate) fn new(len: usize, bits: u32, norm: u64) -> Option<Self> {
         let bound = norm.checked_mul(norm).filter(|bound| *bound > 0)?;
         let slack_bits = (u64::BITS - bound.leading_zeros()) as usize;
@@ -105,7 +104,7 @@ fn number(wires: &[Field64]) -> Field64 {
     sum
 }
 
-/// The bits of a number, lowest bit first. No branch depends on the number (INV-5).
+/// Returns the bits of a number, lowest bit first. No branch depends on the number (INV-5).
 pub(crate) fn wires_of(number: u64, bits: usize) -> impl Iterator<Item = Field64> {
     (0..bits).map(move |place| Field64::from((number >> place) & 1))
 }
@@ -353,7 +352,7 @@ pub(crate) mod tests {
         assert!(NormBound::new(1, 12, 1 << 32).is_none());
     }
 
-    /// Compares with the lengths that the `prio` crate computes.
+    /// Compares the announced lengths with those that the `prio` crate computes.
     #[test]
     fn a_proof_has_the_length_that_is_announced() {
         for (len, bits, norm) in [(1, 8, 100), (7, 9, 255), (100, 12, 2047), (1000, 14, 8191)] {

@@ -1,4 +1,4 @@
-//! The place of a report, to which seals and proofs are bound, and the sizes of its parts.
+//! The place of a report, to which seals and proofs are bound, and the sizes of a report's parts.
 
 use fedbo_privacy::mechanism::Server;
 
@@ -14,14 +14,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// The context of a proof: the study and the round. Together with the servers' shared key and
-    /// the nonce, it determines the proof's query randomness.
+    /// Returns the context of a proof: the study and the round. Together with the servers' shared
+    /// key and the nonce, the context determines the proof's query randomness.
     #[must_use]
     pub fn context(&self) -> Vec<u8> {
         [self.study.as_slice(), &self.round.to_le_bytes()].concat()
     }
 
-    /// The HPKE `info` of a share sealed for a server.
+    /// Returns the HPKE `info` of a share sealed for a server.
     #[must_use]
     pub fn info(&self, server: Server) -> Vec<u8> {
         let purpose: &[u8] = match server {

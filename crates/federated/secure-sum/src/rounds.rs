@@ -30,7 +30,7 @@ impl<S: NoiseSource> SecureSumRounds<S> {
     }
 }
 
-/// An open round. It stores vectors unread until it closes.
+/// An open round, which stores vectors unread until it closes.
 pub struct SecureSumRound {
     round: u64,
     shape: ReleaseShape,
@@ -153,7 +153,7 @@ impl<S: NoiseSource> RoundMechanism for SecureSumRounds<S> {
 }
 
 impl Sharing {
-    /// Converts a release to the form that agents use. Its noise is the sum of both servers' noise.
+    /// Converts a release to the form that agents use. The noise is the sum of both servers' noise.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a released value; beyond 2^53 it is still rounded to a multiple of the spacing"

@@ -26,8 +26,8 @@ pub struct OpeningKey {
     public: [u8; KEY],
 }
 
-/// A server's secret keys, derived from 32 secret bytes. One opens sealed shares, and the other is
-/// used to derive the shared verification key.
+/// A server's secret keys, derived from 32 secret bytes. One key opens sealed shares, and the other
+/// is used to derive the shared verification key.
 pub struct SealingKey {
     open: OpeningKey,
     agree: StaticSecret,
@@ -43,18 +43,18 @@ pub struct SealingPublicKey {
     pub agree: [u8; KEY],
 }
 
-/// A share could not be sealed.
+/// The error if a share could not be sealed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server's key is not a valid X25519 key, so nothing can be sealed for it")]
 pub struct NotSealed;
 
-/// A share could not be opened: it was sealed for another server, study, round or slot, or was
-/// modified.
+/// The error if a share could not be opened, because it was sealed for a different server, study,
+/// round or slot, or was modified.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the share was not sealed for this server, study, round and slot, or it was changed")]
 pub struct NotOpened;
 
-/// Size in bytes of a sealed share.
+/// Returns the size in bytes of a sealed share.
 #[must_use]
 pub fn sealed_size(share_size: usize) -> usize {
     share_size + SEAL_SIZE
@@ -98,7 +98,7 @@ impl OpeningKey {
         Self { secret, public: public.to_bytes().into() }
     }
 
-    /// The public half, which seals shares.
+    /// Returns the public half, which seals shares.
     #[must_use]
     pub fn public(&self) -> [u8; KEY] {
         self.public
@@ -145,7 +145,7 @@ impl SealingKey {
         Self { open, agree: StaticSecret::from(agree) }
     }
 
-    /// The public halves.
+    /// Returns the public halves of both keys.
     #[must_use]
     pub fn public(&self) -> SealingPublicKey {
         let agree = PublicKey::from(&self.agree).to_bytes();
@@ -165,12 +165,12 @@ impl SealingKey {
         self.open.open(info, bound, sealed)
     }
 
-    /// The key with which both servers verify a study's proofs, or `None` if the other server's key
-    /// is not valid.
+    /// Returns the key with which both servers verify a study's proofs, or `None` if the other
+    /// server's key is not valid.
     ///
     /// The key is a hash of the servers' Diffie–Hellman secret (Diffie and Hellman 1976) and the
-    /// study. The public text contains both public keys, which fixes this key before any agent
-    /// joins. No agent knows it.
+    /// study. The public text contains both public keys, so the verification key is fixed before
+    /// any agent joins. No agent knows the key.
     #[must_use]
     pub fn verification_key(
         &self,

@@ -12,9 +12,9 @@ use crate::{OutputShare, Sharing};
 
 /// One server's part of a round.
 ///
-/// It holds no noise. The noise is drawn when the round closes, after the slots in the sum are
-/// fixed (INV-29). Two copies of a round that close over different slots therefore have independent
-/// noise.
+/// An open round holds no noise. The noise is drawn when the round closes, after the slots in the
+/// sum are fixed (INV-29). Two copies of a round that close over different slots therefore have
+/// independent noise.
 pub struct ServerRound {
     sharing: Sharing,
     server: Server,
@@ -24,7 +24,7 @@ pub struct ServerRound {
     vectors: BTreeMap<u32, OutputShare>,
 }
 
-/// The reason why a round was not closed. In this case, nothing has been added up.
+/// The reason that a round was not closed. In this case, nothing has been added up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotClosed {
     /// This server has no vector for some of the slots.
@@ -39,7 +39,7 @@ pub enum NotClosed {
 }
 
 impl Sharing {
-    /// Begins a server's round. Draws no noise yet.
+    /// Begins a server's round without drawing any noise yet.
     #[must_use]
     pub fn begin(&self, server: Server, (round, shape): (u64, ReleaseShape)) -> ServerRound {
         ServerRound { sharing: self.clone(), server, round, shape, vectors: BTreeMap::new() }
@@ -52,14 +52,14 @@ impl Sharing {
         }
     }
 
-    /// M plus the number of coordinates that hold only noise.
+    /// Returns M plus the number of coordinates that hold only noise.
     fn n_coordinates(&self) -> usize {
         self.mechanism().settings().n_features as usize
     }
 }
 
 impl ServerRound {
-    /// The round's number.
+    /// Returns the round's number.
     #[must_use]
     pub fn round(&self) -> u64 {
         self.round
@@ -70,16 +70,16 @@ impl ServerRound {
         self.vectors.entry(slot).or_insert(vector);
     }
 
-    /// The slots with a vector.
+    /// Returns the slots with a vector.
     pub fn slots(&self) -> impl Iterator<Item = u32> {
         self.vectors.keys().copied()
     }
 
     /// Closes the round: draws the server's full noise from fresh bytes, then adds the vectors of
-    /// these slots to it, by region (INV-29). Drops all other vectors.
+    /// the given slots to the noise, by region (INV-29). Drops all other vectors.
     ///
     /// # Errors
-    /// If a vector is missing, or the source has no randomness. In this case, nothing has been
+    /// If a vector is missing, or the source provides no randomness. In this case, nothing has been
     /// added, and the round is returned unchanged.
     pub fn close<S: NoiseSource>(
         self,
@@ -164,8 +164,8 @@ fn digest_of_slots(slots: &[u32]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// One server's share of a release: its share of the sums, plus its noise. It reveals nothing
-/// without the other server's share.
+/// One server's share of a release: the server's share of the sums, plus its noise. The share
+/// reveals nothing without the other server's share.
 ///
 /// ```text
 /// "fdbshr\x001" | kind u8 | server u8 | shape u8 | 0 u8 | parameters 32 | round u64 | slots 32 | numbers 8·n
@@ -187,7 +187,7 @@ pub struct NoisedShare<K> {
 const FORMAT: [u8; 8] = *b"fdbshr\x001";
 const HEADER_SIZE: usize = 8 + 4 + 32 + 8 + 32;
 
-/// The reason why bytes or shares do not form a release.
+/// The reason that bytes or shares do not form a release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShareRefused {
     /// The bytes are not a share for this study and noise kind.
@@ -208,13 +208,13 @@ pub enum ShareRefused {
 }
 
 impl<K: Kind> NoisedShare<K> {
-    /// The round.
+    /// Returns the round.
     #[must_use]
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// The bytes that are signed and stored permanently.
+    /// Returns the bytes that are signed and stored permanently.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_SIZE + 8 * self.numbers.len());
@@ -243,7 +243,7 @@ fn shape_code(shape: ReleaseShape) -> u8 {
 }
 
 impl Sharing {
-    /// SHA-256 of all public parameters. It is part of every share.
+    /// Returns the SHA-256 hash of all public parameters, which is part of every share.
     #[must_use]
     pub fn hash(&self) -> [u8; 32] {
         let mut hasher = Sha256::new();
@@ -255,8 +255,8 @@ impl Sharing {
         hasher.finalize().into()
     }
 
-    /// The coordinates of a server's share that hold only the server's noise, in the units of the
-    /// vectors.
+    /// Returns the coordinates of a server's share that hold only the server's noise, in the units
+    /// of the vectors.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -270,7 +270,7 @@ impl Sharing {
         noise.collect()
     }
 
-    /// Size in bytes of a server's share of a release with this shape.
+    /// Returns the size in bytes of a server's share of a release with this shape.
     #[must_use]
     pub fn share_size(&self, shape: ReleaseShape) -> usize {
         HEADER_SIZE + 8 * self.n_sums(shape) * self.n_coordinates()

@@ -1,4 +1,4 @@
-//! Secret sharing of a vector between two servers, and their joint verification of its bound.
+//! Secret sharing of a vector between two servers, and the joint verification of its bound.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ const NUMBER: usize = 8;
 /// With joint randomness, this field requires three proofs (draft-irtf-cfrg-vdaf-18, section 7).
 const PROOFS: u8 = 3;
 
-/// In the private identifier range of draft-irtf-cfrg-vdaf-18.
+/// Identifier of the algorithm, from the private range of draft-irtf-cfrg-vdaf-18.
 const NORM_BOUND_ID: u32 = 0xFFFF_FB01;
 const SUM_VEC_ID: u32 = 0xFFFF_FB02;
 
@@ -56,7 +56,7 @@ impl Proof {
     pub const NAMED: [(&str, Self); 3] =
         [("l2", Self::L2), ("linf", Self::LInf), ("none", Self::None)];
 
-    /// The name in configuration files.
+    /// Returns the name in configuration files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,8 +67,8 @@ impl Proof {
     }
 }
 
-/// The reason why a report is not counted. It reveals nothing about honest agents' vectors, because
-/// honest reports are always accepted.
+/// The reason that a report is not counted. The reason reveals nothing about honest agents'
+/// vectors, because honest reports are always accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportRefused {
     /// The bytes do not encode a valid share.
@@ -82,12 +82,12 @@ pub enum ReportRefused {
     Proof,
 }
 
-/// An agent could not split its own vector into shares.
+/// The error if an agent could not split its own vector into shares.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the vector cannot be split into shares: {0}")]
 pub struct NotShared(String);
 
-/// No proof exists for the parameters.
+/// The error if no proof exists for the parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no sum of {n_features} numbers of {bits} bits can be proved")]
 pub struct NoProof {
@@ -118,7 +118,7 @@ impl fmt::Debug for Report {
     }
 }
 
-/// A server's verified share of a vector. It reveals nothing without the other server's share.
+/// A server's verified share of a vector, which reveals nothing without the other server's share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutputShare(pub(crate) Vec<Field64>);
 
@@ -213,37 +213,37 @@ impl Sharing {
         Ok(Self { mechanism, n_features: len, bits, proof, kind, sizes })
     }
 
-    /// The mechanism. Each server adds its full noise.
+    /// Returns the mechanism. Each server adds the mechanism's full noise.
     #[must_use]
     pub fn mechanism(&self) -> &Mechanism {
         &self.mechanism
     }
 
-    /// M, not counting the coordinates that hold only noise.
+    /// Returns M, not counting the coordinates that hold only noise.
     #[must_use]
     pub fn n_features(&self) -> usize {
         self.n_features
     }
 
-    /// b, the number of bits of each entry of a vector.
+    /// Returns b, the number of bits of each entry of a vector.
     #[must_use]
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The proved bound.
+    /// Returns the proved bound.
     #[must_use]
     pub fn proof(&self) -> Proof {
         self.proof
     }
 
-    /// Sizes in bytes of the parts of a report.
+    /// Returns the sizes in bytes of the parts of a report.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// 2^(b−1), added to each number of a vector before sharing.
+    /// Returns 2^(b−1), added to each number of a vector before sharing.
     pub(crate) fn offset(&self) -> u64 {
         1 << (self.bits - 1)
     }
@@ -283,7 +283,7 @@ impl Sharing {
         }
     }
 
-    /// Performs a server's first verification step. Returns the state to keep, and the verifier
+    /// Performs a server's first verification step. Returns the state to keep and the verifier
     /// share to send.
     ///
     /// `key` is the servers' shared key, which no agent knows.

@@ -1,6 +1,6 @@
 //! One malicious server's view is (1/z)-Gaussian differentially private, with only the honest
 //! server's noise. An adversary that knows its own server's noise and all other vectors attains
-//! this bound, and does no better (INV-7, INV-8).
+//! this bound but does not exceed it (INV-7, INV-8).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it only in test functions, not in shared helpers"

@@ -26,7 +26,7 @@ fn what_was_sealed_for_something_else_or_changed_is_not_opened() {
     assert_ne!(seal(&own.public().seal, b"round 1", b"nonce", b"share").unwrap(), sealed);
 }
 
-/// A text sealed with a round key opens only with that key, not with other keys derived from the
+/// A share sealed with a round key opens only with that key, not with other keys derived from the
 /// same secret.
 #[test]
 fn a_key_of_a_round_opens_its_own_shares_alone() {

@@ -1,4 +1,4 @@
-//! Search for the largest clique. Its size determines the regret bound.
+//! Search for the largest clique, whose size determines the regret bound.
 
 use crate::Graph;
 use crate::search::{Subgraph, Work};
@@ -14,17 +14,17 @@ pub struct Clique {
 }
 
 impl Clique {
-    /// The agents in the clique, in ascending order. Every pair is adjacent.
+    /// Returns the agents in the clique, in ascending order. Every pair is adjacent.
     pub fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// Number of agents.
+    /// Returns the number of agents.
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// Upper bound on the size of any clique in the graph.
+    /// Returns an upper bound on the size of any clique in the graph.
     pub fn upper_bound(&self) -> usize {
         self.upper_bound
     }
@@ -206,7 +206,7 @@ mod tests {
     use crate::GraphSpec;
     use crate::graph::tests::all_graphs;
 
-    /// Size of the largest clique, by enumerating all subsets.
+    /// Returns the size of the largest clique, by enumerating all subsets.
     pub(crate) fn brute_force(graph: &Graph) -> usize {
         let n = graph.n_agents();
         let members = |set: u32| (0..n).filter(move |agent| set >> agent & 1 == 1);
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Covers every graph with at most 6 agents, and random graphs with 7 to 12.
+    /// Covers every graph with at most 6 agents, and random graphs with 7 to 12 agents.
     #[test]
     fn the_largest_clique_is_that_of_brute_force() {
         let mut stream = Seed::new(1).stream(Purpose::TEST, 0, 0);

@@ -63,22 +63,22 @@ impl Graph {
         Ok(Self { starts, neighbours })
     }
 
-    /// Number of agents n.
+    /// Returns n, the number of agents.
     pub fn n_agents(&self) -> u32 {
         u32::try_from(self.starts.len() - 1).expect("from_edges takes at most N_AGENTS_MAX agents")
     }
 
-    /// Number of edges.
+    /// Returns the number of edges.
     pub fn n_edges(&self) -> usize {
         self.neighbours.len() / 2
     }
 
-    /// All agents.
+    /// Returns all agents.
     pub fn agents(&self) -> std::ops::Range<u32> {
         0..self.n_agents()
     }
 
-    /// N(i): the agent's neighbours in ascending order, without the agent itself.
+    /// Returns N(i): the agent's neighbours in ascending order, without the agent itself.
     ///
     /// # Panics
     /// If there is no such agent.
@@ -100,7 +100,7 @@ impl Graph {
         a < self.n_agents() && self.neighbours(a).binary_search(&b).is_ok()
     }
 
-    /// All edges, in ascending order.
+    /// Returns all edges, in ascending order.
     pub fn edges(&self) -> impl Iterator<Item = Edge> + '_ {
         self.agents().flat_map(move |a| {
             let later = self.neighbours(a).iter().filter(move |b| a < **b);
@@ -133,7 +133,7 @@ pub(crate) fn check_edges(n_edges: u64) -> Result<(), GraphError> {
 pub(crate) mod tests {
     use super::*;
 
-    /// All graphs with n agents, where n(n − 1)/2 is at most 15.
+    /// Returns all graphs with n agents, where n(n − 1)/2 is at most 15.
     pub(crate) fn all_graphs(n_agents: u32) -> impl Iterator<Item = Graph> {
         let pairs: Vec<Edge> = (0..n_agents).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
         (0_u32..1 << pairs.len()).map(move |chosen| {

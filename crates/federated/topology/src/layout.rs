@@ -28,7 +28,7 @@ pub fn circle(n_agents: u32) -> Vec<[f64; 2]> {
 /// Minimizes Σ_{i<j} (‖x_i − x_j‖ / d_ij − 1)² over the positions x by stochastic gradient descent,
 /// pair by pair, with steps that decrease from d_max² (Zheng, Pawar & Goodman 2018). Agents without
 /// a path between them are placed a little farther apart than any connected pair. Each of the 60
-/// passes costs O(n²), so this suits up to a few thousand agents.
+/// passes costs O(n²), so the method is suitable for up to a few thousand agents.
 pub fn layout(graph: &Graph, stream: &mut Stream) -> Vec<[f64; 2]> {
     let n_agents = graph.n_agents() as usize;
     let mut places = circle(graph.n_agents());

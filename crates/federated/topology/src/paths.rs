@@ -8,8 +8,8 @@ use crate::Graph;
 pub(crate) const UNREACHED: u32 = u32::MAX;
 
 impl Graph {
-    /// The connected components, ordered by their first agents. The agents in each are in ascending
-    /// order. Costs O(n + |E|).
+    /// Returns the connected components, ordered by their first agents. The agents in each are in
+    /// ascending order. Costs O(n + |E|).
     pub fn components(&self) -> Vec<Vec<u32>> {
         let mut distances = vec![UNREACHED; self.n_agents() as usize];
         let mut components = Vec::new();
@@ -29,7 +29,7 @@ impl Graph {
         self.reach(0, &mut distances).len() == distances.len()
     }
 
-    /// The graph distance from this agent to each agent, or `None` if there is no path.
+    /// Returns the graph distance from this agent to each agent, or `None` if there is no path.
     /// Costs O(n + |E|).
     ///
     /// # Panics
@@ -41,7 +41,7 @@ impl Graph {
         distances.into_iter().map(known).collect()
     }
 
-    /// The largest distance between two agents, or `None` if the graph is not connected.
+    /// Returns the largest distance between two agents, or `None` if the graph is not connected.
     ///
     /// A breadth-first search from agent v bounds all eccentricities: e(w) ≤ d(v, w) + e(v). Each
     /// search starts at the agent with the largest bound. The algorithm stops when no bound exceeds

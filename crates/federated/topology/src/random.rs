@@ -46,8 +46,8 @@ pub(crate) fn erdos_renyi(
     })
 }
 
-/// The edge probability at which half an isolated agent is expected, n (1 − p)^(n−1) = 1/2, rounded
-/// up to two significant digits.
+/// Returns the edge probability at which half an isolated agent is expected, n (1 − p)^(n−1) = 1/2,
+/// rounded up to two significant digits.
 fn enough_prob(n: f64) -> f64 {
     let exact = -libm::expm1(libm::log(0.5 / n) / (n - 1.0).max(1.0));
     let unit = libm::pow(10.0, libm::floor(libm::log10(exact)) - 1.0);

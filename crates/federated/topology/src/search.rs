@@ -2,7 +2,7 @@
 
 use crate::Graph;
 
-/// The remaining work budget of a search, in bit-set words.
+/// The work that a search has left, in bit-set words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     left: u64,
@@ -38,8 +38,8 @@ struct Level {
 }
 
 impl Subgraph {
-    /// The subgraph induced by these distinct agents. `places` is scratch space. It must hold
-    /// `u32::MAX` for every agent of the graph, and is restored to that state.
+    /// Returns the subgraph induced by these distinct agents. `places` is scratch space. It must
+    /// hold `u32::MAX` for every agent of the graph, and is restored to that state.
     pub(crate) fn of(graph: &Graph, agents: &[u32], places: &mut [u32], work: &mut Work) -> Self {
         let mut agents = agents.to_vec();
         let degrees = |agents: &[u32], places: &mut [u32]| -> Vec<usize> {
@@ -80,7 +80,7 @@ impl Subgraph {
         &self.rows[place as usize * self.n_words..][..self.n_words]
     }
 
-    /// All agents of the subgraph, as the candidate set of a search.
+    /// Returns all agents of the subgraph, as the candidate set of a search.
     pub(crate) fn all(&self) -> Vec<u64> {
         let mut all = vec![0_u64; self.n_words];
         for place in 0..self.agents.len() {
@@ -89,13 +89,13 @@ impl Subgraph {
         all
     }
 
-    /// The agents adjacent to both agents at these positions.
+    /// Returns the agents adjacent to both agents at these positions.
     pub(crate) fn common(&self, a: u32, b: u32) -> Vec<u64> {
         let both = self.row(a).iter().zip(self.row(b));
         both.map(|(a, b)| a & b).collect()
     }
 
-    /// The agents of the subgraph, in order of position.
+    /// Returns the agents of the subgraph, in order of position.
     pub(crate) fn agents(&self) -> &[u32] {
         &self.agents
     }

@@ -20,7 +20,7 @@ pub enum GraphSpec {
     /// No edges.
     Edgeless,
     /// Agents laid out row by row, each adjacent to its horizontal and vertical neighbours. The
-    /// last row may be incomplete.
+    /// last row can be incomplete.
     Grid {
         /// Number of agents per row, from 1 to n. The default is ⌈√n⌉.
         columns: Option<u32>,

@@ -10,8 +10,8 @@ pub const N_SPECTRUM_MAX: u32 = 2_000;
 
 /// The eigenvalues λ_1 = 0 ≤ λ_2 ≤ … ≤ λ_n of the Laplacian, with their eigenvectors.
 ///
-/// L = D − A, with degrees D and adjacency A. λ_2 is the algebraic connectivity (Fiedler 1973). It
-/// is positive if and only if the graph is connected. The larger it is, the faster repeated
+/// L = D − A, with degrees D and adjacency A. λ_2 is the algebraic connectivity (Fiedler 1973),
+/// which is positive if and only if the graph is connected. The larger λ_2 is, the faster repeated
 /// averaging over neighbours converges.
 pub struct Spectrum {
     values: Vec<f64>,
@@ -36,7 +36,7 @@ impl Graph {
         Some(Spectrum::of(&eigen, self.components().len()))
     }
 
-    /// λ_2 of the Laplacian, or 0 if the graph is not connected. Returns `None` for one agent, for
+    /// Returns λ_2 of the Laplacian, or 0 if the graph is not connected; `None` for one agent, for
     /// more than [`N_SPECTRUM_MAX`] agents, or if the decomposition does not converge.
     pub fn algebraic_connectivity(&self) -> Option<f64> {
         let laplacian = self.laplacian()?;
@@ -75,7 +75,7 @@ impl Spectrum {
         }
     }
 
-    /// λ_2, or 0 if the graph is not connected.
+    /// Returns λ_2, or 0 if the graph is not connected.
     pub fn algebraic_connectivity(&self) -> f64 {
         if self.n_components > 1 {
             return 0.0;
@@ -83,7 +83,7 @@ impl Spectrum {
         self.values[1]
     }
 
-    /// λ_2 after adding an edge between two agents that are not yet adjacent.
+    /// Returns λ_2 after adding an edge between two agents that are not yet adjacent.
     ///
     /// The eigenvalues of L' = L + z zᵀ with z = e_a − e_b are the roots μ of 1 + Σ_j (u_jᵀ z)² /
     /// (λ_j − μ). One of them lies in `[λ_2, λ_3]` (Golub 1973, section 5). Costs O(n).
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(large.algebraic_connectivity(), None);
     }
 
-    /// Compares with a new decomposition, for every missing edge of every graph with at most 5
-    /// agents and of some larger graphs.
+    /// Compares the result with a new decomposition, for every missing edge of every graph with at
+    /// most 5 agents and of some larger graphs.
     #[test]
     fn one_more_edge_is_answered_without_a_new_decomposition() {
         let larger = [

@@ -24,7 +24,7 @@ pub struct EnlargingEdges {
 pub struct Extension {
     /// The agent.
     pub agent: u32,
-    /// Its missing edges to members of the clique, with the smaller number first.
+    /// The edges that the agent lacks to members of the clique, with the smaller number first.
     pub edges: Vec<Edge>,
 }
 
@@ -35,8 +35,8 @@ impl Graph {
     /// A clique that contains the new edge consists of a, b and a clique among their common
     /// neighbours. If a largest clique has ω agents, the edge therefore enlarges it if and only if
     /// the common neighbours contain a clique of ω − 1 agents. No edge adds more than one agent. If
-    /// `clique` may not be a largest one ([`Clique::is_exact`]), each edge still gives a clique
-    /// larger than `clique`.
+    /// `clique` is not known to be a largest one ([`Clique::is_exact`]), each edge still gives a
+    /// clique larger than `clique`.
     pub fn edges_that_enlarge(&self, clique: &Clique, limit: usize) -> EnlargingEdges {
         self.edges_that_raise_within(clique, limit, WORK_MAX)
     }
@@ -61,9 +61,9 @@ impl Graph {
         EnlargingEdges { edges, is_complete: !work.is_spent() }
     }
 
-    /// Agents after `a`, in ascending order, that are not adjacent to it but have at least `needed`
-    /// neighbours in common with it. `n_common` is scratch space. It must be all zeros, and is all
-    /// zeros again on return.
+    /// Returns the agents after `a`, in ascending order, that are not adjacent to `a` but have at
+    /// least `needed` neighbours in common with it. `n_common` is scratch space, which must be all
+    /// zeros and is all zeros again on return.
     fn partners(&self, a: u32, needed: usize, n_common: &mut [u32], work: &mut Work) -> Vec<u32> {
         if needed == 0 {
             return (a + 1..self.n_agents()).collect(); // the graph has no edges
@@ -104,7 +104,7 @@ impl Graph {
     /// Finds the agent outside a clique that needs the fewest edges to join it. The first such
     /// agent wins a tie. Returns `None` if the clique contains all agents.
     ///
-    /// Extending another clique of the same size might need fewer edges.
+    /// Extending a different clique of the same size might need fewer edges.
     pub fn nearest_extension(&self, clique: &Clique) -> Option<Extension> {
         let members = clique.members();
         let mut n_joined = vec![0_usize; self.n_agents() as usize];

@@ -4,13 +4,14 @@ use super::search::Candidates;
 use super::{Continuation, DecayNoise, DecayProcess};
 use crate::GpError;
 
-/// The belief about a curve if α, β, σ² and the variance a² of the level are unknown. It consists
-/// of the processes i of a grid with weights
+/// The belief about a curve if α, β, σ² and the variance a² of the level are unknown: a grid of
+/// processes i with weights
 ///
 /// w_i ∝ p(e_1, …, e_{N₀} | process i) p(σ_i)
 ///
-/// A few errors do not determine these parameters, and curves that fit the errors equally well end
-/// far apart. The single process with the largest evidence is overconfident.
+/// A few errors do not determine these parameters, and processes that fit the errors equally well
+/// predict very different ends. The single process with the largest evidence is therefore
+/// overconfident.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecayAverage {
     parts: Vec<(f64, DecayProcess)>,
@@ -20,14 +21,14 @@ impl DecayAverage {
     /// Values of a² on the grid, for curves that decay to error 0 and for curves that level off at
     /// increasing heights.
     pub const LEVEL_VARIANCES: [f64; 5] = [0.0, 1e-3, 1e-2, 1e-1, 1.0];
-    /// Number of processes to keep: those with the largest weights.
+    /// Number of processes to keep, namely those with the largest weights.
     const N_PARTS: usize = 100;
 
-    /// Fits the average to a curve with the given errors of epochs 1 to N₀. Costs O(N₀³) for each
+    /// Fits the average to a curve with the given errors at epochs 1 to N₀. Cost: O(N₀³) for each
     /// of about a thousand evidence evaluations.
     ///
     /// # Errors
-    /// If an error is not finite, or the evidence cannot be computed anywhere.
+    /// If an error is not finite, or the evidence cannot be computed at any point.
     pub fn fit(errors: &[f64], noise: DecayNoise) -> Result<Self, GpError> {
         if let Some(index) = errors.iter().position(|error| !error.is_finite()) {
             return Err(GpError::NotFinite { index });
@@ -58,18 +59,18 @@ impl DecayAverage {
         Ok(Self { parts: parts.collect::<Result<_, GpError>>()? })
     }
 
-    /// Creates the average of a single process with weight 1.
+    /// Creates an average that consists of a single process with weight 1.
     pub fn certain(process: DecayProcess) -> Self {
         Self { parts: vec![(1.0, process)] }
     }
 
-    /// The processes in descending order of their weights, which sum to 1.
+    /// Returns the processes in descending order of their weights, which sum to 1.
     pub fn parts(&self) -> &[(f64, DecayProcess)] {
         &self.parts
     }
 
-    /// The distribution of the continuation under each process, with the weight of the process. See
-    /// [`DecayProcess::continuation`].
+    /// Returns the distribution of the continuation under each process, with the weight of the
+    /// process. See [`DecayProcess::continuation`].
     ///
     /// # Errors
     /// If the covariance of a process has no Cholesky factor.
@@ -108,9 +109,9 @@ mod tests {
         assert!(parts.windows(2).all(|pair| pair[0].0 >= pair[1].0));
     }
 
-    /// For 300 noisy exponential curves with random levels and rates, the 90 % interval of the end
-    /// contains between 85 and 100 % of them. The interval of the single process with the largest
-    /// evidence and no level contains fewer than 60 %.
+    /// For 300 noisy exponential curves with random levels and rates, the 90 % interval for the end
+    /// contains the true end of 85 to 100 % of the curves. The interval of the single process with
+    /// the largest evidence and no level contains fewer than 60 %.
     #[test]
     fn the_average_is_calibrated_where_one_process_is_not() {
         let mut stream = Seed::new(9).stream(Purpose::TEST, 0, 0);
@@ -141,7 +142,8 @@ mod tests {
         assert!(by_one < 180, "{by_one}");
     }
 
-    /// Returns Φ by the logistic approximation of Bowling et al. (2009), accurate to 2e-4.
+    /// Returns Φ(z), using the logistic approximation of Bowling et al. (2009), which is accurate
+    /// to 2e-4.
     fn normal_cdf(z: f64) -> f64 {
         1.0 / (1.0 + (-(0.07056 * z.powi(3) + 1.5976 * z)).exp())
     }

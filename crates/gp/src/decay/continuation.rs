@@ -9,7 +9,7 @@ use crate::lanes;
 const MISSING: f64 = 1e-10;
 
 /// Returns the columns of a factor F with F Fᵀ = C for an n×n covariance C, by pivoted Cholesky.
-/// Costs O(n r²) and reads n r entries of C.
+/// Cost: O(n r²), reading n r entries of C.
 pub(super) fn low_rank(n: usize, covariance: impl Fn(usize, usize) -> f64) -> Vec<Vec<f64>> {
     let mut left: Vec<f64> = (0..n).map(|i| covariance(i, i).max(0.0)).collect();
     let largest = left.iter().copied().fold(0.0, f64::max);
@@ -49,23 +49,23 @@ impl Continuation {
         Self { mean, factor }
     }
 
-    /// r.
+    /// Returns r.
     #[cfg(test)]
     pub(super) fn rank(&self) -> usize {
         self.factor.len()
     }
 
-    /// Number of epochs, N − N₀.
+    /// Returns the number of epochs, N − N₀.
     pub fn n_epochs(&self) -> usize {
         self.mean.len()
     }
 
-    /// Mean at each epoch.
+    /// Returns the mean at each epoch.
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
-    /// Standard deviation at each epoch.
+    /// Returns the standard deviation at each epoch.
     pub fn std(&self) -> Vec<f64> {
         (0..self.mean.len())
             .map(|i| {
@@ -75,7 +75,7 @@ impl Continuation {
             .collect()
     }
 
-    /// Mean and standard deviation of the average over the first 1, 2, … epochs.
+    /// Returns the mean and standard deviation of the averages over the first 1, 2, … epochs.
     pub fn averages(&self) -> Vec<(f64, f64)> {
         let mut sums = vec![0.0; self.factor.len()];
         let (mut total, mut count) = (0.0, 0.0);
@@ -91,8 +91,8 @@ impl Continuation {
         each.collect()
     }
 
-    /// Draws `n_paths` curves, stored by epoch: the errors of all paths at the first epoch, then
-    /// those at the second, and so on. Cost O(N r) per path.
+    /// Draws `n_paths` curves, stored by epoch: the errors of all paths at the first epoch, then at
+    /// the second epoch, and so on. Cost: O(N r) per path.
     pub fn draw(&self, n_paths: usize, stream: &mut Stream) -> Vec<f64> {
         lanes::vectorized! {
             fn work(mean: &[f64], factor: &[Vec<f64>], normals: &[f64], paths: &mut [f64]) {

@@ -1,4 +1,4 @@
-//! Hyperparameters of a decay process by maximum evidence.
+//! Search for the hyperparameters of a decay process with the largest evidence.
 
 use super::{DecayNoise, DecayProcess};
 use crate::GpError;
@@ -6,7 +6,7 @@ use crate::GpError;
 pub(super) const SHAPE: (f64, f64) = (0.05, 20.0);
 pub(super) const RATE: (f64, f64) = (0.05, 500.0);
 const NOISE_STD: (f64, f64) = (1e-4, 0.1);
-/// Median of the prior of σ, and standard deviation of its logarithm.
+/// Median of the prior for σ, and standard deviation of ln σ.
 const NOISE_PRIOR: (f64, f64) = (0.005, 1.0);
 
 /// ln α, ln β, ln σ.
@@ -29,7 +29,7 @@ impl Candidates<'_> {
         DecayProcess::new(at[0].exp(), at[1].exp(), self.level_variance, variance)
     }
 
-    /// Log evidence, including the prior of σ if it is fitted.
+    /// Returns the log evidence, plus the log prior of σ if σ is fitted.
     pub(super) fn score(&self, at: &Place) -> Result<f64, GpError> {
         let evidence = self.process(at)?.log_evidence(self.errors)?;
         Ok(match self.noise {
@@ -40,7 +40,7 @@ impl Candidates<'_> {
         })
     }
 
-    /// Number of axes that are searched.
+    /// Returns the number of axes to search.
     fn n_axes(&self) -> usize {
         match self.noise {
             DecayNoise::Fixed(_) => 2,
@@ -48,7 +48,7 @@ impl Candidates<'_> {
         }
     }
 
-    /// Points of the grid along α.
+    /// Returns the grid points along α.
     pub(super) fn shapes() -> impl Iterator<Item = u32> {
         0..=STEPS[0]
     }
@@ -56,7 +56,7 @@ impl Candidates<'_> {
     /// Returns the grid points for one α with their scores.
     ///
     /// # Errors
-    /// The error of the last point, if all points failed.
+    /// If all points fail, with the error of the last one.
     pub(super) fn row(&self, shape: u32) -> Result<Vec<(f64, Place)>, GpError> {
         let n_noises = if self.n_axes() == 3 { STEPS[2] } else { 0 };
         let (mut found, mut failed) = (Vec::new(), None);
@@ -80,7 +80,7 @@ impl Candidates<'_> {
 /// Number of grid steps along each axis.
 const STEPS: [u32; 3] = [12, 12, 6];
 
-/// The ends of each axis.
+/// Returns the ends of each axis.
 fn bounds() -> [(f64, f64); 3] {
     [SHAPE, RATE, NOISE_STD].map(|(low, high)| (low.ln(), high.ln()))
 }
@@ -127,7 +127,7 @@ fn better(a: (f64, Place), b: (f64, Place)) -> (f64, Place) {
 }
 
 /// Pattern search from a point. Tries a step in each direction along each axis and along the
-/// diagonal of the first two. Halves the step if none helps.
+/// diagonal of the first two. Halves the step if no direction is an improvement.
 fn climb((mut value, mut at): (f64, Place), candidates: &Candidates<'_>) -> (f64, Place) {
     const DIRECTIONS: [[f64; 3]; 4] =
         [[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];

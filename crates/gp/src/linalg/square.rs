@@ -1,5 +1,5 @@
-//! A triangle in the layout of the backend. It is filled, factored and inverted in blocks on
-//! several threads.
+//! A triangle in the layout of the backend, filled, factored and inverted in blocks on several
+//! threads.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ const JITTER_LADDER: [f64; 9] = [0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e
 /// use whole cache lines.
 const TILE: usize = 8;
 
-/// Lower triangle of an n×n matrix stored by columns, the layout of the backend. It is factored and
-/// inverted in place, and a fit reuses it between evaluations.
+/// The lower triangle of an n×n matrix stored by columns, the layout of the backend. Factored and
+/// inverted in place. A fit reuses it for every evaluation.
 pub(crate) struct Square {
     n: usize,
     /// Distance between columns.
@@ -32,28 +32,29 @@ pub(crate) struct Square {
 }
 
 impl Square {
-    /// An n×n triangle of zeros.
+    /// Creates an n×n triangle of zeros.
     pub(crate) fn new(n: usize) -> Self {
-        // Columns spaced by a multiple of 4 KiB would compete for the same cache sets.
+        // Columns at distances of a multiple of 4 KiB would compete for the same cache sets.
         let stride = lanes::padded(n) + if n > 256 { lanes::LANES } else { 0 };
         let need = llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
         Self { n, stride, data: vec![0.0; n * stride], scratch: MemBuffer::new(need) }
     }
 
-    /// Column j of the triangle: entries (j, j) to (n−1, j).
+    /// Returns column j of the triangle, with entries (j, j) to (n−1, j).
     #[inline(always)]
     pub(crate) fn column(&self, j: usize) -> &[f64] {
         &self.data[j * self.stride + j..j * self.stride + self.n]
     }
 
-    /// Column j of the triangle, mutable.
+    /// Returns column j of the triangle, mutable.
     #[inline(always)]
     pub(crate) fn column_mut(&mut self, j: usize) -> &mut [f64] {
         &mut self.data[j * self.stride + j..j * self.stride + self.n]
     }
 
-    /// A ← L with A + jitter·I = L Lᵀ, where the jitter is the smallest of [`JITTER_LADDER`] that
-    /// succeeds. Returns the jitter. `fill` writes A before every attempt. Cost O(n³).
+    /// Computes A ← L with A + jitter·I = L Lᵀ, where the jitter is the smallest in
+    /// [`JITTER_LADDER`] that succeeds. Returns the jitter. `fill` writes A before every attempt.
+    /// Cost: O(n³).
     pub(crate) fn factor(
         &mut self,
         mut fill: impl FnMut(&mut Self),
@@ -77,7 +78,7 @@ impl Square {
         Err(NotPositiveDefinite { size: self.n, mean_diagonal })
     }
 
-    /// A ← L. Returns false if A is not positive definite.
+    /// Computes A ← L. Returns false if A is not positive definite.
     fn factor_in_place(&mut self) -> bool {
         let (n, stride) = (self.n, self.stride);
         let matrix = MatMut::from_column_major_slice_with_stride_mut(&mut self.data, n, n, stride);
@@ -102,8 +103,8 @@ impl Square {
         );
     }
 
-    /// Like [`Square::for_each_column`], together with the columns of another triangle of the same
-    /// size.
+    /// Like [`Square::for_each_column`], for pairs of columns of this triangle and a second
+    /// triangle of the same size.
     pub(crate) fn for_each_column_of_two(
         &mut self,
         other: &mut Self,
@@ -127,10 +128,10 @@ impl Square {
         );
     }
 
-    /// [`Square::invert_factor`] by blocks of columns on several threads.
+    /// Does the work of [`Square::invert_factor`] by blocks of columns on several threads.
     ///
-    /// The columns J of L⁻¹ are those of L_JJ⁻¹ I, where L_JJ starts at the first row of J. The
-    /// columns J of L⁻ᵀL⁻¹ are (L⁻¹_JJ)ᵀ times those of L⁻¹.
+    /// The columns J of L⁻¹ are the columns of L_JJ⁻¹ I, where L_JJ starts at the first row of J.
+    /// The columns J of L⁻ᵀL⁻¹ are (L⁻¹_JJ)ᵀ times the columns J of L⁻¹.
     fn invert_pieces(&mut self, inverse: &mut Self) {
         let (n, stride) = (self.n, self.stride);
         let factor = MatRef::from_column_major_slice_with_stride(&self.data, n, n, stride);
@@ -162,8 +163,8 @@ impl Square {
         });
     }
 
-    /// L ← (L Lᵀ)⁻¹, for gradients of the evidence. Never used for draws. `inverse` is scratch
-    /// space for L⁻¹. Cost O(n³).
+    /// Computes L ← (L Lᵀ)⁻¹, for gradients of the evidence. Never used for draws. `inverse` is
+    /// scratch space for L⁻¹. Cost: O(n³).
     pub(crate) fn invert_factor(&mut self, inverse: &mut Self) {
         let (n, stride) = (self.n, self.stride);
         if n >= parallel::LARGE {
@@ -183,7 +184,7 @@ impl Square {
         );
     }
 
-    /// b ← (L Lᵀ)⁻¹ b. Cost O(n²).
+    /// Computes b ← (L Lᵀ)⁻¹ b. Cost: O(n²).
     pub(crate) fn solve(&self, b: &mut [f64]) {
         lanes::vectorized! {
             fn work(factor: &Square, b: &mut [f64]) {
@@ -204,17 +205,17 @@ impl Square {
         work(self, b);
     }
 
-    /// ln det(L Lᵀ) = 2 Σ_j ln L_jj.
+    /// Returns ln det(L Lᵀ) = 2 Σ_j ln L_jj.
     pub(crate) fn log_determinant(&self) -> f64 {
         (0..self.n).map(|j| 2.0 * self.column(j)[0].ln()).sum()
     }
 
-    /// Sum of the diagonal.
+    /// Returns the sum of the diagonal.
     pub(crate) fn trace(&self) -> f64 {
         (0..self.n).map(|j| self.column(j)[0]).sum()
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(super) fn size(&self) -> usize {
         self.n
     }
@@ -277,7 +278,7 @@ impl Square {
         packed
     }
 
-    /// Writes these rows of the triangle consecutively.
+    /// Writes the given rows of the triangle consecutively.
     fn pack_rows(&self, rows: Range<usize>, packed: &mut [f64]) {
         let entries_before = |row: usize| (row * (row + 1) - rows.start * (rows.start + 1)) / 2;
         for top in rows.clone().step_by(TILE) {
@@ -293,25 +294,25 @@ impl Square {
     }
 }
 
-/// Number of columns of a large matrix in one block of work.
+/// Number of columns of a large matrix per block of work.
 const PIECE: usize = 64;
 
-/// Number of columns of an n×n triangle in one block of work, which is all columns if the triangle
-/// is small.
+/// Returns the number of columns of an n×n triangle per block of work, which is all columns if the
+/// triangle is small.
 pub(crate) fn width_of_piece(n: usize) -> usize {
     if n < parallel::LARGE { n.max(1) } else { PIECE }
 }
 
-/// A ← L on this thread. Returns false if A is not positive definite.
+/// Computes A ← L on this thread. Returns false if A is not positive definite.
 fn factor_alone(matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
     let (regularization, settings) = (Default::default(), Default::default());
     let stack = MemStack::new(scratch);
     llt::factor::cholesky_in_place(matrix, regularization, Par::Seq, stack, settings).is_ok()
 }
 
-/// A ← L by blocks of columns. The blocks are those of [`factor_alone`], so the results are bitwise
-/// equal, but the updates after each block run on several threads. Returns false if A is not
-/// positive definite.
+/// Computes A ← L by blocks of columns. The blocks are the same as in [`factor_alone`], so the
+/// results are bitwise equal, but the updates after each block run on several threads. Returns
+/// false if A is not positive definite.
 ///
 /// L_11 = chol(A_11),   L_21 = A_21 L_11⁻ᵀ,   A_22 ← A_22 − L_21 L_21ᵀ
 fn factor_blocks(mut matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
@@ -356,7 +357,7 @@ fn factor_blocks(mut matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
     true
 }
 
-/// The matrix split into blocks of [`PIECE`] columns, each with the index of its first column.
+/// Splits the matrix into blocks of [`PIECE`] columns, each with the index of its first column.
 fn column_pieces(mut matrix: MatMut<'_, f64>) -> Vec<(usize, MatMut<'_, f64>)> {
     let mut pieces = Vec::with_capacity(matrix.ncols().div_ceil(PIECE));
     let mut first = 0;
@@ -419,7 +420,7 @@ mod tests {
         assert!(pieces.factor_in_place());
         let factor = pieces.pack();
         pieces.invert_factor(&mut room);
-        // L Lᵀ times each column of the inverse is a column of the identity.
+        // L Lᵀ times a column of the inverse must be a column of the identity.
         let factor = SpdFactor { lower: factor, jitter: 0.0 };
         let inverse = pieces.pack();
         for j in [0, 1, 63, 64, 200, n - 1] {

@@ -8,7 +8,7 @@ use fedbo_streams::Stream;
 use super::SharedPosterior;
 use crate::{Columns, FeatureMap, FunctionBasis, GpError, Kernel, Prior, lanes};
 
-/// A draw of the latent function of a [`SharedPosterior`] at a size s: a prior draw with an exact
+/// A draw of the latent function of a [`SharedPosterior`] at a scale s: a prior draw with an exact
 /// correction at the data (Wilson et al. 2020).
 ///
 /// f(x)/s = ψ(x)·w₀ + r₀(x) + level₀ + c(x)·K⁻¹(y/s − Ψ w₀ − r₀(X) − level₀ − e₀)
@@ -31,7 +31,7 @@ pub struct SharedDraw {
 }
 
 impl SharedPosterior {
-    /// Draws a function at a size. Cost O(n² + n r + n M) for M features of `prior`.
+    /// Draws a function at a scale. Cost: O(n² + n r + n M) for M features of `prior`.
     ///
     /// # Errors
     /// If the prior has no features.

@@ -17,7 +17,7 @@ fn kernel() -> Kernel {
     Kernel::new(Family::Matern52, vec![0.3, 0.5], 1.7).unwrap()
 }
 
-/// Inputs and outputs of several parties.
+/// Returns the inputs and outputs of several parties.
 fn parties(n: u64) -> Vec<(Points, Vec<f64>)> {
     let party = |n: u64| {
         let inputs = uniform_points(15, 2, &mut test_stream(100 + n));
@@ -42,13 +42,13 @@ fn learned(basis: &FunctionBasis) -> WeightPrior {
     WeightPrior::fit(&found, basis.rank(), &WeightPriorSettings::default()).unwrap()
 }
 
-/// Λ as a dense matrix.
+/// Returns Λ as a dense matrix.
 fn dense(lower: &PackedLower) -> Matrix {
     let n = lower.size();
     Matrix::from_fn(n, n, |i, j| if j <= i { lower.row(i)[j] } else { lower.row(j)[i] })
 }
 
-/// k̄(x, z) = ψ(x)ᵀΛψ(z) + ρ k(x, z) + τ², written out.
+/// Computes k̄(x, z) = ψ(x)ᵀΛψ(z) + ρ k(x, z) + τ² directly.
 fn covariance(basis: &FunctionBasis, prior: &WeightPrior, x: &Points, z: &Points) -> Matrix {
     let lambda = dense(prior.covariance());
     let (kernel, unit) = (kernel(), kernel().outputscale());
@@ -63,8 +63,8 @@ fn covariance(basis: &FunctionBasis, prior: &WeightPrior, x: &Points, z: &Points
 }
 
 /// For known m and Λ, the posterior and the evidence equal those of the Gaussian process with this
-/// mean and covariance, by dense linear algebra. Tests several sizes, including one that negates
-/// the function.
+/// mean and covariance, computed by dense linear algebra. Tests several scales, including one that
+/// negates the function.
 #[test]
 fn the_posterior_is_that_of_the_composed_kernel() {
     let basis = basis();
@@ -140,7 +140,7 @@ fn gradients_are_those_of_the_values() {
     }
 }
 
-/// Without shared functions, this is an ordinary Gaussian process with a level.
+/// Without shared functions, the model is an ordinary Gaussian process with a level.
 #[test]
 fn alone_it_is_an_ordinary_gaussian_process() {
     let inputs = uniform_points(9, 2, &mut test_stream(5));
@@ -157,7 +157,7 @@ fn alone_it_is_an_ordinary_gaussian_process() {
 }
 
 /// The distribution of w given only the statistics equals that of a Gaussian process on the outputs
-/// themselves. The evidence differs between priors as the evidence of the outputs does.
+/// themselves. Differences in evidence between priors equal those computed from the outputs.
 #[test]
 fn statistics_say_all_that_outputs_say() {
     let basis = basis();
@@ -215,7 +215,7 @@ fn statistics_say_all_that_outputs_say() {
     }
 }
 
-/// The penalized evidence never decreases in a step, and increases considerably overall. Statistics
+/// No step decreases the penalized evidence, which increases considerably overall. Statistics
 /// survive a round trip through a message.
 #[test]
 fn no_step_lowers_the_penalized_evidence() {
@@ -277,8 +277,8 @@ fn hostile_statistics_are_refused() {
     assert_eq!(of(1e-6, 3.0), Err(Implausible::TooLarge));
 }
 
-/// The units of a party do not depend on the number of observations. The mean square of its
-/// coefficients stays near 1.
+/// A party's units do not depend on the number of observations. The mean square of the coefficients
+/// stays near 1.
 #[test]
 fn units_do_not_shrink_with_the_number_of_observations() {
     let basis = basis();
@@ -297,10 +297,10 @@ fn units_do_not_shrink_with_the_number_of_observations() {
     }
 }
 
-/// Level and size scale with the units of the outputs. For 3 y + 40, the level is 40 plus 3 times
-/// the level for y, apart from the effect of its prior, and the size is 3 times as large. The level
-/// equals its mean under the prior, computed by dense linear algebra. Outputs that are all 0 have
-/// no units.
+/// The level and the scale change with the units of the outputs. For 3 y + 40, the level is 40 plus
+/// 3 times the level for y, apart from the effect of the level's prior, and the scale is 3 times as
+/// large. The level equals its mean under the prior, computed by dense linear algebra. Outputs that
+/// are all 0 have no units.
 #[test]
 fn level_and_size_go_with_the_outputs() {
     let basis = basis();

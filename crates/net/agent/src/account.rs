@@ -1,10 +1,10 @@
-//! Compares the home's account with the coordinators' accounts of the agent (INV-28).
+//! Compares the home with the coordinators' accounts of the agent (INV-28).
 //!
 //! A home that was restored from an older copy, or is used on two machines, does not contain
-//! everything that was sent in its name. The coordinators' accounts do: each response with a
-//! study's state contains a signed account, with the counter of a slot's last request and the
-//! rounds that the agent's slots delivered. Rounds that are missing from the home are charged
-//! before anything else is sent.
+//! everything that was sent in its name. The coordinators' accounts do. Each response with a
+//! study's state contains a signed account: the counter of each slot's last request, and the rounds
+//! that the agent's slots delivered. Rounds that are missing from the home are charged before
+//! anything else is sent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,11 +22,11 @@ use crate::budget::{insert_charge, is_charged};
 use crate::rotate::LinkTo;
 use crate::{Home, Membership, Notice, Observer};
 
-/// Maximum number of rounds that a study's file may set.
+/// Largest number of rounds that a study's file can set.
 const ROUNDS_MAX: u64 = 1_000_000;
 
-/// Rounds in a coordinator's account of an agent that were missing from the agent's home. They are
-/// now charged.
+/// Rounds that a coordinator's account contained and the agent's home did not. They have been
+/// charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenOver {
     /// The study.
@@ -35,18 +35,18 @@ pub struct TakenOver {
     pub rounds: Vec<u64>,
 }
 
-/// Counters of a study that differ between the home and the coordinator.
+/// Request counters of a study that differ between the home and the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Behind {
     pub(crate) study: String,
-    /// Counter of the home's last request; in [`Settled::forgotten`], of the last one with a
-    /// response.
+    /// Counter of the home's last request. In [`Settled::forgotten`], of its last request that got
+    /// a response.
     pub(crate) home: u64,
     /// Counter of the last request that the coordinator has seen.
     pub(crate) coordinator: u64,
 }
 
-/// The result of a comparison. Its charges are on disk.
+/// The result of comparing the home with an account. All charges are already on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
     pub(crate) taken_over: Vec<TakenOver>,
@@ -80,8 +80,8 @@ impl fmt::Display for TakenOver {
     }
 }
 
-/// Charges the rounds in a coordinator's account, over all its studies, that are missing from the
-/// home. Charges nothing if the account cannot be trusted.
+/// Charges the rounds that are in a coordinator's account, over all its studies, but missing from
+/// the home. Charges nothing if the account cannot be trusted.
 pub(crate) fn settle(
     home: &Home,
     coordinator: &PublicKey,
@@ -127,8 +127,8 @@ pub(crate) fn settle(
     })
 }
 
-/// Checks that an account is signed by the coordinator for this agent, is recent, and has counters
-/// that an agent can reach.
+/// Checks that an account is signed by the coordinator for this agent, is recent, and has plausible
+/// counters.
 pub(crate) fn check(
     coordinator: &PublicKey,
     key: &PublicKey,
@@ -138,7 +138,7 @@ pub(crate) fn check(
     if account.verify(coordinator, key).is_err() {
         return Err(NotSettled("it is not signed by the coordinator for this agent".to_owned()));
     }
-    // A replayed account may lack rounds that the current one has.
+    // A replayed account may lack rounds that the current account contains.
     let age_ms = now_ms.abs_diff(account.time_ms);
     if age_ms > CLOCK_TOLERANCE_MS {
         let why =
@@ -157,8 +157,8 @@ pub(crate) fn check(
     }
 }
 
-/// Compares the counters of a study with those of the home, and records the coordinator's counter.
-/// Returns true if the home is behind, or does not have the study.
+/// Compares a study's counters with the home's, and records the coordinator's counter. Returns true
+/// if the home is behind, or does not have the study.
 fn compare(
     tx: &Transaction<'_>,
     study: &StudyAccount,
@@ -181,16 +181,15 @@ fn compare(
     Ok(false)
 }
 
-/// The rounds of a study that must be charged, and the encoded event that each of them is charged
-/// with.
+/// The rounds of a study that must be charged, and the encoded event to charge each with.
 #[derive(Default)]
 struct Owed {
     rounds: Vec<u64>,
     price: Vec<u8>,
 }
 
-/// Returns the rounds that an agent owes in a study. `n_left` is the number of rounds that the
-/// account may still contain: more could fill the disk.
+/// Returns the rounds that an agent owes in a study. `n_left` limits the number of rounds, so that
+/// an account cannot fill the disk.
 fn owed(
     study: &StudyAccount,
     membership: Option<&Membership>,
@@ -202,8 +201,8 @@ fn owed(
     }
     let price = price(study, membership)?;
     let mut rounds = in_order(&study.delivered)?;
-    // A home that has the last request has charged all its uploads, so only a home that is behind
-    // may owe unrecorded rounds.
+    // A home that contains the last request has charged all its uploads. Only a home that is behind
+    // can owe unrecorded rounds.
     if is_behind {
         rounds.extend(in_order(&study.unrecorded)?);
         rounds.sort_unstable();
@@ -216,8 +215,8 @@ fn owed(
     Ok(Owed { rounds, price })
 }
 
-/// Returns the encoded event that a round of the study is charged with. If the home has the study,
-/// this must be the event of the configuration.
+/// Returns the encoded event to charge for each round of the study. If the home has the study, the
+/// event must match the study's configuration.
 fn price(study: &StudyAccount, membership: Option<&Membership>) -> Result<Vec<u8>, NotSettled> {
     let refused = |why: &str| NotSettled(format!("study {:?}: {why}", study.study));
     let event = bytes_of(&study.event).ok_or_else(|| refused("its event is not hexadecimal"))?;
@@ -252,8 +251,8 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
     is_even.then(|| digits.chunks(2).map(pair).collect())?
 }
 
-/// Expands ranges to single rounds, if they ascend and do not exceed the rounds that a study can
-/// have.
+/// Expands ranges to single rounds, after checking that they ascend and that a study can have that
+/// many rounds.
 pub(crate) fn in_order(rows: &[Rounds]) -> Result<Vec<u64>, NotSettled> {
     let mut rounds = Vec::new();
     for &(first, last) in rows {
@@ -266,10 +265,11 @@ pub(crate) fn in_order(rows: &[Rounds]) -> Result<Vec<u64>, NotSettled> {
     Ok(rounds)
 }
 
-/// Requests the accounts of the other studies' coordinators before a study is run. A home that was
-/// restored between two studies is charged for the first before it sends anything to the second.
+/// Requests the accounts of the other studies' coordinators before a study is run. If the home was
+/// restored from a backup between two studies, it is charged for the first study before it sends
+/// anything to the second.
 ///
-/// A coordinator that does not respond is reported, and the run continues without its account.
+/// If a coordinator does not respond, reports it and continues without its account.
 pub(crate) fn ask_others(
     home: &Home,
     run: &Membership,

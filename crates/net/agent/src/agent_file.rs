@@ -46,28 +46,28 @@ struct PrivacyTable {
     allow_unprotected: Vec<String>,
 }
 
-/// An agent's file, checked except for its command, which needs the study's space.
+/// A parsed agent file. Everything is checked except the command, which requires the study's space.
 #[derive(Clone, Debug)]
 pub struct AgentFile {
     /// The agent's folder, `agent.home`.
     pub home: PathBuf,
-    /// The study to take part in, `agent.study`; the agent's only one by default.
+    /// The study to take part in, `agent.study`. Can be omitted if the agent has only one.
     pub study: Option<String>,
-    /// Root seed of the agent's own draws, `agent.seed`; secret by default.
+    /// Root seed of the agent's random draws, `agent.seed`. By default, a secret seed is drawn.
     pub seed: Option<u64>,
-    /// Certificates of an additional authority, `agent.ca`.
+    /// Certificates of an additional certificate authority, `agent.ca`.
     pub authority: Option<PathBuf>,
-    /// The outbound proxy, `agent.proxy`; the environment's by default.
+    /// The outbound proxy, `agent.proxy`. Taken from the environment by default.
     pub proxy: ProxySetting,
-    /// The budget over all studies, `[privacy]`.
+    /// The privacy budget for all studies together, `[privacy]`.
     pub cap: Option<Budget>,
     /// The number of consecutive failed trials that ends a run, `agent.failures_max`.
     pub failures_max: FailuresMax,
-    /// Studies that need not charge the budget, `privacy.allow_unprotected`.
+    /// Studies that are allowed not to charge the budget, `privacy.allow_unprotected`.
     pub allow_unprotected: Vec<String>,
     file: TomlFile,
     objective: Option<ObjectiveTable>,
-    /// Choices that the owner has reviewed, `[choices]`.
+    /// Categorical choices that the owner has reviewed, `[choices]`.
     choices: ListedChoices,
 }
 
@@ -75,15 +75,15 @@ impl AgentFile {
     /// Reads and checks a file. Relative paths in it are relative to its folder.
     ///
     /// # Errors
-    /// Reports the first value that cannot be used, with its place and the remedy.
+    /// Reports the first invalid value, with its location and the remedy.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         Self::checked(TomlFile::read(path)?)
     }
 
-    /// Checks a text in the layout of a file. Its objective may be missing, because
-    /// [`crate::run_with`] takes a function.
+    /// Parses and checks an agent file given as a string. The `[objective]` table can be missing,
+    /// because [`crate::run_with`] takes a function.
     ///
-    /// Errors refer to the text as `path`. Relative paths in it are relative to the folder of
+    /// Errors refer to the string as `path`. Relative paths in it are relative to the folder of
     /// `path`.
     ///
     /// # Errors
@@ -121,8 +121,8 @@ impl AgentFile {
     /// Returns the command that evaluates a point of the study's space.
     ///
     /// # Errors
-    /// If there is none, its program does not exist, a placeholder names no parameter, or the space
-    /// has choices that are neither plain nor listed in the file (INV-24).
+    /// If there is none, its program does not exist, a placeholder does not name a parameter, or
+    /// the space has choices that are neither plain nor listed in the file (INV-24).
     pub fn command(&self, space: &Space) -> Result<CommandSpec, FileError> {
         Check::new(&self.file).foreign_choices(&self.choices, space)?;
         let table = self.objective.clone().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! An agent's privacy spending over all its studies, and its budget for them (INV-13).
+//! An agent's privacy budget for all its studies, and what it has spent (INV-13).
 //!
-//! An upload is charged before its first byte leaves, in the transaction that stores it, so two
-//! processes that run two studies of one home cannot both spend the rest of the budget. A charge is
-//! permanent, even if the upload arrives too late.
+//! An upload is charged before its first byte leaves, in the transaction that stores it. Two
+//! processes that run two studies of one home therefore cannot both spend the rest of the budget.
+//! Charges are permanent, even if the upload arrives too late.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub struct BudgetReached {
     pub cap: Budget,
     /// ε of all charges so far.
     pub spent: f64,
-    /// ε with one more charge.
+    /// ε after one more charge.
     pub would_be: f64,
 }
 
@@ -58,10 +58,10 @@ impl fmt::Display for BudgetReached {
     }
 }
 
-/// The privacy spending of an agent over all its studies, and its budget.
+/// An agent's privacy budget, and its spending over all its studies.
 #[derive(Clone, Debug)]
 pub struct PrivacyStatus {
-    /// The budget most recently given by the agent's file.
+    /// The most recent budget from the agent's file.
     pub cap: Budget,
     /// Upper bound on the total cost of all uploads.
     pub spent: Result<Claim, Unpriced>,
@@ -70,9 +70,9 @@ pub struct PrivacyStatus {
 /// The outcome of a charge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Charged {
-    /// The charge is made; the upload may leave.
+    /// The charge is recorded, and the upload can be sent.
     Made,
-    /// The budget does not allow the charge; the upload is recorded and never sent.
+    /// The budget does not allow the charge. The upload is recorded but never sent.
     Withheld(BudgetReached),
 }
 
@@ -83,14 +83,14 @@ pub(crate) struct PrivacyBudget {
     event: PrivacyEvent,
     event_bytes: Vec<u8>,
     mode: Mode,
-    /// Charge counts by event that are known to fit the cap. Smaller counts fit as well: leaving
-    /// out releases does not increase ε.
+    /// Charge counts, by event, that are known to fit the cap. Smaller counts fit as well, because
+    /// removing releases does not increase ε.
     within: RefCell<BTreeMap<Vec<u8>, u64>>,
 }
 
 impl PrivacyBudget {
-    /// Returns a budget for uploads that are each charged with this event, after checking that
-    /// their cost can be computed.
+    /// Opens a budget for uploads that each cost this event. Fails if their cost cannot be
+    /// computed.
     pub(crate) fn open(cap: Budget, event: PrivacyEvent, mode: Mode) -> Result<Self, Unpriced> {
         let mut accountant = AccountantKind::Pld.accountant();
         accountant.compose(&event, 1)?;
@@ -100,8 +100,8 @@ impl PrivacyBudget {
         Ok(Self { cap, event, event_bytes, mode, within: RefCell::default() })
     }
 
-    /// Charges an upload and stores it, in one transaction. If the budget does not allow the
-    /// charge, stores the upload as withheld.
+    /// Charges and stores an upload in one transaction. If the budget does not allow the charge,
+    /// the upload is stored as withheld.
     pub(crate) fn charge(
         &self,
         database: &Database,
@@ -111,8 +111,8 @@ impl PrivacyBudget {
         database.write(|tx| {
             let NewUpload { round, now_ms, .. } = *made;
             let digest = &membership.digest;
-            // The round may already be charged, if it was taken over from the coordinator. Only one
-            // vector of the slot counts in a round (INV-6).
+            // The round is already charged if it was taken over from the coordinator's account.
+            // Only one vector per slot counts in a round (INV-6).
             let is_charged = is_charged(tx, digest, round)?;
             let charged = match is_charged {
                 true => Charged::Made,
@@ -173,7 +173,8 @@ impl PrivacyBudget {
     }
 }
 
-/// Returns true if a round of the study with this configuration is charged.
+/// Returns true if this round has already been charged. `digest` identifies the study's
+/// configuration.
 pub(crate) fn is_charged(
     tx: &Transaction<'_>,
     digest: &Digest,
@@ -184,7 +185,7 @@ pub(crate) fn is_charged(
     Ok(statement.exists(params![digest.0, round])?)
 }
 
-/// Charges a round of the study with this configuration, given the encoded event and its mode.
+/// Charges a round. `digest` identifies the study's configuration.
 pub(crate) fn insert_charge(
     tx: &Transaction<'_>,
     (digest, round): (&Digest, u64),
@@ -197,16 +198,16 @@ pub(crate) fn insert_charge(
     Ok(())
 }
 
-/// The charges of one event.
+/// All charges of the same event.
 #[derive(Clone, Copy, Debug)]
 struct Charges {
     event: PrivacyEvent,
     count: u64,
-    /// `Paper` if any of the charges is.
+    /// `Paper` if any of the charges was made in that mode.
     mode: Mode,
 }
 
-/// Returns all charges, by encoded event.
+/// Returns all charges, grouped by encoded event.
 fn charges(tx: &Transaction<'_>) -> Result<BTreeMap<Vec<u8>, Charges>, Failure> {
     let sql = "SELECT event, count(*), max(mode = 'paper') FROM charges GROUP BY event";
     let mut statement = tx.prepare(sql)?;
@@ -229,7 +230,7 @@ fn charges(tx: &Transaction<'_>) -> Result<BTreeMap<Vec<u8>, Charges>, Failure> 
     Ok(all)
 }
 
-/// Returns an upper bound on the total cost of charges (INV-14).
+/// Returns an upper bound on the total cost of the charges (INV-14).
 fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unpriced> {
     let mut accountant = AccountantKind::Pld.accountant();
     let mut mode = Mode::Default;
@@ -247,7 +248,7 @@ fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unp
     Ok(claim)
 }
 
-/// Stores the cap for all later runs, and for queries of the remaining budget.
+/// Stores the cap. It applies to all later runs and to status queries.
 pub(crate) fn keep_cap(database: &Database, cap: Budget) -> Result<(), HomeError> {
     database.write(|tx| {
         let sql = "INSERT INTO cap VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET epsilon = ?1, delta = ?2";
@@ -256,7 +257,7 @@ pub(crate) fn keep_cap(database: &Database, cap: Budget) -> Result<(), HomeError
     })
 }
 
-/// Returns the most recent cap; `None` before the first.
+/// Returns the most recent cap, or `None` if none was ever set.
 pub(crate) fn cap(tx: &Transaction<'_>) -> Result<Option<Budget>, Failure> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
     let cap = tx.query_row("SELECT epsilon, delta FROM cap", [], read).optional()?;
@@ -268,8 +269,8 @@ pub(crate) fn cap(tx: &Transaction<'_>) -> Result<Option<Budget>, Failure> {
     cap.map(budget).transpose()
 }
 
-/// Returns the privacy spending over all studies, at the δ of the agent's cap; `None` before its
-/// first run of a study that charges.
+/// Returns the privacy spending over all studies, at the cap's δ, or `None` before the first run
+/// with a cap.
 pub(crate) fn spent(database: &Database) -> Result<Option<PrivacyStatus>, HomeError> {
     database.read(|tx| {
         let Some(cap) = cap(tx)? else {

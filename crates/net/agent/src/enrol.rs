@@ -23,31 +23,31 @@ use crate::{EnrolError, Home, HttpLink, Link, Membership, RunError};
 /// The options of an enrolment.
 #[derive(Clone, Debug)]
 pub struct EnrolOptions {
-    /// The agent's folder; created if missing.
+    /// The agent's folder. Created if it does not exist.
     pub home: PathBuf,
     /// The coordinator's address: `https://HOST`, with an optional port or path.
     pub coordinator_url: String,
-    /// The enrolment token that the study's operator handed over.
+    /// The enrolment token from the study's operator.
     pub token: EnrolmentToken,
-    /// Certificates of an additional authority, in PEM form.
+    /// PEM file with certificates of an additional certificate authority.
     pub ca: Option<PathBuf>,
     /// The outbound proxy.
     pub proxy: ProxySetting,
-    /// The card of the other party's server, as given by that party; required if two servers sum.
+    /// The card of the other party's server, obtained from that party. Required if two servers sum.
     pub helper: Option<ServerCard>,
-    /// True if `http://` is allowed beyond this machine. Everybody on the path can then read the
+    /// Allows `http://` addresses beyond this machine. Everybody on the path can then read the
     /// traffic.
     pub allow_plain_http: bool,
 }
 
 /// Enrols an agent: creates its key if it has none, fetches and checks the frozen configuration,
-/// takes the slot, and stores the membership.
+/// claims the slot, and stores the membership.
 ///
-/// If a check of the offer fails, the token is not used. An enrolment can be repeated safely, even
-/// after a crash.
+/// If a check of the offer fails, the token is not used up. Enrolment is idempotent and can be
+/// repeated even after a crash.
 ///
-/// `show` is called with the study before it is stored: the agent will follow the study's
-/// configuration.
+/// `show` is called with the study before the membership is stored, because the agent will follow
+/// the study's configuration.
 ///
 /// # Errors
 /// If the address cannot be used, the token is refused, or the response is not signed by the
@@ -73,7 +73,7 @@ pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership,
     enrol_showing(options, link, &mut |_| {})
 }
 
-/// Like [`enrol`], over another link to the coordinator.
+/// Like [`enrol`], but over the given link to the coordinator.
 ///
 /// # Errors
 /// As for [`enrol`].
@@ -90,7 +90,7 @@ pub fn enrol_showing(
     let key = Identity::load_or_make(home.folder())?.key;
     pass("agent: its key is written");
     let asked = |source: LinkError| EnrolError::Link { url: url.clone(), source };
-    // Nothing is signed, and no part of the token is sent, before the coordinator has proved its
+    // Do not sign anything or send any part of the token before the coordinator has proved its
     // identity.
     meet(&options.token, &url, link)?;
     pass("agent: the coordinator has shown its key");
@@ -130,8 +130,8 @@ pub fn enrol_showing(
     Ok(membership)
 }
 
-/// Checks that this program can run the study: an agent that takes a slot but cannot use it leaves
-/// the slot empty.
+/// Checks that this program can run the study. An agent that claims a slot but cannot run would
+/// leave it empty.
 fn check_run(federation: &Federation, fresh: &Membership) -> Result<(), RunError> {
     let intake = Intake::of(federation, fresh)?;
     Follower::new(fresh, federation, &intake)?;
@@ -143,7 +143,7 @@ fn check_run(federation: &Federation, fresh: &Membership) -> Result<(), RunError
     Ok(())
 }
 
-/// Checks that the home has no different study of this name.
+/// Checks that the home does not already have a different study with this name.
 fn check_known(home: &Home, fresh: &Membership) -> Result<(), EnrolError> {
     let known = home.database.read(|tx| Membership::named(tx, &fresh.study))?;
     match known.and_then(|known| difference(&known, fresh)) {
@@ -152,7 +152,7 @@ fn check_known(home: &Home, fresh: &Membership) -> Result<(), EnrolError> {
     }
 }
 
-/// Checks that the assigned slot is the one that was offered.
+/// Checks that the coordinator assigned the slot that it had offered.
 fn check_enrolled(url: &str, fresh: &Membership, enrolled: &Enrolled) -> Result<(), EnrolError> {
     let Enrolled { study, slot, agent, config, coordinator } = enrolled;
     let is_same = (study, slot, agent) == (&fresh.study, &fresh.slot, &fresh.agent)
@@ -170,8 +170,8 @@ fn check_enrolled(url: &str, fresh: &Membership, enrolled: &Enrolled) -> Result<
     })
 }
 
-/// Checks that the study's helper is the one that the agent's owner has named: the party that hands
-/// out tokens could name its own server.
+/// Checks that the study's helper is the one that the agent's owner named, because the party that
+/// issues tokens could name its own server instead.
 fn check_helper(
     options: &EnrolOptions,
     url: &str,
@@ -202,8 +202,8 @@ fn check_helper(
     }
 }
 
-/// Returns true if two addresses name the same host. This machine does not count, so that studies
-/// can be tried out locally.
+/// Returns true if two addresses have the same host. Loopback addresses do not count, so that
+/// studies can be tried out locally.
 pub(crate) fn is_one_host(one: &str, other: &str) -> bool {
     let host = |url: &str| {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -218,7 +218,7 @@ pub(crate) fn is_one_host(one: &str, other: &str) -> bool {
     host(one) == host(other) && !is_here(&host(one))
 }
 
-/// Checks that the server that responds holds the key that the token names.
+/// Checks that the server at this address holds the key that the token names.
 fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolError> {
     let challenge = match link.pending_challenge() {
         Some(pending) => pending,
@@ -270,8 +270,8 @@ fn store(home: &Home, fresh: Membership) -> Result<Membership, EnrolError> {
     }
 }
 
-/// Returns the difference between a study of the home and one of the same name; `None` if they are
-/// the same.
+/// Describes the difference between a study of the home and a new one with the same name, or
+/// returns `None` if they are the same.
 fn difference(known: &Membership, fresh: &Membership) -> Option<String> {
     if known.coordinator != fresh.coordinator {
         return Some(format!("with another coordinator ({})", known.coordinator));
@@ -286,14 +286,15 @@ fn joined(home: &Home, fresh: &Membership, differs: String) -> EnrolError {
     EnrolError::Joined { path: home.folder().to_owned(), study: fresh.study.clone(), differs }
 }
 
-/// Returns the configuration's text, if the coordinator that the token names has signed it.
+/// Returns the configuration's text after checking that the coordinator named by the token has
+/// signed it.
 fn verified(token: &EnrolmentToken, offer: &Offer) -> Result<String, String> {
     if verify_config(&token.coordinator, &offer.text, &offer.signature).is_err() {
         return Err(
             "the configuration is not signed by the coordinator that the token names".to_owned()
         );
     }
-    // The token identifies the configuration that the party agreed to (INV-11).
+    // The token identifies the configuration that the agent's party agreed to (INV-11).
     let digest = config_digest(&offer.text);
     if [digest, offer.digest] != [token.config; 2] {
         return Err(format!(
@@ -305,8 +306,8 @@ fn verified(token: &EnrolmentToken, offer: &Offer) -> Result<String, String> {
         .map_err(|_| "the configuration is not valid UTF-8".to_owned())
 }
 
-/// Returns the agent's name in its slot, if the configuration has that slot and is for this
-/// coordinator.
+/// Returns the name of the agent in the offered slot, after checking that the configuration has
+/// that slot and names this coordinator.
 fn place(federation: &Federation, offer: &Offer, token: &EnrolmentToken) -> Result<String, String> {
     let named = federation.file().network.coordinator.as_deref();
     if named != Some(token.coordinator.to_string().as_str()) {
@@ -321,7 +322,7 @@ fn place(federation: &Federation, offer: &Offer, token: &EnrolmentToken) -> Resu
     }
 }
 
-/// Returns an absolute path that can be stored.
+/// Makes a path absolute, so that it can be stored.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LinkError> {
     let refused = LinkError::Setting;
     let path = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;

@@ -15,11 +15,11 @@ use fedbo_wire::{ClockDiffers, ProblemCode, PublicKey};
 
 use crate::{Misconduct, NotFollowed, Unpriced, Unprotected};
 
-/// An error that prevents the enrolment of an agent.
+/// An error that prevents an agent's enrolment.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnrolError {
-    /// The address is not that of a coordinator.
+    /// The address is not a valid coordinator address.
     #[error("coordinator URL = {url:?}: {message}")]
     Url {
         /// The address.
@@ -38,7 +38,7 @@ pub enum EnrolError {
         /// The cause.
         source: LinkError,
     },
-    /// The server that responds is not the coordinator that the token names.
+    /// The server at this address is not the coordinator that the token names.
     #[error(
         "{url}: {message}; nothing was stored, and the token was not used; ask the study's operator"
     )]
@@ -71,7 +71,7 @@ pub enum EnrolError {
     HelperUnnamed {
         /// The study.
         study: String,
-        /// The helper's address.
+        /// The address of the helper in the configuration.
         helper_url: String,
         /// The helper's card in the configuration.
         card: String,
@@ -87,7 +87,7 @@ pub enum EnrolError {
         "the study cannot be run with this version of fedbo: {0}; nothing was stored, and the token can still be used"
     )]
     Unusable(#[source] Box<RunError>),
-    /// The coordinator assigned a slot other than the one that it had offered.
+    /// The coordinator assigned a different slot than the one it had offered.
     #[error(
         "{url}: the coordinator offered {offered} but gave {given}; nothing was stored, and the token is used up: ask the \
          study's operator for the reason and for a new token"
@@ -100,7 +100,7 @@ pub enum EnrolError {
         /// The study and slot that were assigned.
         given: String,
     },
-    /// The home already has a different study of this name.
+    /// The home already has a different study with this name.
     #[error(
         "{}: the agent has already joined a study {study:?}, {differs}; use another home for this one", path.display()
     )]
@@ -127,11 +127,11 @@ impl Classified for EnrolError {
     }
 }
 
-/// An error that prevents a move to a coordinator's new address.
+/// An error that prevents moving studies to a coordinator's new address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// The address is not that of a coordinator.
+    /// The address is not a valid coordinator address.
     #[error("coordinator URL = {url:?}: {message}")]
     Url {
         /// The address.
@@ -150,7 +150,7 @@ pub enum MoveError {
         /// The cause.
         source: LinkError,
     },
-    /// The server that responds is not the agent's coordinator.
+    /// The server at this address is not the agent's coordinator.
     #[error("{url}: {message}; the old address is kept; ask the study's operator")]
     Impostor {
         /// The address.
@@ -158,7 +158,7 @@ pub enum MoveError {
         /// The mismatch that was found.
         message: String,
     },
-    /// The agent's studies have several coordinators.
+    /// The agent's studies have several coordinators, and no study was named.
     #[error(
         "the agent's studies {studies} have several coordinators; use --study to name a study of the coordinator that has moved"
     )]
@@ -190,7 +190,7 @@ impl Classified for MoveError {
     }
 }
 
-/// An error that stops an agent.
+/// An error that stops a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -212,13 +212,13 @@ pub enum RunError {
     /// A share cannot be sealed.
     #[error(transparent)]
     Sealed(#[from] NotSealed),
-    /// A share cannot be sealed for the helper, because the helper's key of the round is missing.
+    /// A share cannot be sealed for the helper, because the helper's key for the round is missing.
     #[error("the study's helper has not confirmed round {round}: nothing can be sealed for it yet")]
     NotAnswered {
         /// The round.
         round: u64,
     },
-    /// The study charges privacy, and the agent has no budget.
+    /// The study charges privacy, but the agent has no budget.
     #[error(
         "study {study:?} charges privacy, but the agent's file sets no budget over all its studies; add [privacy] with \
          epsilon_max = {epsilon} and delta = {delta:e}, which is this study's own budget"
@@ -231,7 +231,7 @@ pub enum RunError {
         /// The study's own δ.
         delta: f64,
     },
-    /// The agent has a budget, and the study does not charge it (INV-25).
+    /// The agent has a budget, but the study does not charge it (INV-25).
     #[error(
         "study {study:?} {what}, and the agent has a budget (in [privacy] of its file, or of a file used earlier with its \
          folder), so nothing is sent to it; to take part anyway, set allow_unprotected = [{study:?}] under [privacy], next to \
@@ -246,7 +246,7 @@ pub enum RunError {
     /// The cost of the agent's uploads is not known.
     #[error(transparent)]
     Unpriced(#[from] Unpriced),
-    /// The agent began the study with another seed.
+    /// The agent began the study with a different seed.
     #[error(
         "agent.seed = {given} is not the seed with which study {study:?} was started; restore the previous value, or remove the key"
     )]
@@ -265,7 +265,7 @@ pub enum RunError {
     /// The study's releases cannot be followed.
     #[error(transparent)]
     NotFollowed(#[from] NotFollowed),
-    /// The shared features cannot be drawn.
+    /// The shared random features cannot be drawn.
     #[error("the features that the study's agents share cannot be drawn: {0}")]
     Features(#[from] GpError),
     /// The strategy refuses its settings.
@@ -274,7 +274,7 @@ pub enum RunError {
     /// No initial point was found in the agent's region.
     #[error("no initial point was found in the agent's region; ask the study's operator")]
     NoStart,
-    /// The study's agents have no coordinator.
+    /// The study's agents exchange messages with neighbours, without a coordinator.
     #[error("the study's agents share with neighbours and have no coordinator; use `fedbo peer`")]
     Neighbours,
     /// The agent's slot is not in the configuration.
@@ -296,7 +296,7 @@ pub enum RunError {
         /// The defect of the objective.
         message: String,
     },
-    /// The system cannot start a thread for a trial.
+    /// The operating system cannot start a thread for a trial.
     #[error(
         "cannot start a thread for a trial ({cause}); free some of the machine's resources, and start again: nothing is lost"
     )]
@@ -317,7 +317,7 @@ pub enum RunError {
         /// The cause of the last failure.
         last: String,
     },
-    /// The agent's upload for a round differs from the stored one.
+    /// The upload that the agent would make for a round differs from the stored one.
     #[error(
         "round {round}: the agent's stored upload differs from the one that it would make now, so nothing is sent; its \
          trials, its file or this program have changed: restore the previous version"
@@ -326,15 +326,15 @@ pub enum RunError {
         /// The round.
         round: u64,
     },
-    /// A logged handout is refused now.
+    /// A handout in the log is no longer accepted.
     #[error("the agent's database is damaged: its handout of round {round} is refused: {source}")]
     Log {
-        /// The round after which it was taken; 0 for the first.
+        /// The round after which the handout was taken, or 0 for the first handout.
         round: u64,
         /// The reason for the refusal.
         source: Misconduct,
     },
-    /// A handout was logged after a different number of trials.
+    /// The log has a handout after a different number of trials than there are.
     #[error(
         "the agent's database does not match its trials: a round began after {logged} trials, but there are {found} now; \
          restore both from the same copy"
@@ -351,14 +351,14 @@ pub enum RunError {
          and keep the agent's folder: it contains the refused handout with the coordinator's signature"
     )]
     Misconduct(#[from] Misconduct),
-    /// The coordinator refuses a request permanently.
+    /// The coordinator permanently refused a request.
     #[error("the coordinator refuses {what}: {message} ({code})")]
     Refused {
         /// The request that was refused.
         what: &'static str,
-        /// The reason, as a code.
+        /// The reason, as a problem code.
         code: ProblemCode,
-        /// The reason in words, with the remedy.
+        /// The coordinator's message, with the remedy.
         message: String,
     },
     /// The home does not contain the last request that was sent in its name (INV-28).
@@ -378,7 +378,7 @@ pub enum RunError {
     /// The clocks differ too much. Requests would be refused, so no trial is evaluated.
     #[error(transparent)]
     Clock(#[from] ClockDiffers),
-    /// There is no usable response, and none is expected.
+    /// There is no usable response, and a retry would not help.
     #[error("{0}")]
     Link(LinkError),
 }
@@ -396,7 +396,7 @@ impl Classified for RunError {
     }
 }
 
-/// The number of failed trials in a row, in words.
+/// Describes a number of consecutive failed trials in words.
 fn in_a_row(n: u64) -> String {
     match n {
         1 => "1 trial failed".to_owned(),
@@ -413,7 +413,8 @@ impl From<EvaluationError> for RunError {
     }
 }
 
-/// An error that prevents an agent from taking over its spending from its studies' ledgers.
+/// An error that prevents an agent from taking over its spending from the coordinators' accounts
+/// and ledgers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReconcileError {

@@ -1,5 +1,4 @@
-//! Refused handouts, kept in the agent's folder: the coordinator's signature on each shows its
-//! author.
+//! Stores refused handouts in the agent's folder. The coordinator's signature proves their origin.
 
 use fedbo_party::HomeError;
 
@@ -7,16 +6,16 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Number of the newest handouts that are kept in addition to the first.
+/// Number of most recent handouts to keep, in addition to the first.
 const NEWEST: usize = 4;
-/// Maximum number of bytes that are kept of each handout.
+/// Maximum number of bytes to keep of each handout.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Stores a refused handout, readable only by the agent's owner. Keeps the first one and the newest
-/// few, and at most 16 MiB of each, so that nobody can fill the disk with them.
+/// Stores a refused handout, readable only by the agent's owner. Only the first and the most recent
+/// few handouts are kept, and at most 16 MiB of each, so that nobody can fill the disk with them.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the handout cannot be written.
 pub(crate) fn keep(folder: &Path, bytes: &[u8], now_ms: u64) -> Result<(), HomeError> {
     let refused = |path: &Path, cause: std::io::Error| HomeError::Folder {
         path: path.to_owned(),
@@ -44,7 +43,7 @@ pub(crate) fn keep(folder: &Path, bytes: &[u8], now_ms: u64) -> Result<(), HomeE
     Ok(())
 }
 
-/// Returns the time in the name of a stored handout. Earlier versions wrote it with fewer digits.
+/// Parses the time in the file name of a stored handout. Earlier versions wrote fewer digits.
 fn time_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let digits = name.strip_prefix("refused-")?.strip_suffix(".handout")?;
@@ -88,7 +87,7 @@ mod tests {
         assert_eq!(found[4].1, 16 << 20);
     }
 
-    /// File names of the first version have no leading zeros.
+    /// File names from the first version have no leading zeros.
     #[test]
     fn what_an_earlier_version_kept_is_older_than_what_is_kept_now() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Executes the decisions of a dialogue: makes its requests, and stores the results.
+//! Executes the decisions of a dialogue: performs its requests, and stores the results.
 
 use fedbo_failpoints::pass;
 use fedbo_protocol::AgentUpdate;
@@ -15,16 +15,17 @@ use crate::log::{NewUpload, TakenHandout, UploadState, forget_used};
 use crate::session::{Core, Ended, Step};
 use crate::{Misconduct, Notice, RunError};
 
-/// Interval, in milliseconds, at which a response without news is stored as the last contact.
+/// Minimum interval, in milliseconds, at which responses without news are stored as the last
+/// contact.
 const CONTACT_MS: u64 = 60_000;
 
-/// Inputs of a turn of a dialogue.
+/// Inputs for a turn of a dialogue.
 pub(crate) struct Supply<'u> {
     /// Number of finished trials after which the machine acts on a new handout.
     pub(crate) n_told: u64,
-    /// The vector to send; if `None`, the machine makes it.
+    /// The vector to send, or `None` if the machine should make one.
     pub(crate) update: Option<&'u AgentUpdate>,
-    /// The bytes to send; if empty, those in the log are sent.
+    /// The bytes to send. If empty, the logged bytes are sent.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -35,7 +36,7 @@ impl Supply<'_> {
 }
 
 impl Core<'_> {
-    /// Runs a turn of a dialogue. Returns `None` if its task is done.
+    /// Runs a turn of a dialogue. Returns `None` once the turn's task is done.
     pub(crate) fn turn<D: Dialogue>(
         &mut self,
         dialogue: &mut D,
@@ -142,8 +143,8 @@ impl Core<'_> {
         Ok(answer)
     }
 
-    /// Charges the uploads in the coordinator's account that are missing from the home. Fails if
-    /// the home was rolled back (INV-28).
+    /// Charges the uploads that are in the coordinator's account but missing from the home. Fails
+    /// if the home was rolled back (INV-28).
     fn settle(&mut self, account: &Account) -> Result<(), RunError> {
         let (by, now_ms) = (&self.membership.coordinator, self.clock.now_ms());
         let key = self.requests.key().public();
@@ -205,8 +206,8 @@ impl Core<'_> {
         self.begin_round(verified)
     }
 
-    /// Stores a refused handout as evidence: the coordinator's signature shows its author. Nothing
-    /// more is sent, so all stored vectors of the study are erased (INV-26).
+    /// Stores a refused handout as evidence, because the coordinator's signature proves its origin.
+    /// Nothing more is sent, so all stored vectors of the study are erased (INV-26).
     fn accuse(
         &mut self,
         misconduct: &Misconduct,
@@ -215,7 +216,7 @@ impl Core<'_> {
         if let Some(bytes) = evidence {
             evidence::keep(self.home.folder(), &bytes, self.clock.now_ms())?;
         }
-        // If the erasure fails, the misconduct is still the error to report.
+        // Even if the erasure fails, report the misconduct.
         let _ = self.log().forget_all();
         self.observer.notice(&Notice::CoordinatorRefused(misconduct));
         Ok(())
@@ -241,7 +242,8 @@ impl Core<'_> {
         Ok(made)
     }
 
-    /// Stores an upload before its first byte leaves, with its charge if there is one (INV-13).
+    /// Stores an upload before its first byte is sent, together with its charge if there is one
+    /// (INV-13).
     fn keep(&mut self, round: u64, bytes: &[u8]) -> Result<Made, RunError> {
         let made = self.new_upload(round, bytes);
         let Some(budget) = &self.budget else {
@@ -289,7 +291,7 @@ impl Core<'_> {
         Ok(())
     }
 
-    /// Gives up a stored upload: nothing more is sent or charged for its round.
+    /// Gives up on a stored upload. Nothing more is sent or charged for its round.
     pub(crate) fn miss(&self, round: u64, why: &str) -> Result<(), RunError> {
         self.log().end(round, UploadState::Missed, self.clock.now_ms())?;
         self.report_miss(round, why);

@@ -1,8 +1,7 @@
-//! An agent's view of its coordinator's ledger, and the checks of every handout against it
-//! (INV-13).
+//! An agent's view of its coordinator's ledger, against which every handout is checked (INV-13).
 //!
-//! This module does no I/O. It takes the bytes of a handout, and returns the verified content or
-//! the coordinator's misconduct.
+//! This module does no I/O. `Follower::read` takes the bytes of a handout, and returns the verified
+//! content or the coordinator's misconduct.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,12 +25,12 @@ pub enum NotFollowed {
     /// The study's privacy event has no byte representation.
     #[error("the study's privacy event is invalid: {0}")]
     Event(#[from] UnreadableEvent),
-    /// The study's noise comes from a seed, and this build cannot read simulated releases.
+    /// The study's noise is simulated from a seed, and this build cannot read simulated releases.
     #[error(
         "the study has simulate = true, and this program is built without simulation: the study's releases have no guarantee"
     )]
     Simulation,
-    /// The study's agents share with neighbours.
+    /// The study's agents exchange messages with neighbours, without a coordinator.
     #[error("the study's agents share with neighbours and have no coordinator; use `fedbo peer`")]
     Neighbours,
 }
@@ -39,33 +38,33 @@ pub enum NotFollowed {
 /// The verified content of a handout.
 #[derive(Clone, Debug)]
 pub(crate) struct VerifiedHandout {
-    /// The round that begins.
+    /// The round that the handout begins.
     pub(crate) round: u64,
     pub(crate) collects: bool,
     pub(crate) content: VerifiedContent,
-    /// The head of the ledger after this handout.
+    /// The head of the coordinator's ledger after this handout.
     pub(crate) head: Head,
-    /// Hash of each new release with its event, by round.
+    /// Digest of each new release together with its event, by round.
     known: Vec<(u64, Digest)>,
-    /// The helper's ledger after this handout, and the shares of rounds that lack the other
-    /// server's share.
+    /// The helper's ledger after this handout, and the shares that still lack the other server's
+    /// share.
     pairing: Option<Pairing>,
-    /// The helper's key of the round.
+    /// The helper's key for the round.
     round_key: Option<RoundKey>,
 }
 
-/// Shares of the two servers of a secure sum. The two shares of a round form a release.
+/// The unpaired shares of a secure sum's two servers. The two shares of a round form a release.
 #[derive(Clone, Debug)]
 struct Pairing {
     helper: HelperChain,
-    /// The leader's shares without the helper's, by round.
+    /// The leader's shares that lack the helper's, by round.
     of_leader: BTreeMap<u64, Vec<u8>>,
-    /// The helper's shares without the leader's, by round.
+    /// The helper's shares that lack the leader's, by round.
     of_helper: BTreeMap<u64, HelperEntry>,
 }
 
 impl VerifiedHandout {
-    /// The rounds of the new entries of the ledger, ascending.
+    /// Returns the rounds of the ledger's new entries, in ascending order.
     pub(crate) fn released(&self) -> Vec<u64> {
         self.known.iter().map(|(round, _)| *round).collect()
     }
@@ -77,7 +76,7 @@ pub(crate) enum VerifiedContent {
     Releases(Vec<Arc<Release>>),
 }
 
-/// Follows one coordinator in one study.
+/// Follows a coordinator's ledger in one study.
 #[derive(Debug)]
 pub(crate) struct Follower {
     coordinator: PublicKey,
@@ -87,13 +86,13 @@ pub(crate) struct Follower {
     /// The newest verified round.
     round: Option<u64>,
     head: Head,
-    /// Digests of the releases by round; if two servers sum, of the leader's shares.
+    /// Digests of the releases, by round. If two servers sum, digests of the leader's shares.
     known: BTreeMap<u64, Digest>,
     /// The newest round key that the helper has signed.
     round_key: Option<RoundKey>,
 }
 
-/// The content of a study's handouts.
+/// The kind of content in a study's handouts.
 #[derive(Debug)]
 enum Source {
     Messages,
@@ -127,7 +126,7 @@ impl Source {
     }
 }
 
-/// The planned ledger of a study with releases, from the configuration.
+/// The ledger that the configuration plans for a study with releases.
 #[derive(Debug)]
 struct LedgerPlan {
     schedule: ReleaseSchedule,
@@ -137,7 +136,7 @@ struct LedgerPlan {
 }
 
 impl Follower {
-    /// Creates a follower in the state before a study's first round.
+    /// Creates a follower that starts before the study's first round.
     pub(crate) fn new(
         membership: &Membership,
         federation: &Federation,
@@ -191,17 +190,17 @@ impl Follower {
         })
     }
 
-    /// The newest round.
+    /// Returns the newest verified round.
     pub(crate) fn round(&self) -> Option<u64> {
         self.round
     }
 
-    /// The head of the ledger, as far as the agent has followed it.
+    /// Returns the head of the ledger, as far as the agent has followed it.
     pub(crate) fn head(&self) -> Head {
         self.head
     }
 
-    /// Number of entries of the helper's ledger, as far as the agent has followed it.
+    /// Returns the number of entries in the helper's ledger, as far as the agent has followed it.
     pub(crate) fn helper_seq(&self) -> u64 {
         match &self.source {
             Source::Shares(shares) => shares.pairing.helper.seq(),
@@ -209,13 +208,13 @@ impl Follower {
         }
     }
 
-    /// Maximum size of a handout in bytes.
+    /// Returns the maximum size of a handout in bytes.
     pub(crate) fn bytes_max(&self) -> u64 {
         let n_releases = self.source.plan().map_or(0, |plan| plan.schedule.n_releases());
         self.limits.handout_bytes_max(n_releases)
     }
 
-    /// Verifies a handout without advancing to it.
+    /// Verifies a handout without advancing.
     pub(crate) fn read(&self, bytes: &[u8]) -> Result<VerifiedHandout, Misconduct> {
         let handout = Handout::from_bytes(bytes, &self.coordinator, self.limits)?;
         if handout.config != self.config {
@@ -299,8 +298,7 @@ impl Follower {
         }
     }
 
-    /// Records a round key from an unsigned response. The key is used only if the helper has signed
-    /// it.
+    /// Records a round key from an unsigned response, if the helper has signed the key.
     pub(crate) fn hear_key(&mut self, key: RoundKey) {
         let is_new = self.round_key.is_none_or(|known| key.round >= known.round);
         if is_new && self.is_of_helper(&key) {
@@ -308,14 +306,14 @@ impl Follower {
         }
     }
 
-    /// Returns the helper's key of a round. The key shows that the helper has confirmed the round
+    /// Returns the helper's key for a round. The key shows that the helper has confirmed the round
     /// (INV-30).
     pub(crate) fn round_key(&self, round: u64) -> Option<&[u8; 32]> {
         self.round_key.as_ref().filter(|key| key.round == round).map(|key| &key.key)
     }
 
-    /// Returns true if all servers of the study have confirmed a round. No upload is made or
-    /// charged for the round before that (INV-30).
+    /// Returns true once all servers of the study have confirmed a round. Until then, no upload is
+    /// made or charged for the round (INV-30).
     pub(crate) fn is_answered(&self, round: u64) -> bool {
         !self.has_helper() || self.round_key(round).is_some()
     }
@@ -325,8 +323,8 @@ impl Follower {
         matches!(self.source, Source::Shares(_))
     }
 
-    /// Follows the chain from the agent's own head to the signed one, and returns the new entries.
-    /// `begins` is the round that begins.
+    /// Follows the chain from the agent's head to the signed head, and returns the new entries.
+    /// `begins` is the round that the handout begins.
     #[expect(clippy::type_complexity, reason = "the new releases, and their digests by round")]
     fn follow(
         &self,
@@ -343,7 +341,7 @@ impl Follower {
             let LedgerEntry { seq, round, event, release } = entry;
             let digest = fedbo_wire::digest("release of a round", &[event, release]);
             if let Some(before) = self.known.get(round) {
-                // The entry was handed out before. Unless every bit is the same, the round was
+                // The entry was handed out before. If its content differs in any bit, the round was
                 // released twice.
                 match *before == digest && *seq <= own.seq {
                     true => continue,
@@ -393,9 +391,9 @@ impl Follower {
 }
 
 impl Shares {
-    /// Returns the releases of the rounds for which both servers' shares are now present. A round
-    /// has no release if a share is missing, or if the leader had not committed to its share before
-    /// it got the helper's.
+    /// Returns the releases of all rounds that now have both servers' shares. A round has no
+    /// release if a share is missing, or if the leader had not committed to its own share before it
+    /// got the helper's.
     fn pair(
         &self,
         leader: Vec<(u64, Vec<u8>)>,
@@ -429,11 +427,11 @@ impl Shares {
 }
 
 impl LedgerPlan {
-    /// Checks that this round collects as planned, and that no earlier release is missing (INV-3).
-    /// `n_released` is `None` if two servers sum, because they may miss a round.
+    /// Checks that this round collects vectors exactly if planned, and that no earlier release is
+    /// missing (INV-3). `n_released` is `None` if two servers sum, because they can miss a round.
     ///
-    /// The round itself may already be released, if the coordinator was restarted between the
-    /// release and the next handout.
+    /// The round itself is already released if the coordinator was restarted between the release
+    /// and the next handout.
     fn check_round(
         &self,
         round: u64,
@@ -475,7 +473,7 @@ mod tests {
         SigningKey::from_seed([2; 32])
     }
 
-    /// The two servers of a study with their ledgers, and a follower.
+    /// The two servers of a study and their ledgers, and a follower.
     struct Servers {
         study: SumStudy,
         follower: Follower,
@@ -632,7 +630,8 @@ mod tests {
         assert_eq!(found, Err(HelperMisconduct::OtherShare { round: 0 }.into()));
     }
 
-    /// There is no release if the leader got the helper's share before it had committed to its own.
+    /// A round has no release if the leader got the helper's share before it had committed to its
+    /// own.
     #[test]
     fn a_share_that_was_shown_to_nobody_is_none() {
         let mut servers = Servers::new();
@@ -644,8 +643,8 @@ mod tests {
         assert_eq!(servers.take(&servers.handout(1, (0, 0))), Ok(0));
     }
 
-    /// A server that adds too little noise is identified by its own share, which shows its noise in
-    /// the coordinates that are zero in all vectors.
+    /// A server that adds too little noise is identified by its share: the coordinates that are
+    /// zero in all vectors contain only its noise.
     #[test]
     fn a_lazy_server_is_found_by_name() {
         for lazy in [Server::Leader, Server::Helper] {
@@ -713,7 +712,7 @@ mod tests {
 
     #[test]
     fn other_misconduct_is_seen() {
-        // A helper that was restored from an older backup signs another history.
+        // A helper that was restored from an older backup signs a different history.
         let mut servers = Servers::new();
         servers.plays(0);
         assert_eq!(servers.take(&servers.handout(1, (0, 0))), Ok(1));
@@ -721,13 +720,13 @@ mod tests {
         servers.plays(1);
         let found = servers.take(&servers.handout(2, (1, 0)));
         assert_eq!(found, Err(HelperMisconduct::Signature { seq: 1 }.into()));
-        // A single coordinator hands out its own sums, in a study that two servers sum.
+        // A single coordinator hands out its own sums, although two servers should sum.
         let mut servers = Servers::new();
         servers.plays(0);
         let alone = Content::Releases(servers.leader.clone());
         let found = servers.take(&servers.signed(1, alone));
         assert_eq!(found, Err(Misconduct::OtherContent { expected: "shares", found: "releases" }));
-        // A share of a round that only begins with the handout.
+        // The share belongs to the round that the handout begins.
         let sharing = servers.study.sharing.clone();
         let early = servers.share(&sharing, Server::Helper, 1);
         servers.helper_commits(1, early, Digest([0; 32]));

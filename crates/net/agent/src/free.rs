@@ -1,16 +1,16 @@
-//! A session at a free pace: sends and polls at its instants while a trial runs, and never waits
-//! for other agents.
+//! A session at a free pace. It sends and polls at scheduled instants while a trial runs, and never
+//! waits for other agents.
 //!
 //! The objective runs on its own thread. The session's thread polls for handouts soon after a
-//! window has begun, and sends an upload made from the trials so far at the window's instant. Both
-//! times depend only on the windows and the slot, and nothing is sent when a trial ends (INV-12): a
-//! result is not processed while an instant is so near that computing the next query might delay
-//! it.
+//! window has begun. At the window's instant, it sends an upload made from the trials so far. Both
+//! times depend only on the windows and the slot, and nothing is sent when a trial ends (INV-12). A
+//! result is not processed shortly before an instant, because computing the next query might delay
+//! the request.
 //!
 //! A handout is logged when it arrives, with the number of finished trials after which the machine
-//! acts on it, including the running one. A reopened session therefore passes the same handouts to
-//! the machine at the same points. Uploads only read the machine, so they are not made again: they
-//! are in the log.
+//! acts on it (the running trial counts). A reopened session therefore passes the same handouts to
+//! the machine at the same points. Uploads only read the machine, so a replay takes them from the
+//! log instead of making them again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,25 +35,25 @@ use crate::{Notice, RunError};
 const GUARDS: u64 = 8;
 const HOLDS: u64 = 4;
 
-/// A session that evaluates trials concurrently with its dialogue.
+/// Session state for evaluating trials concurrently with the dialogue.
 pub(crate) struct Beside {
     dialogue: Free,
     running: Option<Running>,
-    /// Time at which the last trial ended, until the next begins; and the longest time in between,
-    /// in milliseconds.
+    /// Time at which the last trial ended, `None` once the next begins; and the longest time
+    /// between two trials so far. Both in milliseconds.
     ended_at: Option<u64>,
     slowest: u64,
-    /// Time at which a result began to wait for an instant to pass.
+    /// Time since which a result has been held until an instant passes.
     held_at: Option<u64>,
-    /// True once the machine has all handouts of the log.
+    /// True once all handouts in the log were passed to the machine.
     is_caught_up: bool,
     /// True once the study's status has been requested before a trial.
     has_looked: bool,
-    /// `is_done`: the agent's plan is done. `reported_done`: the wait for its last delivery was
+    /// `is_done`: the agent's plan is done. `reported_done`: the wait for the last delivery was
     /// reported.
     is_done: bool,
     reported_done: bool,
-    /// The error that ends the session once the result of the running trial has been processed.
+    /// An error that will end the session once the running trial's result has been processed.
     deferred_error: Option<RunError>,
 }
 
@@ -81,7 +81,7 @@ impl Beside {
         }
     }
 
-    /// Returns true if the running trial has ended and its result is to be processed now.
+    /// Returns true if the running trial has ended and its result can be processed now.
     pub(crate) fn has_result(&self, core: &Core<'_>) -> bool {
         self.has_ended() && !self.is_near_an_instant(core)
     }
@@ -107,10 +107,10 @@ impl Beside {
     }
 
     /// Performs one step: begins a trial or processes its result, passes a handout to the machine,
-    /// or polls or sends if it is time.
+    /// or makes a request that is due.
     pub(crate) fn advance(&mut self, core: &mut Core<'_>) -> Result<Step, RunError> {
         if core.is_stopped() {
-            // Wait for the running trial: nothing outlives the session.
+            // Wait for the running trial, because nothing may outlive the session.
             self.end_running(core, true)?;
             return Ok(Step::Ended(Ended::Interrupted));
         }
@@ -170,7 +170,7 @@ impl Beside {
         }
     }
 
-    /// Polls or sends if it is time. Returns the wait until the next instant.
+    /// Makes a request if one is due. Returns the wait until the next instant.
     fn poll_or_send(&mut self, core: &mut Core<'_>) -> Result<Step, RunError> {
         self.catch_up(core)?;
         let is_kept = match core.contact.resend {
@@ -186,8 +186,8 @@ impl Beside {
     fn begin(&mut self, core: &mut Core<'_>, trial: Trial) -> Result<Step, RunError> {
         if !self.has_looked && !core.trials.was_finished(trial.index) {
             self.has_looked = true;
-            // Before anything expensive: check that the clocks agree. Do not wait for a coordinator
-            // that does not respond.
+            // Check that the clocks agree before doing anything expensive. Do not wait for a
+            // coordinator that does not respond.
             let supply = Supply::none(core.n_told);
             if let Err(error) = core.turn(&mut self.dialogue, Task::Meet, supply) {
                 core.queue.push_front(AgentEffect::Evaluate(trial));
@@ -212,9 +212,9 @@ impl Beside {
         let hurry = core.link.hurry();
         let evaluate = move || {
             let outcome = evaluate_guarded(objective.as_ref(), &at, id);
-            // A result ends the session's wait for a response.
+            // End the session's wait for a response.
             set(hurry.as_ref(), true);
-            // The session may be gone.
+            // Ignore the error: the session may be gone.
             let _ = ended.send(outcome);
         };
         let thread = Builder::new().name("trial".to_owned()).spawn(evaluate);
@@ -223,8 +223,8 @@ impl Beside {
         Ok(Step::Went)
     }
 
-    /// Stores the result of the ended trial and passes it to the machine. Returns `None` if no
-    /// trial has ended; if `waits` is set, waits for the running one first.
+    /// Stores the result of the ended trial and passes it to the machine. If `waits` is set, waits
+    /// for the running trial first. Returns `None` if no trial has ended.
     fn end_running(&mut self, core: &mut Core<'_>, waits: bool) -> Result<Option<Step>, RunError> {
         let Some(running) = &self.running else {
             return Ok(None);
@@ -255,7 +255,7 @@ impl Beside {
         }
     }
 
-    /// Passes to the machine the logged handouts that it acts on after at most `n_told` finished
+    /// Passes logged handouts to the machine, up to those that it acts on after `n_told` finished
     /// trials. Returns true if there were any.
     fn hear_logged(&mut self, core: &mut Core<'_>, n_told: u64) -> Result<bool, RunError> {
         let mut n_heard = 0;
@@ -273,8 +273,8 @@ impl Beside {
         Ok(n_heard > 0)
     }
 
-    /// Number of finished trials after which the machine acts on a handout that arrives now.
-    /// Initial points are evaluated one after another regardless of handouts.
+    /// Returns the number of finished trials after which the machine acts on a handout that arrives
+    /// now. Handouts do not interrupt the initial points.
     fn n_told_next(&self, core: &Core<'_>) -> u64 {
         let n_told = core.n_told + u64::from(self.running.is_some());
         n_told.max(core.federation.n_initial as u64)
@@ -296,8 +296,8 @@ impl Beside {
     }
 }
 
-/// Returns true if the next query need not wait for the coordinator: it was made before, or the
-/// study has begun.
+/// Returns true if the next query need not wait for the coordinator, because it was made before or
+/// the study has begun.
 fn has_started(core: &Core<'_>) -> bool {
     core.trials.was_started(core.n_told)
         || core.contact.follower.round().is_some()

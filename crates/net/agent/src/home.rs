@@ -1,4 +1,4 @@
-//! An agent's folder: its key, its database, its trials.
+//! An agent's folder, which contains its key, database and trials.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use crate::{Membership, budget};
 /// Name of the agent's database in its folder.
 const DATABASE_FILE: &str = "agent.db";
 
-/// An agent's folder. Raw data never leaves it (INV-12): an agent sends one weight sample per
-/// round.
+/// An agent's folder. Raw data never leaves the folder (INV-12). An agent sends only one weight
+/// sample per round.
 #[derive(Debug)]
 pub struct Home {
     folder: PathBuf,
@@ -23,10 +23,10 @@ pub struct Home {
 }
 
 impl Home {
-    /// Opens the folder of an agent that was enrolled.
+    /// Opens the folder of an enrolled agent.
     ///
     /// # Errors
-    /// If there is no agent, or its database is damaged or cannot be written.
+    /// If the folder contains no agent, or its database is damaged or cannot be written.
     pub fn open(folder: &Path) -> Result<Self, HomeError> {
         Self::with(folder, Mode::Existing)
     }
@@ -37,13 +37,13 @@ impl Home {
         folder.join(DATABASE_FILE).exists()
     }
 
-    /// Opens the folder. If there is none, creates it with access only for its owner.
+    /// Opens the folder. If it does not exist, creates it with access only for its owner.
     pub(crate) fn open_or_make(folder: &Path) -> Result<Self, HomeError> {
         make_folder(folder)?;
         Self::with(folder, Mode::Create)
     }
 
-    /// Opens the folder for reading.
+    /// Opens the folder read-only.
     pub(crate) fn look(folder: &Path) -> Result<Self, HomeError> {
         Ok(Self {
             database: Database::look(&folder.join(DATABASE_FILE), &FORMAT)?,
@@ -66,32 +66,32 @@ impl Home {
         Ok(Self { database, folder: folder.to_owned() })
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The studies that the agent takes part in, by name.
+    /// Returns the studies that the agent takes part in, sorted by name.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the memberships cannot be read.
     pub fn memberships(&self) -> Result<Vec<Membership>, HomeError> {
         self.database.read(Membership::all)
     }
 
-    /// The budget over all the agent's studies, from the last run with a budget in its file; `None`
-    /// before the first.
+    /// Returns the budget over all the agent's studies, from the last run with a budget in its
+    /// file, or `None` if there was none.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the budget cannot be read.
     pub fn budget(&self) -> Result<Option<Budget>, HomeError> {
         self.database.read(budget::cap)
     }
 
-    /// Returns the membership in this study, or the only one if none is named.
+    /// Returns the membership in this study, or the only membership if `study` is `None`.
     ///
     /// # Errors
-    /// If there is none, or several.
+    /// If there is no such membership, or `study` is `None` and there are several.
     pub fn membership(&self, study: Option<&str>) -> Result<Membership, HomeError> {
         let all = self.memberships()?;
         let known = || {
@@ -119,13 +119,13 @@ impl Home {
         Err(HomeError::AmbiguousStudy { path: self.folder.clone(), which })
     }
 
-    /// Locks the study, so that no other process runs it.
+    /// Locks the study, so that no other process can run it.
     pub(crate) fn hold(&self, membership: &Membership) -> Result<Lock, HomeError> {
         let path = self.folder.join(format!("study-{}.lock", membership.id));
         hold(&path, "runs this study of the agent")
     }
 
-    /// Locks the key, so that no other process changes it or enrols the agent.
+    /// Locks the key, so that no other process can change it or enrol the agent.
     pub(crate) fn hold_key(&self) -> Result<Lock, HomeError> {
         let path = self.folder.join("identity.lock");
         hold(&path, "is changing the agent's key or enrolling it")

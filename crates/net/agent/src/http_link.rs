@@ -16,7 +16,7 @@ use crate::link::{Caller, Link, Offer, Place, Poll, Polled, Progress};
 
 /// Maximum size of a frozen configuration in bytes.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
-/// Maximum size in bytes of a response with a study's state, which lists the rounds that the
+/// Maximum size in bytes of a response with a study's state. The response lists the rounds that the
 /// agent's slots delivered.
 const STATUS_BYTES_MAX: u64 = 4 << 20;
 
@@ -28,8 +28,7 @@ pub struct HttpLink {
 }
 
 impl HttpLink {
-    /// Creates a link to the coordinator at `url` with the key `coordinator`; requests are signed
-    /// for that key.
+    /// Creates a link to the coordinator at `url`. Requests are signed for the key `coordinator`.
     ///
     /// The server's certificate is checked against the system's authorities and those in the PEM
     /// file `authority`. The proxy is taken from the environment.
@@ -45,7 +44,7 @@ impl HttpLink {
         Self::with_proxy(url, authority, &ProxySetting::Environment, coordinator, stop)
     }
 
-    /// Like [`HttpLink::new`], with the proxy that a setting chooses.
+    /// Like [`HttpLink::new`], but with an explicit proxy setting.
     ///
     /// # Errors
     /// As for [`HttpLink::new`].
@@ -70,7 +69,7 @@ impl HttpLink {
         Signer { key, to: self.coordinator, counter }
     }
 
-    /// Returns the signer of a request without a counter.
+    /// Returns a signer for a request without a counter.
     fn uncounted<'a>(&self, key: &'a SigningKey) -> Signer<'a> {
         self.by(Caller { key, counter: 0 })
     }
@@ -160,7 +159,7 @@ impl Link for HttpLink {
     }
 }
 
-/// The target of an upload.
+/// Returns the request target of an upload.
 pub(crate) fn upload_target(to: Place<'_>) -> String {
     format!("{}/rounds/{}/slots/{}", study_target(to.study), to.round, to.slot)
 }

@@ -1,4 +1,4 @@
-//! The encoding of uploads, by the recipients of a study's vectors.
+//! Encodes uploads for the recipients of a study's vectors.
 
 use fedbo_federation::Federation;
 use fedbo_privacy::mechanism::Server;
@@ -10,9 +10,9 @@ use crate::{Membership, RunError};
 
 /// The recipients of a study's vectors.
 pub(crate) enum Intake {
-    /// The coordinator reads them.
+    /// The coordinator, which reads the vectors.
     Plain,
-    /// The coordinator and a helper sum shares of them.
+    /// The coordinator and a helper, which sum shares of the vectors.
     Sum(Box<SumStudy>),
 }
 
@@ -24,8 +24,9 @@ impl Intake {
         Ok(sum.map_or(Self::Plain, |study| Self::Sum(Box::new(study))))
     }
 
-    /// Returns the bytes of an upload. If two servers sum, they contain one share of the vector for
-    /// each server, which only that server can open. `helper` is the helper's key of the round.
+    /// Returns the bytes of an upload. If two servers sum, the upload contains a share of the
+    /// vector for each server, which only that server can open. `helper` is the helper's key for
+    /// the round.
     ///
     /// # Errors
     /// If the vector cannot be shared, or the helper has not confirmed the round.

@@ -1,15 +1,16 @@
-//! An agent of a federation as a separate process: it keeps its objective and data, and talks to a
-//! coordinator.
+//! An agent of a federation as a separate process, which keeps its objective and data and talks to
+//! a coordinator.
 //!
-//! This crate decides which state is durable and when, which handouts an agent accepts, when it
-//! sends, and how much privacy budget it may spend over all its studies. The state machines of
+//! This crate decides what is stored and when, which handouts an agent accepts, when an agent
+//! sends, and how much privacy budget it can spend over all its studies. The state machines of
 //! `fedbo-protocol` decide which points to try and which messages to send; `fedbo-wire` defines the
 //! byte formats. The crate starts threads only to wait for responses and to evaluate a trial at a
 //! free pace.
 //!
-//! An agent's state is the log in its folder. A run replays the log and continues from there. Start
-//! at [`enrol`], then read [`run`] and its [`Session`]; `dialogue` decides requests and
-//! retries without I/O, `follower.rs` verifies handouts, and `budget.rs` contains the budget.
+//! An agent's state is the log in its folder. A run replays the log and continues from there. To
+//! read the code, start at [`enrol`], then see [`run`] and [`Session`]. `dialogue` decides on
+//! requests and retries without I/O, `follower.rs` verifies handouts, and `budget.rs` contains the
+//! budget.
 
 mod account;
 mod agent_file;

@@ -9,49 +9,49 @@ use fedbo_wire::{
     SigningKey, StudyState, StudyStatus,
 };
 
-/// A link to a coordinator. Requests are idempotent: a repeated request gets the same response as
+/// A link to a coordinator. Requests are idempotent. A repeated request gets the same response as
 /// the first.
 ///
 /// Requests other than [`Link::prove`] are signed with the given key for the coordinator's key.
-/// They carry a counter if they have a [`Caller`]. A call blocks until there is a response, or
-/// until the link gives up.
+/// Requests with a [`Caller`] carry a counter. A call blocks until there is a response, or until
+/// the link gives up.
 pub trait Link {
-    /// Requests a proof of the coordinator's identity without revealing the caller's. The proof is
-    /// not yet verified.
+    /// Requests a proof of the coordinator's identity without revealing the caller's identity. The
+    /// link does not verify the proof.
     ///
     /// # Errors
     /// If there is no usable response.
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError>;
 
-    /// Returns the challenge of a proof that an earlier process requested, if the response arrives
-    /// in this one.
+    /// Returns the challenge of a proof that an earlier process requested, if its response arrives
+    /// in this process.
     fn pending_challenge(&self) -> Option<Digest> {
         None
     }
 
-    /// Returns true if a response may belong to an earlier transmission of the same request, with a
+    /// Returns true if a response can belong to an earlier transmission of the same request, with a
     /// counter that is no longer known.
     fn is_carried(&self) -> bool {
         false
     }
 
-    /// Requests the study and slot that the token is for, without taking the slot.
+    /// Requests the study and slot that the token is for, without claiming the slot.
     ///
     /// # Errors
     /// If the token is refused, or there is no usable response.
     fn offer(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Offer, LinkError>;
 
-    /// Takes a slot for the key.
+    /// Claims a slot for the key.
     ///
     /// # Errors
     /// If the token is refused, or there is no usable response.
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError>;
 
-    /// Delivers an upload. `Ok` means that it is durable at the coordinator, or counts as if it
-    /// were.
+    /// Delivers an upload. `Ok` means that the coordinator has stored the upload durably, or treats
+    /// it as stored.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable response.
+    /// If the request is refused, or there is no usable response.
     fn upload(&self, by: Caller<'_>, to: Place<'_>, body: &[u8]) -> Result<(), LinkError>;
 
     /// Returns true if the response to this upload has already arrived. Sending the upload again
@@ -61,11 +61,11 @@ pub trait Link {
         false
     }
 
-    /// Returns the flag that ends the wait for a response early while it is set, with
-    /// [`LinkError::SetAside`].
+    /// Returns a flag that makes a waiting request return early with [`LinkError::SetAside`] while
+    /// it is set. `None` if the link does not wait.
     ///
     /// The caller sets the flag if it has other work to do first, and repeats the same request to
-    /// continue the wait. `None` if the link does not wait.
+    /// continue waiting.
     fn hurry(&self) -> Option<Arc<AtomicBool>> {
         None
     }
@@ -73,30 +73,30 @@ pub trait Link {
     /// Polls for the newest round.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable response.
+    /// If the request is refused, or there is no usable response.
     fn handouts(&self, by: Caller<'_>, study: &str, poll: Poll) -> Result<Polled, LinkError>;
 
     /// Requests the state of a study.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable response.
+    /// If the request is refused, or there is no usable response.
     fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError>;
 
-    /// Replaces this key by another.
+    /// Replaces this key by a new one.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable response.
+    /// If the request is refused, or there is no usable response.
     fn rotate(&self, by: Caller<'_>, study: &str, request: &RotateRequest)
     -> Result<(), LinkError>;
 }
 
-/// The sender of a request, and the request's counter.
+/// The sender and the counter of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     /// The sender's key.
     pub key: &'a SigningKey,
-    /// Larger than the counter of every earlier request for the slot, and stored before the request
-    /// leaves (INV-28).
+    /// The request's counter. Larger than in every earlier request for the slot, and stored before
+    /// the request is sent (INV-28).
     pub counter: u64,
 }
 
@@ -114,18 +114,18 @@ pub struct Place<'a> {
 /// An agent's request for the newest round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
-    /// The agent's newest round; `None` before the first.
+    /// The agent's newest round, or `None` before the first.
     pub after: Option<u64>,
     /// Number of the agent's last ledger entry.
     pub entries: u64,
-    /// Number of the agent's last entry of the helper's ledger, if two servers sum; otherwise 0.
+    /// Number of the agent's last entry of the helper's ledger if two servers sum, otherwise 0.
     pub helper: u64,
-    /// Seconds for which the coordinator may hold the poll while there is nothing new.
+    /// Seconds for which the coordinator can hold the poll while there is nothing new.
     pub wait_s: u64,
     /// The last round with an acknowledged upload.
     pub delivered: Option<u64>,
-    /// The study's state, as the agent knows it. The coordinator responds immediately if the state
-    /// differs.
+    /// The last state of the study that the agent knows. The coordinator responds immediately if
+    /// the state has changed.
     pub state: Option<StudyState>,
     /// Maximum size of the response in bytes.
     pub bytes_max: u64,
@@ -152,26 +152,26 @@ pub struct Progress {
     pub round: u64,
     /// The state of the study; rounds advance only while it is running.
     pub state: StudyState,
-    /// The round of an upload that the coordinator has lost and still collects. The same bytes must
-    /// be sent again.
+    /// The round of an upload that the coordinator has lost and still accepts. The agent must send
+    /// the same bytes again.
     pub resend: Option<u64>,
-    /// Milliseconds since the round began; `None` while the study waits.
+    /// Milliseconds since the round began, or `None` while the study waits.
     pub elapsed_ms: Option<u64>,
-    /// The helper's key of the round, if two servers sum and the helper has confirmed the round;
-    /// not yet verified.
+    /// The helper's key for the round, if two servers sum and the helper has confirmed the round.
+    /// Not yet verified.
     pub round_key: Option<RoundKey>,
 }
 
-/// The study that a token is for: its configuration with the coordinator's signature, and the slot.
+/// The study and slot that a token is for, with the coordinator's signature of the configuration.
 /// Not yet verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The slot that the token takes.
+    /// The slot that the token can claim.
     pub slot: u32,
     /// The configuration text, byte for byte.
     pub text: Vec<u8>,
-    /// Its digest, as reported by the coordinator.
+    /// The digest of the configuration, as reported by the coordinator.
     pub digest: Digest,
-    /// The coordinator's signature.
+    /// The coordinator's signature of the configuration.
     pub signature: Signature,
 }

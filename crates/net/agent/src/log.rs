@@ -1,4 +1,5 @@
-//! The log of an agent's handouts and uploads in a study, by round: sufficient for a full replay.
+//! The log of an agent's handouts and uploads in a study, by round. It is sufficient for a full
+//! replay.
 
 use fedbo_database::Failure;
 use fedbo_ledger::Head;
@@ -20,15 +21,16 @@ pub(crate) struct TakenHandout {
 /// A logged upload.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct MadeUpload {
-    /// Empty once the upload is no longer sent: a vector does not outlive its use (INV-26).
+    /// The encoded upload. Erased once it is no longer needed, because a vector must not outlive
+    /// its use (INV-26).
     pub(crate) bytes: Vec<u8>,
-    /// The digest that replaces the bytes from then on.
+    /// Digest of the erased bytes.
     hash: Option<Digest>,
     pub(crate) state: UploadState,
 }
 
 impl MadeUpload {
-    /// Returns true if the upload has these bytes.
+    /// Returns true if the upload has, or had before the erasure, these bytes.
     pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
         match self.hash {
             Some(hash) => hash == hash_of(bytes),
@@ -45,13 +47,13 @@ fn hash_of(bytes: &[u8]) -> Digest {
 /// The state of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UploadState {
-    /// To be sent, or sent without a response.
+    /// Not sent yet, or sent without a response so far.
     Pending,
-    /// The coordinator has it.
+    /// The coordinator has the upload.
     Acknowledged,
-    /// It arrived too late, or was not collected.
+    /// The upload arrived too late, or was not collected.
     Missed,
-    /// The agent's budget did not allow it: it never left.
+    /// The agent's budget did not allow the upload, so it was never sent.
     Withheld,
 }
 
@@ -76,7 +78,7 @@ impl UploadState {
     }
 }
 
-/// Numbers of a membership's uploads, by outcome.
+/// Counts of a membership's uploads, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UploadCounts {
     /// Uploads that the coordinator has.
@@ -95,7 +97,7 @@ pub(crate) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Returns the first handout after this round; the very first if `None`.
+    /// Returns the first handout after this round, or the very first if `round` is `None`.
     pub(crate) fn handout_after(
         &self,
         round: Option<u64>,
@@ -131,8 +133,8 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Erases all vectors of the study, including that of the current round: nothing more is sent
-    /// in it.
+    /// Erases all vectors of the study, including the current round's, because nothing more is
+    /// sent.
     pub(crate) fn forget_all(&self) -> Result<(), HomeError> {
         let all = format!("membership = {}", self.membership.id);
         forgotten(self.database, &all)
@@ -148,8 +150,8 @@ impl Log<'_> {
         self.database.write(|tx| insert_upload(tx, self.membership.id, made, state))
     }
 
-    /// Returns the number of uploads that were made, and the number of finished trials at the last
-    /// one.
+    /// Returns the number of uploads that were made, and the largest number of finished trials at
+    /// any of them.
     pub(crate) fn n_made(&self) -> Result<(u64, Option<u64>), HomeError> {
         let sql = "SELECT count(*), max(n_told) FROM uploads WHERE membership = ?";
         let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
@@ -178,7 +180,7 @@ impl Log<'_> {
         self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], |row| row.get(0))?))
     }
 
-    /// Returns the head of the ledger in the newest handout.
+    /// Returns the ledger's head after the newest handout.
     pub(crate) fn head(&self) -> Result<Option<Head>, HomeError> {
         let sql = "SELECT head FROM handouts WHERE membership = ? ORDER BY round DESC LIMIT 1";
         self.database.read(|tx| {
@@ -195,7 +197,7 @@ impl Log<'_> {
         })
     }
 
-    /// Returns the newest round that has begun, and the outcomes of uploads.
+    /// Returns the newest round that has begun, and the counts of uploads by outcome.
     pub(crate) fn progress(&self) -> Result<(Option<u64>, UploadCounts), HomeError> {
         let id = self.membership.id;
         self.database.read(|tx| {
@@ -230,13 +232,13 @@ fn upload(tx: &Transaction<'_>, id: i64, round: u64) -> Result<Option<MadeUpload
         .transpose()
 }
 
-/// Selects the uploads with vectors that are no longer needed: they will not be sent, a later round
-/// has begun, or their study is over.
+/// SQL condition for uploads that are no longer needed, because they will not be sent, a later
+/// round has begun, or their study is over.
 const USED: &str = "state IN ('missed', 'withheld')
      OR round < (SELECT max(round) FROM handouts WHERE handouts.membership = uploads.membership)
      OR (SELECT finished FROM memberships WHERE id = uploads.membership)";
 
-/// Erases the vectors of all studies of a home that are no longer needed.
+/// Erases the vectors that are no longer needed, in all studies of the home.
 pub(crate) fn forget_used(database: &Database) -> Result<(), HomeError> {
     forgotten(database, USED)
 }
@@ -268,7 +270,7 @@ fn forget(tx: &Transaction<'_>, which: &str) -> Result<(), Failure> {
 pub(crate) struct NewUpload<'a> {
     pub(crate) round: u64,
     pub(crate) bytes: &'a [u8],
-    /// Number of finished trials.
+    /// Number of finished trials when the upload was made.
     pub(crate) n_told: u64,
     pub(crate) now_ms: u64,
 }

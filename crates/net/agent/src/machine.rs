@@ -12,8 +12,7 @@ use fedbo_wire::Digest;
 use crate::RunError;
 use crate::follower::{VerifiedContent, VerifiedHandout};
 
-/// An agent's state machine: takes events and returns the agent's next effects. Equal events give
-/// equal effects.
+/// An agent's state machine, which maps events to effects deterministically.
 pub(crate) trait Machine {
     fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
     fn receive(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError>;
@@ -24,8 +23,8 @@ pub(crate) trait Machine {
     fn upload(&mut self, window: u64) -> Result<Option<AgentUpdate>, AgentError>;
 }
 
-/// Returns the machine of the agent in a slot, with draws from the seed `root`, and the hash of the
-/// shared features.
+/// Creates the machine for the agent in a slot, with random draws from the seed `root`. Also
+/// returns the hash of the shared random features.
 ///
 /// With the federation's own seed, the machine requests the same effects as the same agent in a
 /// federation that runs in one process. `made` is the number of earlier uploads, and the number of
@@ -38,7 +37,7 @@ pub(crate) fn machine(
 ) -> Result<(Box<dyn Machine>, Digest), RunError> {
     let map = federation.feature_map()?;
     let hash = map.hash();
-    // The features are shared; all other draws are the agent's own.
+    // The random features are shared. All other draws come from the agent's own seed.
     let mut own = federation.clone();
     own.seed = root;
     let arm = federation.own_arm();
@@ -110,8 +109,8 @@ impl<S: UsesHandouts> Machine for Playing<S> {
     }
 }
 
-/// Converts a handout into a relay's broadcast. The coordinator refuses messages with other
-/// features.
+/// Converts a handout into a relay's broadcast. The coordinator refuses messages with different
+/// random features.
 fn broadcast(handout: VerifiedHandout, map: MapHash) -> Broadcast {
     let (messages, stragglers) = match handout.content {
         VerifiedContent::Messages { messages, stragglers } => (messages, stragglers),

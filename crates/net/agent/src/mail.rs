@@ -1,9 +1,9 @@
-//! A link to a coordinator through the messages of another system, in a process that never waits
-//! for a response.
+//! A link to a coordinator over another system's messages, for a process that never waits for a
+//! response.
 //!
 //! A process starts with the responses to earlier requests. A request without a response is put
-//! into the outbox, and the run ends as if it were stopped. The next process replays the agent's
-//! log, makes the same request, and finds the response.
+//! into the outbox, and the run ends as if it had been stopped. The next process replays the
+//! agent's log, makes the same request, and finds the response.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,19 +26,19 @@ use crate::link::{Caller, Link, Offer, Place, Poll, Polled};
 use crate::run::{Reach, run_linked};
 use crate::{Ended, EnrolError, EnrolOptions, Home, HttpLink, RunError, RunOptions, enrol_showing};
 
-/// Address of a coordinator that is reached only by mail; no name server resolves this host.
+/// Placeholder address of a coordinator that is reached only by mail. Its host cannot be resolved.
 const NO_ADDRESS: &str = "https://by-mail.invalid";
 
 /// Time for which a response with a study's state is reused within a process.
 const FRESH_MS: u64 = 5_000;
-/// A response to an older request does not show that clocks differ: it may have been in transit for
-/// a long time.
+/// Age, in milliseconds, from which a response is ignored if it reports a clock difference, because
+/// the request may have been in transit for a long time.
 const OLD_MS: u64 = 60_000;
 
 /// Continues an enrolment by mail. Returns true once the agent has joined; until then, the mail's
 /// outbox contains the next requests.
 ///
-/// `show` is called with the study before it is stored.
+/// `show` is called with the study before the membership is stored.
 ///
 /// # Errors
 /// As for [`crate::enrol`].
@@ -72,8 +72,8 @@ pub fn enrol_by_mail(
 
 /// Runs an agent until it needs a response that the mail does not contain.
 ///
-/// The run then ends as if it were stopped, and the mail's outbox contains its requests. If
-/// `objective` is `None`, the file's command is run.
+/// The run then ends as if it had been stopped, and the mail's outbox contains the requests. If
+/// `objective` is `None`, the file's command is evaluated.
 ///
 /// # Errors
 /// As for [`crate::run`], and if a rotation of the agent's key is incomplete.
@@ -82,8 +82,8 @@ pub fn run_by_mail(
     objective: Option<Arc<dyn Objective>>,
     mail: &Arc<Mail>,
 ) -> Result<Ended, RunError> {
-    // With two keys, one process would ask which key is known, and only the next would get the
-    // response.
+    // With two keys, one process would have to ask which key the coordinator knows, and only the
+    // next would get the response.
     if Identity::load(&options.file.home)?.next.is_some() {
         let reason = "a change of the agent's key is incomplete; complete it with `fedbo agent rotate` on a machine that can \
                       reach the coordinator";
@@ -116,7 +116,7 @@ impl RequestId {
     }
 }
 
-/// The responses for an agent's process, and the requests that it leaves.
+/// The responses available to a process of an agent, and the requests that it leaves.
 #[derive(Debug)]
 pub struct Mail {
     opened_ms: u64,
@@ -135,11 +135,11 @@ struct State {
 }
 
 impl Mail {
-    /// Creates the mail of a process.
+    /// Creates the mail for a process.
     ///
-    /// `challenge` and `asked_ms` come from the previous process: its [`Mail::challenge`], and the
-    /// time at which its requests left, in milliseconds since 1970 by the agent's clock. Without
-    /// that time, the responses count as old.
+    /// Both `challenge` and `asked_ms` come from the previous process. `challenge` is its
+    /// [`Mail::challenge`]. `asked_ms` is the time at which its requests were sent, in milliseconds
+    /// since 1970 by the agent's clock; if it is `None`, the responses count as old.
     #[must_use]
     pub fn new(
         answers: impl IntoIterator<Item = (RequestId, CarriedResponse)>,
@@ -164,8 +164,8 @@ impl Mail {
         self.state().outbox.clone()
     }
 
-    /// Returns the challenge of an enrolment in progress. It shows that the coordinator's response
-    /// is fresh, so it must be stored where others cannot write.
+    /// Returns the challenge of an enrolment in progress. The challenge proves that the
+    /// coordinator's response is fresh, so it must be stored where others cannot write.
     pub fn challenge(&self) -> Option<Digest> {
         self.state().challenge
     }
@@ -174,13 +174,13 @@ impl Mail {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Milliseconds since this process got its responses.
+    /// Returns the milliseconds since this process got its responses.
     fn age_ms(&self) -> u64 {
         SystemClock.elapsed_ms().saturating_sub(self.opened_ms)
     }
 
-    /// Puts the requests that got a response in this process into the outbox: the next process
-    /// repeats them.
+    /// Puts the requests that got a response in this process into the outbox, because the next
+    /// process repeats them.
     fn ask_again(&self) {
         let mut state = self.state();
         let answered = std::mem::take(&mut state.answered);
@@ -218,7 +218,7 @@ impl Courier for Mail {
 pub struct MailLink {
     http: HttpLink,
     mail: Arc<Mail>,
-    /// The newest response with the study's state.
+    /// The newest response that contains the study's state.
     status: RefCell<Option<StudyStatus>>,
 }
 
@@ -230,8 +230,8 @@ impl MailLink {
         Self { http: HttpLink::carried(courier, coordinator), mail, status: RefCell::new(None) }
     }
 
-    /// Makes a request. A response that reports a clock difference counts as missing if it was in
-    /// transit for a long time.
+    /// Makes a request. If the response was in transit for a long time and reports a clock
+    /// difference, it counts as missing.
     fn ask<T>(&self, request: impl Fn() -> Result<T, LinkError>) -> Result<T, LinkError> {
         match request() {
             Err(error) if error.code() == Some(ProblemCode::ClockDiffers) && self.mail.is_old => {
@@ -241,8 +241,8 @@ impl MailLink {
         }
     }
 
-    /// Makes a request in a study. If it has no response yet, the state of the study is requested
-    /// too, because the next process begins with it.
+    /// Makes a request in a study. If there is no response yet, also requests the study's state,
+    /// because the next process begins with it.
     fn ask_in<T>(
         &self,
         key: &SigningKey,
@@ -256,7 +256,7 @@ impl MailLink {
         answer
     }
 
-    /// Makes a request for an enrolment. The next process repeats the enrolment from its start.
+    /// Makes a request for an enrolment, which the next process repeats from the start.
     fn ask_enrolling<T>(&self, request: impl Fn() -> Result<T, LinkError>) -> Result<T, LinkError> {
         let answer = self.ask(request);
         if matches!(answer, Err(LinkError::Stopped)) {
@@ -265,8 +265,8 @@ impl MailLink {
         answer
     }
 
-    /// Returns the state of a study that was received in this process, while it is fresh. The
-    /// elapsed time of its round is updated.
+    /// Returns the study's state if it was received in this process and is still fresh. The elapsed
+    /// time of the round is updated.
     fn known(&self, study: &str) -> Option<StudyStatus> {
         let status = self.status.borrow().clone()?;
         (status.study == study && self.mail.age_ms() < FRESH_MS).then(|| self.aged(status))
@@ -277,7 +277,8 @@ impl MailLink {
         StudyStatus { elapsed_ms, ..status }
     }
 
-    /// Returns the current elapsed time of a round, given its value when the responses arrived.
+    /// Returns the current elapsed time of a round, given the elapsed time when the responses
+    /// arrived.
     fn later(&self, elapsed_ms: Option<u64>) -> Option<u64> {
         elapsed_ms.map(|elapsed_ms| elapsed_ms.saturating_add(self.mail.age_ms()))
     }

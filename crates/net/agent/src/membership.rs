@@ -17,7 +17,7 @@ pub struct Membership {
     pub study: String,
     /// The coordinator's address.
     pub url: String,
-    /// Certificates of an additional authority.
+    /// PEM file with certificates of an additional certificate authority.
     pub authority: Option<PathBuf>,
     /// The coordinator's key, from the enrolment token.
     pub coordinator: PublicKey,
@@ -31,9 +31,9 @@ pub struct Membership {
     pub digest: Digest,
     /// The coordinator's signature of the configuration.
     pub signature: Signature,
-    /// The agent's key at the coordinator, as far as this agent knows.
+    /// The key by which the coordinator knows the agent, as far as the agent can tell.
     pub key: PublicKey,
-    /// Root seed of the agent's own draws, once it is drawn or given.
+    /// Root seed of the agent's random draws, once it is drawn or given.
     pub(crate) seed: Option<u64>,
     /// The time of the coordinator's last response, in milliseconds since 1970.
     pub contact_at_ms: u64,
@@ -45,16 +45,16 @@ const COLUMNS: &str = "id, study, url, authority, coordinator, slot, agent, conf
                        contact_at_ms, finished";
 
 impl Membership {
-    /// The federation that the frozen configuration describes.
+    /// Parses the frozen configuration.
     ///
     /// # Errors
-    /// If this program cannot use the configuration, or the configuration is more than data
+    /// If this program cannot use the configuration, or the configuration contains more than data
     /// (INV-24).
     pub fn federation(&self) -> Result<Federation, FileError> {
         Federation::received(&self.config)
     }
 
-    /// Returns all memberships, by name of the study.
+    /// Returns all memberships, sorted by the name of the study.
     pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Self>, Failure> {
         let mut statement =
             tx.prepare(&format!("SELECT {COLUMNS} FROM memberships ORDER BY study"))?;
@@ -96,7 +96,7 @@ impl Membership {
         })
     }
 
-    /// Inserts the membership; its `id` is ignored.
+    /// Inserts the membership. Its `id` is ignored.
     pub(crate) fn insert(&self, tx: &Transaction<'_>) -> Result<(), Failure> {
         let authority = self.authority.as_ref().and_then(|path| path.to_str());
         tx.execute(
@@ -120,7 +120,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Stores the coordinator's new address, and the certificates that go with it.
+    /// Stores the coordinator's new address and its certificates.
     pub(crate) fn move_to(&self, tx: &Transaction<'_>, moved: &Self) -> Result<(), Failure> {
         let authority = moved.authority.as_ref().and_then(|path| path.to_str());
         tx.execute(
@@ -150,8 +150,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the counter of the next request, which is stored before the request leaves. Also
-    /// stores the largest counter with a response.
+    /// Increments and returns the request counter, so that it is stored before the request is sent.
+    /// Also stores the largest counter with a response.
     pub(crate) fn count(&self, tx: &Transaction<'_>, answered: u64) -> Result<u64, Failure> {
         let sql = "UPDATE memberships SET counter = counter + 1, answered = max(answered, ?) WHERE id = ? RETURNING counter";
         Ok(tx.query_row(sql, params![answered, self.id], |row| row.get(0))?)
@@ -163,15 +163,15 @@ impl Membership {
         Ok(tx.query_row(sql, [self.id], |row| Ok((row.get(0)?, row.get(1)?)))?)
     }
 
-    /// Records a request that the coordinator has seen.
+    /// Records the counter of a request that the coordinator has seen.
     pub(crate) fn note_answered(&self, tx: &Transaction<'_>, known: u64) -> Result<(), Failure> {
         let sql = "UPDATE memberships SET answered = ?1 WHERE id = ?2 AND answered < ?1";
         tx.execute(sql, params![known, self.id])?;
         Ok(())
     }
 
-    /// Advances the counters to a request that the coordinator has seen and that this home may
-    /// lack.
+    /// Advances the counters to a request that the coordinator has seen and that may be missing
+    /// from this home.
     pub(crate) fn set_forward(&self, tx: &Transaction<'_>, known: u64) -> Result<(), Failure> {
         let sql = "UPDATE memberships SET counter = max(counter, ?1), answered = max(answered, ?1) WHERE id = ?2";
         tx.execute(sql, params![known, self.id])?;
@@ -184,8 +184,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the root seed of the agent's draws: the stored one, otherwise `fresh`, which is
-    /// stored now.
+    /// Returns the stored root seed of the agent's random draws. If there is none, stores and
+    /// returns `fresh`.
     pub(crate) fn settle_seed(&self, tx: &Transaction<'_>, fresh: u64) -> Result<u64, Failure> {
         let sql = "SELECT seed FROM memberships WHERE id = ? AND seed IS NOT NULL";
         let kept: Option<Vec<u8>> = tx.query_row(sql, [self.id], |row| row.get(0)).optional()?;

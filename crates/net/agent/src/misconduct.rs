@@ -1,4 +1,4 @@
-//! Misconduct of a coordinator, with a description of each kind.
+//! The kinds of a coordinator's misconduct.
 
 use fedbo_ledger::Head;
 use fedbo_servers::HelperMisconduct;
@@ -6,14 +6,14 @@ use fedbo_wire::{Digest, HandoutUnreadable};
 
 use crate::reader::ReleaseDefect;
 
-/// Misconduct of a coordinator: behaviour that no correct coordinator shows.
+/// Misconduct of a coordinator. A correct coordinator never behaves in any of these ways.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misconduct {
     /// The bytes are not a handout of the study's coordinator.
     #[error("its handout is invalid: {0}")]
     Unreadable(#[from] HandoutUnreadable),
-    /// The handout belongs to another configuration.
+    /// The handout belongs to a different configuration.
     #[error(
         "it handed out a round of another configuration ({found}) than the frozen one ({expected})"
     )]
@@ -23,7 +23,7 @@ pub enum Misconduct {
         /// The configuration of the handout.
         found: Digest,
     },
-    /// The handout has messages although releases are due, or the reverse.
+    /// The handout contains messages although releases are due, or vice versa.
     #[error("it handed out {found}, but this study requires {expected}")]
     OtherContent {
         /// The kind of content that is due.
@@ -39,14 +39,14 @@ pub enum Misconduct {
         /// The round of the handout.
         found: u64,
     },
-    /// The handout contradicts the configuration about whether a round collects vectors.
+    /// The handout and the configuration disagree about whether a round collects vectors.
     #[error(
         "it states that round {round} {}, which contradicts the configuration", if *found { "collects vectors" } else { "collects none" }
     )]
     OtherCollection {
         /// The round.
         round: u64,
-        /// True if the round collects according to the handout.
+        /// True if the round collects vectors according to the handout.
         found: bool,
     },
     /// The ledger ends earlier than before.
@@ -54,17 +54,17 @@ pub enum Misconduct {
     LedgerBack {
         /// The number of the agent's last entry.
         known: u64,
-        /// The number of the entry at which it ends now.
+        /// The number of the entry at which the ledger ends now.
         found: u64,
     },
-    /// The ledger is not the one that the agent follows.
+    /// The ledger's history differs from the one that the agent has followed.
     #[error(
         "its ledger has another history: it reports that it ends at {found}, but the entries that it handed out end at {expected}"
     )]
     OtherHistory {
         /// The head that the agent computed from the entries.
         expected: Head,
-        /// The head that the coordinator states.
+        /// The head that the coordinator reports.
         found: Head,
     },
     /// Entries are missing.
@@ -77,7 +77,7 @@ pub enum Misconduct {
         /// The number of the entry that arrived.
         found: u64,
     },
-    /// The helper's ledger, or the part of it that was handed out, is wrong.
+    /// The helper's ledger, or the handed-out part of it, is wrong.
     #[error("in its secure sum: {0}")]
     Helper(#[from] HelperMisconduct),
     /// A round was released twice, with different contents.
@@ -96,14 +96,14 @@ pub enum Misconduct {
         /// The number of the entry that arrived.
         found: u64,
     },
-    /// The release belongs to a round other than the one that is due by the configuration.
+    /// The release belongs to a different round than the configuration requires.
     #[error(
         "its entry {seq} is the release of round {found}, but the configuration requires round {expected}"
     )]
     OtherRound {
         /// The entry.
         seq: u64,
-        /// The round that is due by the configuration.
+        /// The round that the configuration requires.
         expected: u64,
         /// The round of the release that arrived.
         found: u64,
@@ -115,7 +115,7 @@ pub enum Misconduct {
     ReleaseMissing {
         /// The round.
         round: u64,
-        /// The number of releases that are due by the configuration.
+        /// The number of releases that the configuration requires.
         expected: u64,
         /// The number of releases found.
         found: u64,
@@ -128,7 +128,7 @@ pub enum Misconduct {
         /// The round of the release.
         found: u64,
     },
-    /// A release is charged with an event other than the configured one.
+    /// A release is charged with a different event than the configured one.
     #[error(
         "it charged the release of round {round} with another event than the configured one, so the cost of the release \
          is unknown"

@@ -1,4 +1,4 @@
-//! Observers of a run.
+//! Observers for runs.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use fedbo_wire::{Problem, StudyState};
 
 use crate::{BudgetReached, Misconduct, TakenOver};
 
-/// An event of a run other than its trials; displayed as one sentence.
+/// An event of a run, other than the start or end of a trial. Displayed as one sentence.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a> {
     /// The run begins. The text describes the protection of the agent's uploads in one sentence.
@@ -18,43 +18,43 @@ pub enum Notice<'a> {
     /// The study's rounds are so short that the times of the agent's requests reveal the durations
     /// of its trials. The text is a warning in one sentence.
     RoundsAreShort(&'a str),
-    /// The ε of the study's promise is so large that it protects hardly anybody. The text is a
+    /// The study's promised ε is so large that it offers hardly any protection. The text is a
     /// warning in one sentence.
     WeakProtection(&'a str),
     /// A round began. If the flag is false, nothing is sent in it.
     RoundBegan(u64, bool),
     /// The coordinator has the upload of a round.
     UploadSent(u64),
-    /// The upload of a round is too late, or is not collected; the agent continues.
+    /// The upload of a round was too late, or was not collected. The agent continues.
     UploadMissed(u64, &'a Problem),
     /// The coordinator lost the upload of a round, and the same bytes were sent again.
     UploadResent(u64),
-    /// A request failed temporarily; it is repeated after this time.
+    /// A request failed temporarily and is retried after this time.
     Retrying(&'a str, Duration),
-    /// The study waits to begin, or is paused. Reported once each time.
+    /// The study waits to begin, or is paused. Reported once per wait or pause.
     StudyWaits(StudyState),
-    /// A round waits for the study's helper: nothing is charged or sent until it has confirmed the
-    /// round. Reported once per round.
+    /// A round waits for the study's helper. Nothing is charged or sent until the helper has
+    /// confirmed the round. Reported once per round.
     HelperAwaited(u64),
-    /// At a free pace: the agent's plan is done, and its last upload waits for a window. Reported
-    /// once per run.
+    /// The agent's plan is done, and its last upload waits for a window. Only at a free pace.
+    /// Reported once per run.
     WaitsToDeliver,
-    /// The agent's own budget allows no further upload; the agent continues with the releases of
+    /// The agent's own budget allows no further upload. The agent continues with the releases of
     /// others. Reported once per run.
     BudgetReached(&'a BudgetReached),
-    /// A coordinator has uploads of this agent that were missing from its home; they are now
-    /// charged.
+    /// A coordinator has uploads of this agent that were missing from the agent's home. They are
+    /// now charged.
     TakenOver(&'a TakenOver),
-    /// The coordinator of a study has forgotten requests that got a response: it was restored from
-    /// a backup. The numbers are the counter of the last request that it knows, and of the last one
-    /// with a response.
+    /// The coordinator of a study has forgotten requests that got a response, so it was restored
+    /// from a backup. The numbers are the counters of the last request that the coordinator knows
+    /// and of the last request that got a response.
     CoordinatorSetBack(&'a str, u64, u64),
-    /// The coordinator of another study could not be asked for its account of this agent, for this
-    /// reason.
+    /// The account of this agent could not be requested from another study's coordinator. The texts
+    /// are the study and the reason.
     AccountUnchecked(&'a str, &'a str),
-    /// A part of a handout does not fit this agent and is not used.
+    /// A part of a handout does not fit this agent and was ignored.
     Refused(&'a UpdateRejected),
-    /// The coordinator is guilty of misconduct; the run ends.
+    /// The coordinator is guilty of misconduct. The run ends.
     CoordinatorRefused(&'a Misconduct),
 }
 
@@ -104,7 +104,7 @@ impl fmt::Display for Notice<'_> {
     }
 }
 
-/// Observes a run. Every reported event is already durable.
+/// Observes a run. Every event is durable before it is reported.
 pub trait Observer {
     /// A trial is about to be evaluated.
     fn trial_started(&self, trial: &Trial, point: &Point) {

@@ -1,15 +1,15 @@
-//! The instants of an agent's requests in a round: they depend only on the slot and the round
+//! Scheduled instants of an agent's requests in a round. They depend only on the slot and the round
 //! (INV-12).
 //!
 //! The duration of a trial often reveals its result, so an agent sends nothing when a trial ends.
-//! It sends the round's upload at the round's scheduled instant, and does not poll before that. If
-//! the trial is not done by then, the agent becomes a straggler of the round: it sends nothing for
-//! it, and resumes at the next round boundary. An observer learns only whether the trial was done
-//! in time, which a missing upload shows in any case.
+//! Instead, it sends the round's upload at the round's scheduled instant, and does not poll before
+//! that. If the trial is not done by then, the agent becomes a straggler: it sends nothing for the
+//! round, and resumes at the next round boundary. An observer learns only whether the trial was
+//! done in time, which a missing upload reveals in any case.
 //!
-//! The start of a round is known from unsigned responses. An attacker that can change them can move
-//! the instants of a round. The upload then reveals one bit per round: whether the trial was done
-//! by a time of the attacker's choice.
+//! The start of a round comes from unsigned responses. An attacker who can change them can move the
+//! instants of a round. The upload then reveals one bit per round: whether the trial was done by a
+//! time that the attacker chose.
 //!
 //! This module does no I/O. Times are arguments, in milliseconds of a monotonic clock.
 
@@ -25,36 +25,36 @@ const WINDOW_MS: u64 = 10_000;
 /// Maximum wait before the second attempt, and between later attempts.
 const RETRY_MS: (u64, u64) = (2_000, 60_000);
 /// A round counts as restarted if its reported start moves later by more than this. Smaller shifts
-/// are network latency.
+/// are attributed to network latency.
 const BEGUN_ANEW_MS: u64 = 500;
-/// An attempt is made at its instant or up to this much later. A process that was away longer waits
+/// An attempt is made at most this long after its instant. A process that is later than that waits
 /// for the next instant.
 const PUNCTUAL_MS: u64 = 1_000;
 /// Number of polls per round while a study waits to begin, and per window while a handout is late.
 const WAITING_PARTS: u64 = 4;
-/// A round counts as begun at most its own duration plus this long ago. This is the duration of a
-/// poll.
+/// A round is assumed to have begun at most its own duration plus this time ago. This is the
+/// duration of a poll.
 const POLL_MS: u64 = 25_000;
 /// Maximum time after the end of a window over which agents at a free pace spread their polls for
-/// the next. `ASK` distinguishes these draws from those of attempts.
+/// the next window. `ASK` separates these draws from the draws for attempts.
 const ASK_WINDOW_MS: u64 = 10_000;
 const ASK: u32 = u32::MAX;
-/// Bounds of the pause between two polls at a free pace, while a window is over and the next
-/// handout is late. The pause is a quarter of a window, clamped to `ASK_PAUSE_MS`. While the study
-/// waits to begin or is paused, the upper bound is `ASK_WAITING_MS`.
+/// Bounds on the pause between two polls at a free pace, while the current window is over and the
+/// next handout is late. The pause is a quarter of a window, clamped to `ASK_PAUSE_MS`. While the
+/// study waits to begin or is paused, the upper bound is `ASK_WAITING_MS`.
 const ASK_PAUSE_MS: (u64, u64) = (50, 1_000);
 const ASK_WAITING_MS: u64 = 15_000;
-/// If there are more agents than this, they do not hold polls open until the end of a round.
+/// With more agents than this, polls are not held open until the end of a round.
 const CROWD: u32 = 1_000;
-/// Number of agents per millisecond when the instants of a crowd are spread.
+/// Number of agents per millisecond when a crowd's instants are spread.
 const AGENTS_A_MS: u64 = 2;
-/// Distinguishes the draws for an agent's poll before the end of the collection period from other
+/// Separates the draws for an agent's poll before the end of the collection period from other
 /// draws.
 const CHECK: u32 = u32::MAX - 1;
-/// Rounds shorter than this reveal more about trials than their owners may expect.
+/// Rounds shorter than this reveal more about trials than the agents' owners may expect.
 const SHORT_MS: u64 = 10_000;
 
-/// The instants of one agent in one study.
+/// Schedule of one agent's requests in one study.
 #[derive(Debug)]
 pub(crate) struct Pace {
     config: Digest,
@@ -65,8 +65,8 @@ pub(crate) struct Pace {
     known: Known,
 }
 
-/// The current round and its start, as far as the agent knows. The study waits until the first
-/// report.
+/// The current round and its start, as far as the agent knows. The study counts as waiting until
+/// the first report.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     round: u64,
@@ -74,21 +74,21 @@ struct Known {
     state: StudyState,
 }
 
-/// The time at which an upload is sent.
+/// The time to send an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instant {
-    /// As soon as it is made: the study has no scheduled instants.
+    /// As soon as the upload is made, because the study has no scheduled instants.
     Free,
     /// At this time.
     At(u64),
     /// Unknown: the study has not started or is paused.
     Unknown,
-    /// Too late: a later round has begun.
+    /// Too late, because a later round has begun.
     Over,
 }
 
 impl Pace {
-    /// Creates the state of the agent in slot `slot` of `n_agents`.
+    /// Creates the schedule of the agent in slot `slot` of `n_agents`.
     pub(crate) fn new(
         config: Digest,
         (slot, n_agents): (u32, u32),
@@ -105,25 +105,25 @@ impl Pace {
         }
     }
 
-    /// Longest pause before a retry in the current round.
+    /// Returns the longest pause before a retry in the current round.
     pub(crate) fn longest_pause(&self) -> Duration {
         Duration::from_millis(self.longest_pause_ms(self.known.round))
     }
 
-    /// Longest pause before a retry: half of the round's collection period, at least 500 ms. A
-    /// round that waits for a server lasts its full time once the server is back, so the agent
-    /// returns within it.
+    /// Returns the longest pause before a retry: half of the round's collection period, but at
+    /// least 500 ms. A round that waited for a server lasts its full time once the server is back,
+    /// so the agent returns within it.
     fn longest_pause_ms(&self, round: u64) -> u64 {
         self.network.collect_ms_of(round).map_or(u64::MAX, |ms| (ms / 2).max(500))
     }
 
-    /// Time reserved for an upload of a round to arrive.
+    /// Returns the time reserved for a round's upload to arrive.
     fn margin_ms(&self, round: u64) -> u64 {
         (self.network.collect_ms_of(round).unwrap_or(0) / 4).min(MARGIN_MS)
     }
 
-    /// Time over which the instants of all agents are spread: `few` for few agents, and for a crowd
-    /// as much as it needs, up to `most`.
+    /// Returns the time over which the instants of all agents are spread: `few` for few agents, and
+    /// as much as needed for a crowd, up to `most`.
     fn spread_ms(&self, few: u64, most: u64) -> u64 {
         match self.is_crowd() {
             true => few.max((u64::from(self.n_agents) / AGENTS_A_MS).min(most)),
@@ -131,9 +131,9 @@ impl Pace {
         }
     }
 
-    /// Records the study's state from an unsigned response. Rounds only advance, a round that the
-    /// study does not have is ignored, and the start of a round moves only if the round restarts.
-    /// Returns true if instants have changed.
+    /// Records the study's state from an unsigned response. Rounds only advance, rounds beyond the
+    /// study's last are ignored, and the start of a round moves only if the round restarts. Returns
+    /// true if any instant has changed.
     pub(crate) fn heard(
         &mut self,
         round: u64,
@@ -141,8 +141,8 @@ impl Pace {
         elapsed_ms: Option<u64>,
         now_ms: u64,
     ) -> bool {
-        // The round after the last means that the study is over. A coordinator that is about to
-        // start the round does not report the elapsed time yet.
+        // A round after the last means that the study is over. A coordinator that is about to start
+        // a round does not report an elapsed time yet.
         let is_of_use = elapsed_ms.is_some() || !plays(state);
         if round < self.known.round || round > self.last_round + 1 || !is_of_use {
             return false;
@@ -159,15 +159,15 @@ impl Pace {
         false
     }
 
-    /// Records that a round has begun according to a verified handout, regardless of earlier
-    /// reports.
+    /// Records that a round has begun. The round comes from a verified handout, so it overrides
+    /// earlier reports.
     pub(crate) fn began(&mut self, round: u64, elapsed_ms: u64, now_ms: u64) {
         self.begin(round, StudyState::Running, elapsed_ms, now_ms);
     }
 
-    /// Sets the round and its start. The elapsed time is unsigned, so the start is bounded: not
-    /// before the start of the previously known round, and not longer ago than a round and a poll
-    /// take.
+    /// Sets the round and its start. The elapsed time is unsigned, so the start is bounded: it is
+    /// neither before the start of the previously known round nor longer ago than a round and a
+    /// poll take.
     fn begin(&mut self, round: u64, state: StudyState, elapsed_ms: u64, now_ms: u64) {
         let elapsed_ms = elapsed_ms.min(self.network.round_ms_of(round).saturating_add(POLL_MS));
         self.known = Known {
@@ -182,8 +182,8 @@ impl Pace {
         self.known.state
     }
 
-    /// Returns true if a round's upload may be sent. If `is_made`, it was made in time earlier;
-    /// otherwise it would be made now.
+    /// Returns true if a round's upload can be sent. If `is_made` is set, it was made in time
+    /// earlier; otherwise it would be made now.
     pub(crate) fn takes(&self, round: u64, is_made: bool, now_ms: u64) -> bool {
         match self.upload_at(round) {
             Instant::Free => true,
@@ -198,7 +198,7 @@ impl Pace {
     }
 
     /// Returns the instant of an attempt to send a round's upload. Later instants are determined by
-    /// the first one, the slot, the round and the number of the attempt.
+    /// the first instant, the slot, the round and the attempt number.
     pub(crate) fn attempt_at(&self, round: u64, attempt: u32) -> Instant {
         let Some(collect_ms) = self.network.collect_ms_of(round) else {
             return Instant::Free;
@@ -225,7 +225,8 @@ impl Pace {
         Instant::At(known.began_ms.saturating_add(first).saturating_add(later))
     }
 
-    /// Returns the number of attempts with doubling waits, and the maximum wait of later attempts.
+    /// Returns the number of attempts with doubling waits, and the maximum wait before later
+    /// attempts.
     fn doublings(&self, round: u64) -> (u32, u64) {
         let most = RETRY_MS.1.min(self.longest_pause_ms(round));
         let n_doubled = (1..u64::BITS).find(|n| self.shortest_ms(round) << (n - 1) >= most);
@@ -236,7 +237,7 @@ impl Pace {
         RETRY_MS.0.min(self.margin_ms(round) / 4).max(50)
     }
 
-    /// Time from the previous attempt to this one, while waits double.
+    /// Returns the time from the previous attempt to this one, while waits double.
     fn wait_ms(&self, round: u64, attempt: u32) -> u64 {
         let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
         let (_, most) = self.doublings(round);
@@ -244,8 +245,8 @@ impl Pace {
         longest / 2 + self.draw(round, attempt, longest / 2)
     }
 
-    /// Returns the first attempt, starting with `attempt`, that can still be made, and its instant.
-    /// Missed instants are skipped.
+    /// Returns the first attempt from `attempt` on that can still be made, and its instant. Missed
+    /// instants are skipped.
     pub(crate) fn due(&self, round: u64, attempt: u32, now_ms: u64) -> (u32, Instant) {
         let (n_doubled, most) = self.doublings(round);
         let mut attempt = attempt;
@@ -255,7 +256,8 @@ impl Pace {
         {
             attempt += 1;
             if attempt > n_doubled {
-                // At a constant step, all but the last few missed instants are skipped at once.
+                // Once waits no longer double, all but the last few missed instants are skipped at
+                // once.
                 let n_missed = (now_ms - at).saturating_sub(most + PUNCTUAL_MS) / step_ms(most);
                 attempt = attempt.saturating_add(u32::try_from(n_missed).unwrap_or(u32::MAX));
             }
@@ -264,9 +266,9 @@ impl Pace {
         (attempt, instant)
     }
 
-    /// Returns the earliest time of a poll after a trial of a round ended now: the round's instant
-    /// or, if that has passed, the next round boundary (the next quarter of a round while the study
-    /// waits to begin). The end of a trial is not observable more precisely than that.
+    /// Returns the earliest time of a poll if a round's trial ends now: the round's instant or, if
+    /// that has passed, the next round boundary (while the study waits to begin, the next quarter
+    /// of a round). Observers cannot learn the end of the trial more precisely than that.
     pub(crate) fn asks_from(&self, round: u64, now_ms: u64) -> u64 {
         if self.network.collect_ms.is_none() {
             return now_ms;
@@ -286,8 +288,9 @@ impl Pace {
         began_ms.saturating_add(passed.saturating_mul(step))
     }
 
-    /// Returns the time of the next poll at a free pace: soon after the end of the current window,
-    /// or after a pause if that time has passed, or if the study waits to begin or is paused.
+    /// Returns the time of the next poll at a free pace. This is soon after the end of the current
+    /// window. If that time has passed, or if the study waits to begin or is paused, it is after a
+    /// pause.
     pub(crate) fn asks_next(&self, now_ms: u64) -> u64 {
         let Network { round_ms, .. } = self.network;
         let known = self.known;
@@ -310,13 +313,13 @@ impl Pace {
         end.saturating_add(self.draw(self.known.round, ASK, spread))
     }
 
-    /// Returns the time of the next poll of an idle agent that polled last at `asked_ms`; `None` if
-    /// there are few agents, or if rounds have no scheduled instants.
+    /// Returns the time of the next poll of an idle agent whose last poll was at `asked_ms`, or
+    /// `None` if there are few agents or if rounds have no scheduled instants.
     ///
-    /// In a crowd, agents do not hold polls open until the end of a round. Each polls at two
-    /// instants instead: while a lost upload can still be sent again, and after the round. If the
-    /// round is late, it polls again after pauses. An agent whose newest handout (`has`) is of an
-    /// earlier round polls immediately.
+    /// In a crowd, polls are not held open until the end of a round. Instead, each agent polls
+    /// while a lost upload can still be sent again, and once more after the round. If the next
+    /// round is late, the agent repeats the poll after pauses. An agent whose newest handout
+    /// (`has`) is for an earlier round polls immediately.
     pub(crate) fn asks_again(
         &self,
         has: Option<u64>,
@@ -350,7 +353,7 @@ impl Pace {
         self.n_agents > CROWD
     }
 
-    /// Returns the pause between two polls of an agent in a crowd, while there is no news.
+    /// Returns the pause between two polls of an agent in a crowd while there is no news.
     pub(crate) fn crowds_pause(&self) -> u64 {
         let (_, shortest) = ASK_PAUSE_MS;
         self.spread_ms(shortest, self.network.round_ms / 4).clamp(shortest, ASK_WAITING_MS)
@@ -367,7 +370,7 @@ impl Pace {
         self.known.began_ms.saturating_add(collect_ms.unwrap_or(u64::MAX))
     }
 
-    /// Derives a number in `0..below` from public values only.
+    /// Draws a number in `0..below` that depends only on public values.
     fn draw(&self, round: u64, attempt: u32, below: u64) -> u64 {
         let parts: [&[u8]; 4] = [
             &self.config.0,
@@ -382,7 +385,8 @@ impl Pace {
     }
 }
 
-/// Step from one attempt to the next after the doubling; the rest of `most` is drawn.
+/// Returns the constant step between attempts once waits no longer double. The rest of `most` is
+/// drawn.
 fn step_ms(most: u64) -> u64 {
     most - most / 3
 }
@@ -392,8 +396,8 @@ fn plays(state: StudyState) -> bool {
     matches!(state, StudyState::Running | StudyState::Finished)
 }
 
-/// Returns a warning if the rounds of a study are so short that the times of its agents' requests
-/// reveal the durations of their trials.
+/// Returns a warning if a study's rounds are so short that the times of requests reveal the
+/// durations of trials.
 #[must_use]
 pub fn short_rounds(federation: &Federation) -> Option<String> {
     let Network { round_ms, collect_ms, .. } = federation.network;
@@ -429,7 +433,8 @@ mod tests {
         pace.heard(round, StudyState::Running, Some(elapsed_ms), now_ms)
     }
 
-    /// Instants lie in their window, differ between slots and rounds, and leave time to arrive.
+    /// Instants lie in their window, differ between slots and rounds, and leave time for uploads to
+    /// arrive.
     #[test]
     fn instants_are_spread_over_the_window() {
         for collect_ms in [4, 200, 54_000, 3_600_000] {
@@ -482,8 +487,8 @@ mod tests {
         assert_eq!(relayed.asks_again(None, None, 700), None, "no instants");
     }
 
-    /// Round 0 contains all initial trials, so its instants are later by the extra time. Those of
-    /// other rounds are not. The reported elapsed time of a round is capped.
+    /// Round 0 contains all initial trials, so its instants are later by the extra time, unlike in
+    /// other rounds. The reported elapsed time of a round is capped.
     #[test]
     fn round_0_has_time_for_the_initial_trials() {
         let mut pace = pace(Some(54_000));
@@ -528,8 +533,8 @@ mod tests {
         }
     }
 
-    /// With rounds of one second, an agent that was refused for a long time retries within half a
-    /// second.
+    /// With rounds of one second, an agent retries within half a second even after it was refused
+    /// for a long time.
     #[test]
     fn attempts_in_short_rounds_stay_within_half_of_one() {
         let mut pace = pace(Some(1_000));
@@ -589,13 +594,13 @@ mod tests {
             heard(&mut pace, 0, elapsed_ms, 60_000);
             assert_eq!(at(pace.upload_at(0)), first + later);
         }
-        // A round that is over is also over while the study is paused.
+        // A past round stays over while the study is paused.
         assert!(pace.heard(1, StudyState::Paused, Some(0), 70_000));
         assert_eq!(pace.upload_at(0), Instant::Over);
     }
 
-    /// The start of a round is unsigned: a false one can only delay a round, or make an agent late
-    /// for one.
+    /// The start of a round is unsigned. A false start can only delay a round or make an agent late
+    /// for it.
     #[test]
     fn the_beginning_of_a_round_moves_only_when_it_begins_anew() {
         let mut pace = pace(Some(54_000));

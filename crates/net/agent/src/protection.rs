@@ -1,5 +1,5 @@
-//! A study's privacy promise for its agents' uploads, in one sentence, and the kinds of studies
-//! that an agent with a budget sends nothing to (INV-25).
+//! Describes a study's privacy promise for its agents' uploads in one sentence, and identifies
+//! studies to which an agent with a budget sends nothing (INV-25).
 
 use fedbo_federation::{Collaboration, Federation, PrivacyPlan, Protection};
 use fedbo_privacy::accounting::Mode;
@@ -16,12 +16,13 @@ pub enum Unprotected {
     NoNoise,
     /// `privacy.simulate = true`: the noise comes from a seed.
     Simulated,
-    /// `privacy.mode = "paper"`: the guarantee is the paper's.
+    /// `privacy.mode = "paper"`: the guarantee is the one claimed in the paper.
     Paper,
 }
 
 impl Unprotected {
-    /// Returns the kind of this study if its uploads are not charged as in the default mode.
+    /// Returns how this study lacks protection, or `None` if its uploads are charged as in the
+    /// default mode.
     #[must_use]
     pub fn of(federation: &Federation) -> Option<Self> {
         match &federation.collaboration {
@@ -35,7 +36,7 @@ impl Unprotected {
         }
     }
 
-    /// Returns a description of the study, to be placed after its name.
+    /// Returns a description of the study, to be placed after the study's name.
     fn what(self) -> &'static str {
         match self {
             Self::Relayed => "relays every message to every agent and charges nothing",
@@ -56,8 +57,8 @@ impl std::fmt::Display for Unprotected {
     }
 }
 
-/// Describes the protection of an agent's uploads in a study, in one sentence, with ε, δ, number of
-/// releases, q and z if there is a promise.
+/// Describes the protection of an agent's uploads in a study, in one sentence. If there is a
+/// promise, states its ε, δ, number of releases, q and z.
 #[must_use]
 pub fn protection(federation: &Federation) -> String {
     let not_private = |why: &str| format!("the messages of this study are not private: {why}");
@@ -84,13 +85,14 @@ pub fn protection(federation: &Federation) -> String {
     }
 }
 
-/// Returns a warning if the ε of a study's promise is so large that it protects hardly anybody.
+/// Returns a warning if a study's promised ε is so large that it offers hardly any protection.
 #[must_use]
 pub fn weak_protection(federation: &Federation) -> Option<String> {
     federation.privacy()?.paid_claim()?.warning()
 }
 
-/// A promise with a larger δ gets a remark: δ bounds the chance that it does not hold.
+/// A promise with a larger δ gets a remark, because δ bounds the probability that the promise
+/// fails.
 const DELTA_LARGE: f64 = 1e-2;
 
 fn charged(plan: &PrivacyPlan, federation: &Federation) -> String {
@@ -131,8 +133,8 @@ fn seconds(ms: u64) -> f64 {
     ms as f64 / 1e3
 }
 
-/// Checks that an agent may send to this study: it has no budget, the study charges its releases,
-/// or the agent's owner has named the study (INV-25).
+/// Checks that an agent may send to this study: the agent has no budget, the study charges its
+/// releases, or the agent's owner has exempted the study (INV-25).
 pub(crate) fn check(
     study: &str,
     federation: &Federation,

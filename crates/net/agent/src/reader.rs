@@ -7,19 +7,19 @@ use fedbo_federation::{Arm, Protection, ReleaseMechanism, ReleasePlan};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, Server};
 use fedbo_protocol::{Aggregate, AggregateContent, MechanismFailed, Release, RoundMechanism};
 
-/// A function that reads the bytes of a round's release.
+/// A function that decodes a round's release from its bytes.
 type Restore = dyn Fn(u64, &[u8]) -> Result<Aggregate, MechanismFailed> + Send + Sync;
 
-/// A function that returns the witnesses of each server in a round's release, with their expected
+/// A function that extracts each server's witnesses from a round's release, with their expected
 /// standard deviation.
 type ServerWitnesses =
     dyn Fn(u64, &[u8]) -> Result<Vec<(&'static str, Vec<f64>, f64)>, MechanismFailed> + Send + Sync;
 
-/// Reads the releases of a study, according to its configuration.
+/// Reads a study's releases, according to the study's configuration.
 pub(crate) struct Reader {
     restore: Box<Restore>,
-    /// The witnesses of each server of a secure sum, by name, with the standard deviation of one
-    /// server's noise; `None` if one coordinator sums.
+    /// Extracts the witnesses of each server of a secure sum, with the server's name and the
+    /// standard deviation of one server's noise. `None` if one coordinator sums.
     servers: Option<Box<ServerWitnesses>>,
     n_regions: usize,
     n_features: usize,
@@ -34,19 +34,19 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// A defect that excludes the study's mechanism as the origin of a release.
+/// A defect that shows that a release was not made by the study's mechanism.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseDefect {
     /// The bytes are not a release of the study's mechanism.
     #[error(transparent)]
     Bytes(#[from] MechanismFailed),
-    /// The release has another shape.
+    /// The release has the wrong shape.
     #[error(
         "it has {rows} sums of {numbers} numbers, expected {expected_rows} of {expected_numbers}"
     )]
     Shape {
-        /// Number of its sums.
+        /// Number of sums in the release.
         rows: usize,
         /// Length of the first sum that differs.
         numbers: usize,
@@ -66,13 +66,13 @@ pub enum ReleaseDefect {
         /// The defect.
         defect: Box<ReleaseDefect>,
     },
-    /// There is less noise in the release than was promised.
+    /// The release contains less noise than was promised.
     #[error(
         "its {n} coordinates without signal have a standard deviation of {found:.3e}, but noise of {expected:.3e} was \
          promised: chance makes it this small in one of a billion releases"
     )]
     Quiet {
-        /// Number of coordinates in which all vectors are zero.
+        /// Number of coordinates that are zero in all vectors.
         n: usize,
         /// Root mean square of these coordinates.
         found: f64,
@@ -82,14 +82,14 @@ pub enum ReleaseDefect {
 }
 
 impl Reader {
-    /// Creates the reader of a study's own arm; `None` for a simulated study if this build has no
-    /// simulation.
+    /// Creates a reader for the arm that a study runs. Returns `None` for a simulated study if this
+    /// build has no simulation.
     ///
-    /// No noise is ever drawn from the sources here: they only select the kind of release to read
-    /// (INV-10).
+    /// No noise is ever drawn from the noise sources here. They only select the kind of release to
+    /// read (INV-10).
     pub(crate) fn of(releases: &ReleasePlan, arm: Arm) -> Option<Self> {
         match releases.releases.protection {
-            // Without noise, nothing is drawn from the named source.
+            // Without noise, nothing is drawn from this source.
             Protection::Charged(_) | Protection::Off => {
                 Some(Self::of_kind(releases, arm, SecureNoise::new()))
             }
@@ -135,7 +135,7 @@ impl Reader {
                 witnesses("helper", Server::Helper, helper)?,
             ])
         };
-        // Two shares, each with its header.
+        // A release consists of two shares, each with its own header.
         let bytes_max = reader.bytes_max.saturating_mul(2);
         Self { servers: Some(Box::new(servers)), bytes_max, ..reader }
     }
@@ -145,7 +145,7 @@ impl Reader {
         n_regions: u32,
         n_witnesses: u32,
     ) -> Self {
-        /// Upper bound on the headers of all kinds of releases.
+        /// Upper bound on the header size of any kind of release, in bytes.
         const HEADERS: u64 = 4096;
         let n_features = rounds.n_features();
         let n_numbers = n_features as u64 + 1 + u64::from(n_witnesses);
@@ -173,9 +173,9 @@ impl Reader {
         Ok(Arc::new(Release { aggregate, bytes: bytes.into() }))
     }
 
-    /// Checks a release on its own: its shape, that its numbers are finite, and that its witnesses,
-    /// if it has any, contain noise of about the promised strength. Every release is checked before
-    /// it is used.
+    /// Checks that a release has the right shape, that its numbers are finite, and that its
+    /// witnesses, if any, contain noise of about the promised strength. Every release is checked
+    /// before it is used.
     fn check_release(&self, aggregate: &Aggregate) -> Result<(), ReleaseDefect> {
         let (rows, expected_rows) = match &aggregate.content {
             AggregateContent::RegionSums(rows) | AggregateContent::Weighted(rows) => {
@@ -205,9 +205,9 @@ impl Reader {
 /// strength.
 ///
 /// The sum of their squares over the variance has a chi-square distribution with one degree of
-/// freedom per coordinate. A sum below its quantile at 1e-9 is refused. With 64 coordinates this
-/// refuses noise below half of the promised strength. The check detects a coordinator's mistake,
-/// but not a coordinator that adds noise only to these coordinates.
+/// freedom per coordinate. A sum below that distribution's quantile at 1e-9 is refused. With 64
+/// coordinates, this refuses noise below half of the promised strength. The check detects mistakes,
+/// but not a malicious coordinator that adds noise only to these coordinates.
 fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {
     /// Quantile of the standard normal distribution at 1e-9.
     const QUANTILE: f64 = -5.997_807;
@@ -218,7 +218,8 @@ fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {
     let degrees = n as f64;
     let mean_square =
         witnesses.iter().map(|each| (each / noise_std).powi(2)).sum::<f64>() / degrees;
-    // Chi-square over its degrees of freedom, by Wilson and Hilferty (1931).
+    // Quantile of chi-square over its degrees of freedom, approximated as by Wilson and Hilferty
+    // (1931).
     let spread = 2.0 / (9.0 * degrees);
     let least = (1.0 - spread + QUANTILE * spread.sqrt()).max(0.0).powi(3);
     if mean_square < least {
@@ -235,8 +236,8 @@ fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {
 mod tests {
     use super::*;
 
-    /// Chi-square with 64 degrees of freedom is below 17.40 with probability 1e-9, by the series of
-    /// the incomplete gamma function. The approximation gives 17.02.
+    /// By the series of the incomplete gamma function, a chi-square variable with 64 degrees of
+    /// freedom is below 17.40 with probability 1e-9. The approximation gives 17.02.
     #[test]
     fn noise_of_half_its_strength_is_seen_and_right_noise_is_not() {
         let with = |std: f64| {

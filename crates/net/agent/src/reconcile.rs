@@ -1,5 +1,5 @@
-//! Takes over the spending of an agent from its studies' ledgers, after its home was restored from
-//! an older copy (INV-28).
+//! Restores the record of an agent's spending from its studies' coordinators, after its home was
+//! restored from an older copy (INV-28).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,23 +25,24 @@ pub struct Reconciled {
     pub study: String,
     /// Counter of the home's last request before the reconciliation.
     pub counter_before: u64,
-    /// Counter of the request from which the home continues.
+    /// Request counter from which the home continues.
     pub counter: u64,
-    /// The rounds that were charged, ascending, of this study and of others at the same
-    /// coordinator.
+    /// The rounds that were charged, in ascending order, by study. Includes other studies at the
+    /// same coordinator.
     pub charged: Vec<(String, Vec<u64>)>,
-    /// Number of releases in the study's ledger, which was verified from its charter on; 0 if
+    /// Number of releases in the study's ledger, which was verified from its charter onwards. 0 if
     /// nothing is released.
     pub n_releases: u64,
-    /// The end of the ledger; `None` before the first round.
+    /// The head of the ledger, or `None` before the first round.
     pub head: Option<Head>,
 }
 
-/// Compares the home of an agent with its studies' coordinators, or with that of a named study.
+/// Compares an agent's home with the coordinators of its studies, or of one study if it is named.
 ///
-/// Charges the rounds that the agent's slots have delivered, according to the coordinators' signed
-/// accounts and ledgers, and that are missing from the home. Advances the request counters. Studies
-/// that are over for the home are included only if named. The operation can be repeated safely.
+/// Charges the rounds that the agent's slots delivered according to the coordinators' signed
+/// accounts and ledgers but that are missing from the home. Advances the request counters. Studies
+/// that the home considers finished are included only if named. The operation can be repeated
+/// safely.
 ///
 /// # Errors
 /// If a coordinator does not respond or cannot be trusted, or a study of the agent is running.
@@ -55,7 +56,7 @@ pub fn reconcile(home: &Path, study: Option<&str>) -> Result<Vec<Reconciled>, Re
     reconcile_with(home, study, &link_to, &SystemClock)
 }
 
-/// Like [`reconcile`], over other links to the coordinators, and with this clock.
+/// Like [`reconcile`], but with the given links to the coordinators and clock.
 ///
 /// # Errors
 /// As for [`reconcile`].
@@ -92,7 +93,7 @@ fn one(
 ) -> Result<Reconciled, ReconcileError> {
     let keys = Identity::load(home.folder())?.in_order(membership.key);
     let (key, status) = status(link, &keys, membership)?;
-    // Check the account before its counter is used for a request.
+    // Check the account before using its counter for a request.
     check(&membership.coordinator, &key.public(), &status.account, clock.now_ms())
         .map_err(|error| failed(membership, error.into()))?;
     let own = status.account.studies.iter().find(|study| study.config == membership.digest);
@@ -101,8 +102,8 @@ fn one(
     let own = own
         .ok_or_else(|| unusable("the coordinator's account has no entry for this agent's slot"))?;
     let (before, _) = home.database.read(|tx| membership.counters(tx))?;
-    // A home that is behind is advanced only after everything is taken over. If this process ends
-    // earlier, the home is still behind.
+    // A home that is behind is advanced only after everything has been taken over. If this process
+    // ends earlier, the home still counts as behind.
     let counter = match own.counter > before {
         true => own.counter.saturating_add(1),
         false => home.database.write(|tx| membership.count(tx, 0))?,
@@ -139,7 +140,8 @@ fn one(
     })
 }
 
-/// Requests the study's state, with the key that its coordinator knows.
+/// Requests the study's state with each key in turn. Also returns the key that the coordinator
+/// knows.
 fn status<'a>(
     link: &dyn Link,
     keys: &'a [SigningKey],
@@ -159,8 +161,8 @@ fn status<'a>(
 
 /// Returns the number of releases in the study's ledger, its head, and the released rounds.
 ///
-/// They come from the newest handout. Its chain is verified from the charter to the head that the
-/// coordinator has signed.
+/// All of them come from the newest handout, whose chain is verified from the charter to the head
+/// that the coordinator has signed.
 fn ledger(
     link: &dyn Link,
     by: Caller<'_>,

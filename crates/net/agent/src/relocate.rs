@@ -19,28 +19,29 @@ use crate::{Home, HttpLink, Link, Membership};
 pub struct MoveOptions {
     /// The agent's folder.
     pub home: PathBuf,
-    /// One of the studies at the coordinator that has moved; required if the agent's studies have
+    /// One of the studies at the coordinator that has moved. Required if the agent's studies have
     /// several coordinators.
     pub study: Option<String>,
     /// The coordinator's new address.
     pub coordinator_url: String,
-    /// Certificates of an additional authority, in PEM form; those of the old address by default.
+    /// PEM file with certificates of an additional certificate authority. Defaults to the file used
+    /// for the old address.
     pub ca: Option<PathBuf>,
-    /// True if `http://` is allowed beyond this machine.
+    /// Allows `http://` addresses beyond this machine.
     pub allow_plain_http: bool,
 }
 
-/// Stores the new address of a coordinator for each of its studies that is not over. Returns these
-/// with the new address.
+/// Stores the new address of a coordinator in the memberships of all its unfinished studies, and
+/// returns these memberships.
 ///
 /// The server at this address must prove that it holds the coordinator's key, which the agent has
-/// from its enrolment token. It must also sign an account of the agent that contains each study
-/// with the agreed configuration. Nothing is signed or sent before the proof of the key. No study
-/// that moves may be running.
+/// from its enrolment token. The server must also sign an account of the agent that contains each
+/// study with the agreed configuration. Nothing is signed or sent before the key is proved. None of
+/// the studies may be running.
 ///
 /// # Errors
-/// If there is no response from the address, another coordinator responds, or a study is running.
-/// Nothing is stored then.
+/// If the address does not respond, a different coordinator responds, or a study is running.
+/// Nothing is stored in that case.
 pub fn move_to(options: &MoveOptions) -> Result<Vec<Membership>, MoveError> {
     move_with(options, &|url, authority, coordinator| {
         let never = Arc::new(AtomicBool::new(false));
@@ -48,11 +49,12 @@ pub fn move_to(options: &MoveOptions) -> Result<Vec<Membership>, MoveError> {
     })
 }
 
-/// A function that makes the link to an address, given an authority and the expected key.
+/// A function that creates a link to an address, given a certificate authority and the expected
+/// key.
 pub type LinkAt<'a> =
     dyn Fn(&str, Option<&Path>, PublicKey) -> Result<Box<dyn Link>, LinkError> + 'a;
 
-/// Like [`move_to`], over another link to the coordinator.
+/// Like [`move_to`], but with the given link to the coordinator.
 ///
 /// # Errors
 /// As for [`move_to`].

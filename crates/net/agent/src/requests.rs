@@ -6,15 +6,16 @@ use fedbo_wire::SigningKey;
 use crate::link::Caller;
 use crate::{Home, Membership, RunError};
 
-/// The key of the next request, and the counters of earlier ones.
+/// The key for the next request, and the counters of earlier requests.
 pub(crate) struct Requests {
-    /// The first key is in use; another is tried while a key rotation is incomplete.
+    /// The first key is in use. While a key rotation is incomplete, there is a second key to try.
     keys: Vec<SigningKey>,
-    /// The counters of the last request, and of the last one with a response.
+    /// Counter of the last request, and of the last request with a response.
     last: u64,
     answered: u64,
-    /// Counter of the first request that was set aside since the last response. Whichever
-    /// transmission the next response belongs to, the coordinator has seen at least this counter.
+    /// Counter of the first request that was set aside since the last response. The next response
+    /// can belong to any transmission since then, so it only shows that the coordinator has seen
+    /// this counter.
     aside: Option<u64>,
 }
 
@@ -49,8 +50,8 @@ impl Requests {
         self.aside.get_or_insert(self.last);
     }
 
-    /// Records a response. It may belong to the first transmission of a request that was set aside;
-    /// if `is_carried`, to a transmission of an earlier process.
+    /// Records a response. If a request was set aside, the response can belong to its first
+    /// transmission. If `is_carried` is set, it can belong to a transmission by an earlier process.
     pub(crate) fn answered(&mut self, is_carried: bool) {
         let answered = self.aside.take().unwrap_or(self.last);
         if !is_carried {

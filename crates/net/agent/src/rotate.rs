@@ -1,4 +1,4 @@
-//! Replaces the agent's key by a new one, at every coordinator.
+//! Replaces an agent's key at every coordinator.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +12,12 @@ use crate::dialogue::is_of_the_key;
 use crate::link::Caller;
 use crate::{Home, HttpLink, Link, Membership, RotateError};
 
-/// Replaces the agent's key at every coordinator of a study that is not over, then in its folder.
+/// Replaces the agent's key at the coordinators of all unfinished studies, then in the agent's
+/// folder.
 ///
 /// The new key is stored next to the old one before it is sent to any coordinator. After a crash,
-/// or if a coordinator does not respond, call this again: it continues from there. Until then, a
-/// run uses the key that its coordinator knows. No study of the agent may be running.
+/// or if a coordinator does not respond, call this function again to complete the rotation. Until
+/// then, a run uses the key that its coordinator knows. No study of the agent may be running.
 ///
 /// # Errors
 /// If a coordinator does not respond or refuses, a study is running, or the key cannot be written.
@@ -33,10 +34,10 @@ pub fn rotate(home: &Path) -> Result<PublicKey, RotateError> {
     })
 }
 
-/// A function that makes the link to the coordinator of a membership.
+/// A function that creates a link to a membership's coordinator.
 pub type LinkTo<'a> = dyn Fn(&Membership) -> Result<Box<dyn Link>, LinkError> + 'a;
 
-/// Like [`rotate`], over other links to the coordinators.
+/// Like [`rotate`], but with the given links to the coordinators.
 ///
 /// # Errors
 /// As for [`rotate`].

@@ -1,4 +1,4 @@
-//! A session in rounds: evaluates the round's trial, delivers its upload, and waits for the next
+//! A session in rounds. It evaluates the round's trial, delivers its upload, and waits for the next
 //! round.
 
 use fedbo_party::{Evaluated, evaluate_trial};
@@ -45,8 +45,8 @@ impl Core<'_> {
     }
 
     fn evaluate(&mut self, rounds: &mut Rounds, trial: Trial) -> Result<Step, RunError> {
-        // Before anything expensive: check that the clocks agree, and request the start time of the
-        // round.
+        // Check that the clocks agree, and request the start time of the round, before doing
+        // anything expensive.
         if !self.contact.is_met
             && !self.trials.was_finished(trial.index)
             && let Some(step) = self.turn(rounds, Task::Meet, Supply::none(self.n_told))?
@@ -89,7 +89,7 @@ impl Core<'_> {
                     self.miss(round, why)?;
                     return Ok(Step::Went);
                 }
-                // Each call draws new shares, so only the stored ones may be sent.
+                // Each call would draw new shares, so only the stored shares may be sent.
                 Intake::Sum(_) => made.bytes.clone(),
                 Intake::Plain => self.upload_bytes(&update)?,
             };
@@ -102,7 +102,7 @@ impl Core<'_> {
         }
         let to = Place { study: &self.membership.study, round, slot: self.membership.slot };
         let is_made = made.is_some();
-        // An earlier process sent it at its instant.
+        // If it has a response, an earlier process sent it at its instant.
         let is_answered = is_made && self.link.has_answer(self.requests.key(), to, &bytes);
         let task = Task::Deliver(Outgoing { round, is_made, is_answered });
         let supply = Supply { n_told: self.n_told, update: Some(&update), bytes };
@@ -115,8 +115,8 @@ impl Core<'_> {
         }
     }
 
-    /// Begins the next round from the log or, if the log has no further handout, polls the
-    /// coordinator for it.
+    /// Begins the next round from the log. If the log has no further handout, polls the
+    /// coordinator.
     fn next_round(&mut self, rounds: &mut Rounds) -> Result<Step, RunError> {
         let Some(taken) = self.log().handout_after(self.contact.follower.round())? else {
             return self.take_turn(rounds, Task::Await);

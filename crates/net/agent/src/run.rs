@@ -18,7 +18,7 @@ use crate::{
 pub struct RunOptions<'a> {
     /// The agent's file.
     pub file: &'a AgentFile,
-    /// Ends the run once it is set; a running command is ended too.
+    /// Ends the run, including a running command, once it is set.
     pub stop: Arc<AtomicBool>,
     /// The observer of the run.
     pub observer: &'a dyn Observer,
@@ -36,7 +36,7 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
     run_linked(options, None, Reach::All, &|membership| http_link(options, membership))
 }
 
-/// Like [`run`], with the given objective instead of the file's command.
+/// Like [`run`], but with the given objective instead of the file's command.
 ///
 /// # Errors
 /// As for [`run`].
@@ -53,11 +53,11 @@ pub fn run_with(
 pub(crate) enum Reach {
     /// The coordinators of all studies.
     All,
-    /// The coordinator of the study that is run.
+    /// Only the coordinator of the study that is run.
     One,
 }
 
-/// Like [`run`], over other links; without an objective, uses the file's command.
+/// Like [`run`], but with the given links. Without an objective, uses the file's command.
 ///
 /// # Errors
 /// As for [`run`].

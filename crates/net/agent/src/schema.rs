@@ -1,8 +1,8 @@
-//! The schema of `agent.db`, version by version.
+//! The schema of `agent.db`, as one step per version.
 
 use fedbo_database::Format;
 
-/// The format of an agent's database file, with the application id "feda".
+/// The format of an agent's database file. Its application id is "feda".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6461,
     steps: &[STEP_1, STEP_2, STEP_3, STEP_4],
@@ -99,7 +99,7 @@ CREATE TRIGGER uploads_are_not_deleted BEFORE DELETE ON uploads
 BEGIN SELECT RAISE(ABORT, 'what was made for a round stays'); END;
 ";
 
-/// A vector is replaced by its hash, once and permanently.
+/// Allows a vector to be replaced by its hash, once and permanently.
 const STEP_2: &str = "
 ALTER TABLE uploads ADD COLUMN hash BLOB CHECK (length(hash) = 32);
 DROP TRIGGER uploads_are_fixed;
@@ -109,8 +109,8 @@ WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made
 BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
 ";
 
-/// The number of finished trials when an upload was made: an agent at a free pace continues from
-/// there.
+/// Adds the number of finished trials when an upload was made. An agent at a free pace continues
+/// from there.
 const STEP_3: &str = "
 ALTER TABLE uploads ADD COLUMN n_told INTEGER CHECK (n_told >= 0);
 DROP TRIGGER uploads_are_fixed;
@@ -120,7 +120,7 @@ WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made
 BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
 ";
 
-/// The request counter, and the largest counter with a response (INV-28).
+/// Adds the request counter, and the largest counter with a response (INV-28).
 const STEP_4: &str = "
 ALTER TABLE memberships ADD COLUMN counter INTEGER NOT NULL DEFAULT 0 CHECK (counter >= 0);
 ALTER TABLE memberships ADD COLUMN answered INTEGER NOT NULL DEFAULT 0 CHECK (answered >= 0);

@@ -33,12 +33,12 @@ use crate::protection;
 use crate::requests::Requests;
 use crate::{Home, Link, Membership, Observer, RunError};
 
-/// Polling interval of a waiting session: `TICK` for the stop flag, `TICK_BESIDE` also for the end
-/// of a trial that runs concurrently.
+/// Polling intervals of a waiting session. `TICK` is for the stop flag, and `TICK_BESIDE` is for
+/// the stop flag and the end of a concurrent trial.
 const TICK: Duration = Duration::from_millis(100);
 const TICK_BESIDE: Duration = Duration::from_millis(10);
 
-/// The parts of a session.
+/// The inputs of [`Session::open`].
 pub struct Parts<'a> {
     /// The agent's folder.
     pub home: Home,
@@ -48,13 +48,15 @@ pub struct Parts<'a> {
     pub federation: Federation,
     /// The objective that the agent tunes.
     pub objective: Arc<dyn Objective>,
-    /// Root seed of the agent's own draws. Defaults to the stored seed, or to a new secret one.
+    /// Root seed of the agent's random draws. Defaults to the stored seed or, if there is none, to
+    /// a new secret seed.
     pub seed: Option<u64>,
-    /// The budget over all studies of the agent.
+    /// The privacy budget for all the agent's studies together.
     pub cap: Option<Budget>,
-    /// The number of failed trials in a row that ends the run; those of earlier runs do not count.
+    /// The number of consecutive failed trials that ends the run. Failures in earlier runs do not
+    /// count.
     pub failures_max: FailuresMax,
-    /// Studies that the agent's owner has exempted from charging this budget.
+    /// Studies that the agent's owner allows not to charge the budget.
     pub allow_unprotected: Vec<String>,
     /// The link to the coordinator.
     pub link: &'a dyn Link,
@@ -88,16 +90,15 @@ pub enum Ended {
     Interrupted,
 }
 
-/// A running agent in one study. At most one session of a study is open at a time, across
-/// processes.
+/// A running agent in one study. At most one session per study is open at a time, across processes.
 ///
-/// Dropping it at any moment loses nothing: the home's next session continues from there.
+/// Dropping a session at any time loses nothing. The next session continues from the same point.
 pub struct Session<'a> {
     core: Core<'a>,
     mode: Mode,
 }
 
-/// The study's pace, with the session state that is specific to it.
+/// The study's pace, with the session state that only this pace needs.
 enum Mode {
     Rounds(Rounds),
     Free(Box<Beside>),
@@ -121,12 +122,12 @@ pub(crate) struct Core<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) observer: &'a dyn Observer,
     stop: Arc<AtomicBool>,
-    /// Effects that the machine has requested and that are not yet carried out.
+    /// Effects that the machine has requested but that are not carried out yet.
     pub(crate) queue: VecDeque<AgentEffect>,
-    /// Number of finished trials that were passed to the machine.
+    /// Number of finished trials that have been passed to the machine.
     pub(crate) n_told: u64,
     failures: FailureCounter,
-    /// Seconds that the machine took to compute the next query.
+    /// Time that the machine took to compute the next query, in seconds.
     pub(crate) ask_seconds: f64,
     pub(crate) reported_budget: bool,
     /// True once the session has reported that the coordinator has forgotten requests.
@@ -145,9 +146,9 @@ impl<'a> Session<'a> {
     /// Opens everything that a run needs, without contacting the coordinator.
     ///
     /// # Errors
-    /// If the home or the configuration cannot be used, or another process runs the study. Also if
-    /// the study charges privacy and the agent has no budget, or if the agent has a budget, from
-    /// this run or an earlier one, that the study does not charge ([`RunError::Unprotected`]).
+    /// If the home or the configuration cannot be used, another process runs the study, or the
+    /// study charges privacy and the agent has no budget. Also if the agent has a budget, from this
+    /// run or an earlier one, but the study does not charge it ([`RunError::Unprotected`]).
     pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
         let Parts { home, membership, federation, .. } = parts;
         let lock = home.hold(&membership)?;
@@ -158,7 +159,7 @@ impl<'a> Session<'a> {
             return Err(RunError::NoSlot { slot, n_agents });
         }
         let keys = Identity::load(home.folder())?.in_order(membership.key);
-        // A budget, once given, applies to all later runs, even if this study is refused because of
+        // Once given, a budget applies to all later runs, even if this study is refused because of
         // it.
         if let Some(cap) = parts.cap {
             keep_cap(&home.database, cap)?;
@@ -244,8 +245,8 @@ impl<'a> Session<'a> {
     /// Performs one step: evaluates a trial, sends an upload, or polls for the next round.
     ///
     /// # Errors
-    /// If the agent cannot continue; earlier results are kept. After [`RunError::Misconduct`] every
-    /// step returns the same error.
+    /// If the agent cannot continue. Earlier results are kept. After [`RunError::Misconduct`],
+    /// every step returns the same error.
     pub fn advance(&mut self) -> Result<Step, RunError> {
         match &mut self.mode {
             Mode::Rounds(rounds) => self.core.advance_rounds(rounds),
@@ -259,12 +260,12 @@ impl Core<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The log of this study.
+    /// Returns the log of this study.
     pub(crate) fn log(&self) -> Log<'_> {
         Log { database: &self.home.database, membership: &self.membership }
     }
 
-    /// Ends the study for this agent permanently.
+    /// Marks the study as finished for this agent, permanently.
     pub(crate) fn finish(&self, ended: Ended) -> Result<Step, RunError> {
         let database = &self.home.database;
         database.write(|tx| self.membership.finish(tx))?;
@@ -287,8 +288,8 @@ impl Core<'_> {
                 self.failures.succeeded();
                 Some(self.federation.direction.to_maximize(*value))
             }
-            // An agent's trials report no intermediate values, so none is stopped early, and each
-            // has a single value.
+            // `Numbers` and `Stopped` do not occur: an agent's trials have a single value and
+            // report no intermediate values.
             Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
         };
         self.n_told += 1;
@@ -304,7 +305,7 @@ impl Core<'_> {
         }
     }
 
-    /// Verifies a logged handout, and advances the follower.
+    /// Verifies a logged handout and advances the follower.
     pub(crate) fn read_logged(
         &mut self,
         taken: &TakenHandout,
@@ -328,7 +329,7 @@ impl Core<'_> {
     }
 }
 
-/// Checks that the configuration is still the one that the coordinator signed.
+/// Checks that the stored configuration is still the one that the coordinator signed.
 fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
     let text = membership.config.as_bytes();
     let signed = verify_config(&membership.coordinator, text, &membership.signature);
@@ -344,8 +345,8 @@ fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
     })
 }
 
-/// Number of agents that may poll at the same time. If rounds end as soon as all have delivered,
-/// polls do not coincide.
+/// Returns the number of agents that may poll at the same time. If rounds end as soon as all agents
+/// have delivered, polls do not coincide.
 fn n_at_one_time(federation: &Federation) -> u32 {
     match federation.collaboration {
         Collaboration::Relayed(_) if federation.free.is_none() => 1,
@@ -353,7 +354,7 @@ fn n_at_one_time(federation: &Federation) -> u32 {
     }
 }
 
-/// Opens the budget that a study charges; `None` if it charges nothing.
+/// Opens the budget that a study charges, or returns `None` if it charges nothing.
 fn budget(
     membership: &Membership,
     federation: &Federation,
@@ -373,7 +374,7 @@ fn budget(
     Ok(Some(PrivacyBudget::open(cap, plan.event, plan.charter.mode)?))
 }
 
-/// Returns the root seed of the agent's draws. It is given or drawn once, and then stored.
+/// Returns the root seed of the agent's random draws, which is given or drawn once and then stored.
 fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64, RunError> {
     let fresh = match (given, membership.seed) {
         (Some(seed), _) | (None, Some(seed)) => seed,
@@ -390,7 +391,7 @@ fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64,
     }
 }
 
-/// Waits, and checks at every tick whether to stop. Sleeps may last longer than requested, so the
+/// Waits, and checks at every tick whether to stop. A sleep can last longer than requested, so the
 /// remaining time is read from the clock.
 fn wait(clock: &dyn Clock, time: Duration, tick: Duration, is_stopped: impl Fn() -> bool) {
     let time_ms = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
@@ -410,7 +411,7 @@ mod tests {
 
     use super::*;
 
-    /// A clock with sleeps that last a tenth longer than requested.
+    /// A clock whose sleeps last a tenth longer than requested.
     #[derive(Default)]
     struct Oversleeping(Cell<Duration>);
 

@@ -15,10 +15,10 @@ use crate::{Home, PrivacyStatus, RunError, budget};
 /// The status of an agent.
 #[derive(Clone, Debug)]
 pub struct HomeStatus {
-    /// Its studies, by name.
+    /// The agent's studies, sorted by name.
     pub memberships: Vec<MembershipStatus>,
-    /// Its spending over all of them and its budget; `None` before its first run of a study that
-    /// charges.
+    /// The agent's budget and its spending over all studies, or `None` before the first run with a
+    /// budget.
     pub privacy: Option<PrivacyStatus>,
 }
 
@@ -29,17 +29,17 @@ pub struct MembershipStatus {
     pub study: String,
     /// The agent's name on the roster.
     pub agent: String,
-    /// Its slot.
+    /// The agent's slot.
     pub slot: u32,
     /// The coordinator's address.
     pub url: String,
-    /// The newest round that has begun; `None` before the first.
+    /// The newest round that has begun, or `None` before the first.
     pub round: Option<u64>,
-    /// The end of the study's ledger, as far as the agent has followed it; `None` before the first
+    /// The head of the study's ledger, as far as the agent has followed it. `None` before the first
     /// round, and if nothing is released.
     ///
-    /// Agents of one study with the same entry number must have the same hash; otherwise the
-    /// coordinator shows them different histories.
+    /// If two agents of a study have the same entry number but different hashes, the coordinator
+    /// has shown them different histories.
     pub head: Option<Head>,
     /// Number of rounds in the agent's plan.
     pub rounds: u64,
@@ -47,18 +47,18 @@ pub struct MembershipStatus {
     pub n_trials: u64,
     /// The best value so far.
     pub best: Option<f64>,
-    /// The trust in the other agents, in percent, at the newest query with a source that states it;
-    /// below 0 if it was in their negated functions.
+    /// Trust in the other agents, in percent, as stated by the newest query whose source states it.
+    /// Negative if the agent trusts their negated functions.
     pub trust_percent: Option<i8>,
     /// The alignment of all agents' vectors, estimated from the releases that this agent has.
     /// `None` before the first release, if nothing is released, or if this program cannot read the
     /// releases.
     pub alignment: Option<Alignment>,
-    /// The direction in which values get better.
+    /// The direction of optimization.
     pub direction: Direction,
-    /// The numbers of its uploads, by outcome.
+    /// Counts of the agent's uploads, by outcome.
     pub uploads: UploadCounts,
-    /// True if its plan is done or the study is over.
+    /// True if the agent's plan is done or the study is over.
     pub finished: bool,
     /// The protection of the agent's messages, in one sentence without jargon.
     pub in_plain_words: String,
@@ -66,11 +66,11 @@ pub struct MembershipStatus {
     pub contact_at_ms: u64,
 }
 
-/// Returns the status of the agent in a folder, with each of its studies. Reads local files only,
-/// and changes nothing.
+/// Returns the status of the agent in a folder, including each of its studies. Only reads local
+/// files, and changes nothing.
 ///
 /// # Errors
-/// If there is no agent, or the stored data cannot be read.
+/// If the folder contains no agent, or the stored data cannot be read.
 pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
     let home = match Home::look(home) {
         Err(HomeError::Absent { .. }) => {
@@ -108,7 +108,8 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
     Ok(HomeStatus { memberships, privacy: budget::spent(&home.database)? })
 }
 
-/// Replays all handouts, as a run of the agent does, and returns the alignment in their releases.
+/// Replays all handouts, as a run of the agent does, and returns the alignment estimated from their
+/// releases.
 fn alignment(log: &Log<'_>, federation: &Federation) -> Result<Option<Alignment>, RunError> {
     let membership = log.membership;
     if !matches!(federation.collaboration, Collaboration::Released(_)) {

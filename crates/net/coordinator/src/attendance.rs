@@ -1,7 +1,7 @@
 //! Attendance of agents since this coordinator started: the senders of messages in each round, and
 //! the time of each agent's last request.
 //!
-//! Both are public, since an observer of the network sees them too. The content of messages is not
+//! Both are public, since an observer of the network sees them too. Message contents are not
 //! recorded (INV-4).
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Attendance {
         }
     }
 
-    /// Returns true if a message from a slot was accepted in a round.
+    /// Returns true if a message from this slot was accepted in this round.
     pub(crate) fn has_delivered(&self, slot: u32, round: u64) -> bool {
         let seen = self.seen();
         let deliveries = seen.rounds.get(&round);

@@ -24,7 +24,7 @@ pub struct Backup {
 pub struct FolderProblem {
     /// Affected file.
     pub file: PathBuf,
-    /// Description of the problem, and the remedy.
+    /// Description of the problem and its remedy.
     pub message: String,
 }
 
@@ -63,11 +63,11 @@ impl Classified for BackupError {
 
 /// Copies a coordinator's folder to a new one. The coordinator may be running.
 ///
-/// Each file is a snapshot. The store is copied first, then the ledgers, so a copied ledger is
-/// never behind the head recorded in the copied store. Neither contains agents' vectors (INV-16).
-/// The key is copied only if `with_key` is true, since its holder can impersonate the coordinator.
-/// The copy is written to a folder with a name ending in `.part`, which is renamed once it is
-/// complete.
+/// Each copied file is a snapshot. The store is copied first, then the ledgers, so a copied ledger
+/// is never behind the head recorded in the copied store. Neither contains agents' vectors
+/// (INV-16). The key is copied only if `with_key` is true, since its holder can impersonate the
+/// coordinator. The copy is written to a folder with a name ending in `.part`, which is renamed
+/// once it is complete.
 ///
 /// # Errors
 /// If the folder cannot be read, `to` exists already, or the copy cannot be written.
@@ -130,8 +130,8 @@ fn write_error(path: &Path) -> impl Fn(std::io::Error) -> BackupError {
     move |cause| BackupError::Write { path: path.clone(), cause }
 }
 
-/// Returns the path of the coordinator's store next to a ledger file, and the last head that the
-/// store has recorded for this ledger.
+/// Finds the coordinator's store next to a ledger file. Returns the store's path and the last head
+/// recorded there for this ledger.
 ///
 /// Returns `None` if the file is not the ledger of a coordinator's study, or no head was recorded.
 ///
@@ -150,9 +150,11 @@ pub fn noted_head(ledger: &Path) -> Result<Option<(PathBuf, String)>, StoreError
     Ok(head.map(|head| (store, head)))
 }
 
-/// Returns the problems of a coordinator's folder: in its store, or if there are none, in the
-/// studies' configurations and the ledgers, including ledgers that end before the last recorded
-/// head. Read-only. The coordinator may be running.
+/// Checks a coordinator's folder, and returns the problems found.
+///
+/// Checks the store first, and only if it has no problems, the studies' configurations and the
+/// ledgers. A ledger that ends before its last recorded head is a problem too. Read-only. The
+/// coordinator may be running.
 ///
 /// # Errors
 /// If the folder is not a coordinator's, or a file cannot be accessed.

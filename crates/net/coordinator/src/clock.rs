@@ -29,8 +29,8 @@ impl Clock {
         Ok(())
     }
 
-    /// Continues from `read_ms`, or from the current value if that is later. Otherwise, after a
-    /// backward jump of the store's clock, no round would end until the clock caught up.
+    /// Continues from `read_ms`, or from the current value if it is later. If this clock jumped
+    /// backwards with the store's, no round would end until the store's clock caught up.
     fn continue_from(&mut self, read_ms: u64) {
         self.read_ms = read_ms.max(self.now_ms());
         self.read_at = Instant::now();

@@ -28,7 +28,7 @@ pub enum HomeError {
     /// A file or folder cannot be accessed.
     #[error("{}: {cause}", path.display())]
     Refused {
-        /// Inaccessible file or folder.
+        /// File or folder that cannot be accessed.
         path: PathBuf,
         /// Error from the operating system.
         cause: std::io::Error,
@@ -58,7 +58,7 @@ pub enum HomeError {
         /// Path of a ledger in the folder.
         ledger: PathBuf,
     },
-    /// The database belongs to a coordinator with another key.
+    /// The database belongs to a coordinator with a different key.
     #[error(
         "{}: agents know the coordinator of {store} by another key; all replicas must use the same \
          key file; name it with --key", path.display()
@@ -99,18 +99,18 @@ impl Classified for HomeError {
 
 /// A coordinator's folder, or a shared database together with the coordinator's key.
 pub struct Home {
-    /// Coordinator's folder; with a database, the folder of the key.
+    /// Coordinator's folder; with a database, the folder that contains the key.
     path: PathBuf,
     /// Address of the database, without the password.
     database: Option<String>,
-    /// True if the coordinator was created when it was opened.
+    /// True if opening this home created the coordinator.
     is_new: bool,
     store: Arc<dyn Store>,
     key: Arc<SigningKey>,
 }
 
 impl Home {
-    /// Opens a folder. With [`Mode::Create`], initializes a missing or empty one with a new key.
+    /// Opens a folder. With [`Mode::Create`], initializes a missing or empty folder with a new key.
     ///
     /// # Errors
     /// If the folder cannot be used.
@@ -148,7 +148,7 @@ impl Home {
     /// database has no coordinator yet.
     ///
     /// # Errors
-    /// If the database cannot be used, or its coordinator has another key.
+    /// If the database cannot be used, or its coordinator has a different key.
     pub fn shared(
         address: &PostgresAddress,
         key_path: &Path,
@@ -175,25 +175,25 @@ impl Home {
         })
     }
 
-    /// Returns the address of the shared database, without its password. `None` for a folder.
+    /// Returns the address of the shared database without its password, or `None` for a folder.
     #[must_use]
     pub fn database(&self) -> Option<&str> {
         self.database.as_deref()
     }
 
-    /// Returns true if the coordinator was created when it was opened, so no agent has its key yet.
+    /// Returns true if opening this home created the coordinator, so no agent has its key yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Returns the path of the folder.
+    /// Returns the path of the folder; with a database, of the folder that contains the key.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the store.
+    /// Returns the store of studies, rosters and tokens.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
@@ -205,7 +205,7 @@ impl Home {
         Arc::clone(&self.key)
     }
 
-    /// Returns the location of a study's ledger for display.
+    /// Returns the location of a study's ledger, for messages to the operator.
     #[must_use]
     pub fn ledger_place(&self, study: &str) -> String {
         match &self.database {
@@ -214,7 +214,8 @@ impl Home {
         }
     }
 
-    /// Returns the ledgers of a shared database. `None` for a folder, where each study has a file.
+    /// Returns the ledgers in the shared database, or `None` for a folder, where each ledger is a
+    /// separate file.
     #[must_use]
     pub fn ledgers(&self) -> Option<&Ledgers> {
         self.store.ledgers()
@@ -284,14 +285,14 @@ impl Home {
     }
 }
 
-/// Returns any ledger in a folder.
+/// Returns the path of a ledger in the folder, if there is one.
 fn a_ledger(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let mut paths = entries.map(|entry| entry.path());
     paths.find(|path| path.to_string_lossy().ends_with(".ledger.db"))
 }
 
-/// Reads the coordinator's key. Creates a missing one if the coordinator is new.
+/// Reads the coordinator's key. If the coordinator is new, creates a missing key.
 fn key(path: &Path, is_new: bool) -> Result<SigningKey, HomeError> {
     match is_new {
         true => Ok(read_or_make_key(path)?),

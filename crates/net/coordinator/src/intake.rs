@@ -21,13 +21,13 @@ pub(crate) enum IntakeError {
     Seal(#[from] SealError),
 }
 
-/// Reason for not accepting a vector.
+/// Reason that a vector was not accepted.
 #[derive(Debug)]
 pub(crate) enum NotTaken {
     /// The round's state machine would reject it.
     Rejected(UpdateRejected),
-    /// No round has begun, or this shard has not joined the round yet. The same vector will be
-    /// accepted soon.
+    /// No round has begun, or this shard has not joined the round yet. The vector can be sent again
+    /// soon.
     BeforeTheFirst,
     /// The store has been unreachable for so long that other replicas may consider this one gone.
     StoreUnreachable,
@@ -48,7 +48,8 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// Returns `None` if the store is not shared, so a single process receives all vectors.
+    /// Creates the intake. Returns `None` if the store is not shared, since a single process then
+    /// receives all vectors.
     pub(crate) fn of(
         study: &Arc<Study>,
         store: &Arc<dyn Store>,
@@ -64,11 +65,11 @@ impl Intake {
     }
 
     fn inbox(&self) -> Result<&PostgresStore, StoreError> {
-        // Checked by `Intake::of`. A store does not change its kind.
+        // `Intake::of` has checked that the store is shared, and a store never changes its kind.
         self.store.shared().ok_or(StoreError::Superseded)
     }
 
-    /// Stores a vector. Returns the same refusals as the round's state machine, which processes the
+    /// Stores a vector. The refusals are those of the round's state machine, which processes the
     /// vector later. An accepted vector is in the store when this returns.
     pub(crate) fn post(&self, update: &AgentUpdate) -> Result<Result<(), NotTaken>, IntakeError> {
         let (sender, round) = (update.sender, update.round);

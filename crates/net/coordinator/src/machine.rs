@@ -18,7 +18,7 @@ use crate::study::Study;
 use crate::sum::LeaderRounds;
 use crate::vectors::Vectors;
 
-/// Next action for a study's host.
+/// An action that a study's host must perform.
 pub(crate) enum Step {
     /// Announce a new round.
     Begin(Beginning),
@@ -176,7 +176,7 @@ pub(crate) enum NoMachine {
     Instants(#[from] InvalidParameter),
 }
 
-/// The part of a study's history that its machine needs.
+/// The parts of a study's history that its machine needs.
 #[derive(Default)]
 pub(crate) struct History {
     /// Newest broadcast message of each sender, in a relayed study.
@@ -185,7 +185,7 @@ pub(crate) struct History {
     pub(crate) participants: Vec<Participants>,
 }
 
-/// Creates a study's machine at `round`.
+/// Creates the machine of a study that continues at `round`.
 pub(crate) fn machine(
     study: &Study,
     vectors: &Vectors,

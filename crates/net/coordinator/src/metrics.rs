@@ -1,5 +1,5 @@
-//! Metrics for operators. Every value is public or post-processing (INV-4); docs/operations.md has
-//! the allow-list.
+//! Metrics for operators. Every value is public, or derived from released data (INV-4);
+//! docs/operations.md has the allow-list.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Bucket bounds of time histograms in seconds, doubling from 0.1 ms.
+/// Bucket bounds of the duration histograms in seconds. They start at 0.1 ms and double.
 pub const SECONDS: [f64; 19] = {
     let mut bounds = [1e-4; 19];
     let mut index = 1;
@@ -27,18 +27,19 @@ pub const SECONDS: [f64; 19] = {
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Additional sink for the metrics of a service, for example a collector. It receives the same
-/// values as `GET /metrics`.
+/// Additional sink for a service's metrics, for example a collector. The sink receives the same
+/// values as `GET /metrics` reports.
 pub trait Recorder: Debug + Send + Sync {
-    /// Receives the counts of open and refused connections, which may be read at any time.
+    /// Receives the counts of open and refused connections, which can be read at any time.
     fn connections(&self, counts: &ConnectionCounts);
     /// Called after the response to a request. `took` is `None` for a long poll.
     fn request(&self, route: &'static str, status: u16, took: Option<Duration>);
-    /// Called with the current round of a study.
+    /// Called with a study's current round when it begins or becomes known.
     fn round(&self, study: &str, round: u64);
     /// Called when a release and its charge have become durable.
     fn committed(&self, study: &str, took: Duration);
-    /// Called when a study that should run is stalled, or no longer is.
+    /// Called with `true` when a study that should run is stalled, and with `false` when it no
+    /// longer is.
     fn stalled(&self, study: &str, stalled: bool);
 }
 

@@ -1,4 +1,4 @@
-//! The operator's view of studies. It contains only public or released data (INV-4);
+//! The operator's view of studies, which contains only public or released data (INV-4);
 //! docs/operations.md has the allow-list.
 
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ pub struct ObservedStudy {
     /// Delivery flags of all slots, for the last rounds with messages since this coordinator
     /// started.
     pub rounds: BTreeMap<u64, Vec<bool>>,
-    /// Time since the last signed request from each slot. `None` if it has made none since this
-    /// coordinator started.
+    /// Time since the last signed request from each slot. `None` for slots without a request since
+    /// this coordinator started.
     pub silences: Vec<Option<Duration>>,
 }
 
@@ -45,7 +45,7 @@ impl Observer {
         Self { shared }
     }
 
-    /// Returns the study with this name. `None` if it is not served, or not yet.
+    /// Returns the study with this name, or `None` if it is not served (yet).
     #[must_use]
     pub fn study(&self, name: &str) -> Option<ObservedStudy> {
         let served = self.shared.registry().studies.get(name).cloned()?;

@@ -15,7 +15,7 @@ use crate::store::StudyRecord;
 use crate::study::Study;
 
 /// Maximum number of entries in a cached handout. Larger handouts are signed for each request,
-/// since few agents fall behind by that many rounds.
+/// since few agents are more than this many rounds behind.
 const CACHED_MAX: usize = 4;
 
 /// Start of a round.
@@ -129,11 +129,12 @@ impl Published {
         self.is_ready && self.round == record.round && began_ms == record.began_ms
     }
 
-    /// Returns the handout for an agent that has `known` releases and `known_helper` entries of the
-    /// helper.
+    /// Returns the handout for an agent that has `known` releases and `known_helper` helper
+    /// entries.
     ///
-    /// The handout is identical for all agents with these counts, so it is signed once. An agent
-    /// with more releases than the ledger detects from the head that the ledger was rolled back.
+    /// The handout is identical for all agents with these counts, so it is signed once. If an agent
+    /// has more releases than the ledger, the agent detects from the head that the ledger was
+    /// rolled back.
     pub(crate) fn releases_after(
         &self,
         (known, known_helper): (u64, u64),

@@ -11,8 +11,8 @@ use fedbo_wire::LedgerEntry;
 use crate::store::{FreeRelease, Lead, Store, StoreError};
 use crate::study::Study;
 
-/// Error that prevents a release from becoming durable. The study then stops, and the release has
-/// not been published.
+/// Error that prevents a release from becoming durable. The release is not published, and the study
+/// stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReleasesError {
     /// The ledger refused an operation.
@@ -48,12 +48,12 @@ pub(crate) trait Releases: Send {
     /// Returns the head of the chain.
     fn head(&self) -> Head;
 
-    /// Returns the release of a round, if there is one. Otherwise fails unless the budget admits
-    /// one more, before anything is collected (INV-13).
+    /// Returns the release of a round, if there is one. Otherwise, returns an error if the budget
+    /// does not admit another release, before anything is collected (INV-13).
     fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, ReleasesError>;
 
-    /// Commits charge and release atomically (INV-1), then records the head of the chain outside
-    /// the ledger.
+    /// Commits the charge and the release atomically (INV-1), then records the head of the chain
+    /// outside the ledger.
     fn commit(
         &mut self,
         round: u64,
@@ -61,7 +61,7 @@ pub(crate) trait Releases: Send {
         release: &[u8],
     ) -> Result<Head, ReleasesError>;
 
-    /// Returns the entries after number `after`, in order.
+    /// Returns the entries numbered above `after`, in order.
     fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, ReleasesError>;
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct ChargedReleases {
 }
 
 impl ChargedReleases {
-    /// Opens or creates the study's ledger. `known` is its last recorded head.
+    /// Opens or creates the study's ledger. `known` is the ledger's last recorded head.
     pub(crate) fn open(
         place: LedgerPlace<'_>,
         study: &Study,

@@ -41,13 +41,13 @@ pub struct ServiceSettings {
     pub metrics: Option<SocketAddr>,
     /// Store of the studies.
     pub store: Arc<dyn Store>,
-    /// Folder of the ledgers.
+    /// Folder that contains the ledgers.
     pub ledgers: PathBuf,
     /// Signing key of the coordinator.
     pub key: Arc<SigningKey>,
-    /// Identifies this coordinator among others.
+    /// Name that identifies this coordinator among others as the holder of leases.
     pub holder: String,
-    /// Limits of the connections.
+    /// Limits on connections.
     pub limits: ConnectionLimits,
     /// Lease duration: the time after which other coordinators take over the studies of an
     /// unresponsive one ([`crate::LEASE`]).
@@ -59,8 +59,8 @@ pub struct ServiceSettings {
 }
 
 impl ServiceSettings {
-    /// Returns settings for a service on a folder that only this machine can reach: plain HTTP on a
-    /// free loopback port, with the default limits.
+    /// Returns settings for serving a folder to this machine only: plain HTTP on a free loopback
+    /// port, with the default limits.
     pub fn local(home: &Home, holder: impl Into<String>) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -118,7 +118,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service on the current runtime. It accepts requests when this returns.
+    /// Starts the service on the current runtime. The service accepts requests once this returns.
     ///
     /// # Errors
     /// If the address, the certificate or the store cannot be used.
@@ -173,7 +173,7 @@ impl Service {
         self.address
     }
 
-    /// Returns the address for metrics and health checks, if they have their own.
+    /// Returns the separate address for metrics and health checks, if there is one.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }

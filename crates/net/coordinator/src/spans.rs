@@ -7,12 +7,12 @@ use tracing::field::Empty;
 use tracing::info_span;
 pub(crate) use tracing::{Instrument, Span};
 
-/// Target of all spans of the service, for subscribers to filter on.
+/// Target of all of the service's spans, for subscribers to filter on.
 pub const SPANS: &str = "fedbo::spans";
 
-/// Span of a request. It ends with the response.
+/// Creates the span of a request, which ends with the response.
 pub(crate) fn request(method: &str, route: &str) -> Span {
-    // An unknown method is arbitrary text from the client, so it is recorded as `_OTHER`.
+    // An unknown method is arbitrary client input, so it is recorded as `_OTHER`.
     let method = ["GET", "HEAD", "POST", "PUT"].into_iter().find(|known| *known == method);
     let method = method.unwrap_or("_OTHER");
     info_span!(
@@ -31,7 +31,8 @@ pub(crate) fn answered(request: &Span, status: u16) {
     request.record("http.response.status_code", status);
 }
 
-/// Span of a round. It ends when the next round begins or another coordinator takes over the study.
+/// Creates the span of a round, which ends when the next round begins or another coordinator takes
+/// over the study.
 pub(crate) fn round(study: &str, round: u64) -> Span {
     info_span!(target: SPANS, parent: None, "round", study, round)
 }

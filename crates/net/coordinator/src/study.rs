@@ -10,7 +10,7 @@ use fedbo_wire::{Digest, SealedUpload, Signature, SigningKey, Upload, config_dig
 
 use crate::store::{StudyKey, StudyRecord};
 
-/// A study as its coordinator serves it. Immutable (INV-11).
+/// A study as served by its coordinator. Immutable (INV-11).
 #[derive(Clone)]
 pub struct Study {
     /// Key of the study in the store.
@@ -21,7 +21,7 @@ pub struct Study {
     pub config: String,
     /// Hash of the configuration, which identifies the study in messages.
     pub digest: Digest,
-    /// The coordinator's signature of the configuration.
+    /// The coordinator's signature over the configuration.
     pub signature: Signature,
     /// Federation described by the configuration.
     pub federation: Federation,
@@ -31,11 +31,11 @@ pub struct Study {
     pub n_slots: u32,
     /// Length of a message: M, or a length defined by the algorithm.
     pub n_features: u32,
-    /// Secure sum led by this coordinator. `None` if it computes sums without a helper.
+    /// Secure sum led by this coordinator. `None` if the study has no secure sum.
     pub sum: Option<SumStudy>,
 }
 
-/// Error when a stored study cannot be served.
+/// Reason that a stored study cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyUnusable {
     /// The configuration cannot be read.
@@ -69,7 +69,7 @@ pub enum StudyUnusable {
     /// The coordinator cannot lead the secure sum.
     #[error(transparent)]
     Sum(#[from] NoSum),
-    /// The secure sum was frozen for another coordinator.
+    /// The configuration names a different coordinator as the leader of the secure sum.
     #[error("secure_sum.leader of the study is the card of another coordinator")]
     OtherLeader,
     /// A count exceeds the range of the wire format.
@@ -77,7 +77,7 @@ pub enum StudyUnusable {
     TooMany {
         /// Name of the counted items.
         what: &'static str,
-        /// Their number.
+        /// Number of these items.
         found: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Holds agents' vectors until their round closes.
+//! Storage of agents' vectors until their round closes.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::sum::SumIntake;
 /// The intake of a study's vectors. Its kind is fixed for the lifetime of the study.
 #[derive(Clone)]
 pub(crate) enum Vectors {
-    /// The study's thread receives them.
+    /// The study's thread receives the vectors.
     Thread,
-    /// Any replica receives them, and stores them sealed in the inbox of the shared store.
+    /// Any replica can receive a vector, and stores it sealed in the inbox of the shared store.
     Inbox(Arc<Intake>),
-    /// Any replica receives them and sums its own. The inbox only shuts rounds and detects crashes
-    /// of the database.
+    /// Any replica can receive vectors, and sums its own. The inbox only shuts rounds and detects
+    /// crashes of the database.
     Shards(Arc<Intake>, Arc<ShardIntake>),
-    /// Two servers receive shares of them.
+    /// Two servers receive shares of the vectors.
     Sum(Arc<SumIntake>),
 }
 
@@ -44,7 +44,7 @@ impl Vectors {
         })
     }
 
-    /// Returns the inbox of the shared store; `None` if one process serves the study.
+    /// Returns the inbox of the shared store, or `None` if one process serves the study.
     pub(crate) fn inbox(&self) -> Option<&Arc<Intake>> {
         match self {
             Self::Inbox(inbox) | Self::Shards(inbox, _) => Some(inbox),

@@ -1,4 +1,4 @@
-//! All metrics, log lines and spans of the service are on the allow-list of docs/operations.md,
+//! All metrics, log lines and spans of the service are on the allow-list in docs/operations.md,
 //! with a reason (INV-4).
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -33,7 +33,7 @@ fn names(cell: &str) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Returns name and labels of each metric in the output of a service that has run rounds.
+/// Returns the name and labels of each metric in the output of a service that has run rounds.
 fn metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = text
         .lines()
@@ -81,8 +81,8 @@ fn every_metric_is_on_the_list() {
     assert_eq!(shown, listed);
 }
 
-/// Returns level, text and fields of each line that a service can log, from the sources of this
-/// crate and of the server crate that it uses.
+/// Returns the level, message and fields of each line that a service can log, from the sources of
+/// this crate and the server crate that it uses.
 fn logged() -> BTreeSet<(String, String, BTreeSet<String>)> {
     let mut found = BTreeSet::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -107,7 +107,7 @@ fn logged() -> BTreeSet<(String, String, BTreeSet<String>)> {
     found
 }
 
-/// Parses `warn!(study = %name, round, "text")`, the start of the text after `tracing::`.
+/// Parses `warn!(study = %name, round, "text")` at the start of the source after `tracing::`.
 fn line(call: &str) -> Option<(String, String, BTreeSet<String>)> {
     let (level, rest) = call.split_once("!(")?;
     let level = level.to_owned();
@@ -131,7 +131,7 @@ fn every_log_line_is_on_the_list() {
     assert_eq!(logged, listed);
 }
 
-/// Returns name and fields of each span: `info_span!(target: SPANS, "request", http.route =
+/// Returns the name and fields of each span: `info_span!(target: SPANS, "request", http.route =
 /// route)`.
 fn spans() -> BTreeSet<(String, BTreeSet<String>)> {
     let source = include_str!("../src/spans.rs");

@@ -1,4 +1,4 @@
-//! Only the owner may access a coordinator's folder.
+//! Only the owner can access a coordinator's folder.
 
 use std::fs::{DirBuilder, Permissions, metadata, read_dir, set_permissions};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -16,7 +16,8 @@ fn folder(parent: &Path, mode: u32) -> std::path::PathBuf {
     path
 }
 
-/// Also holds if the folder itself is readable by others, such as a folder created beforehand.
+/// The files are private even if the folder itself is readable by others, such as a folder created
+/// beforehand.
 #[test]
 fn everything_in_a_folder_is_readable_for_its_owner_alone() {
     let parent = tempfile::tempdir().unwrap();
@@ -45,7 +46,7 @@ fn a_folder_in_which_others_may_write_holds_no_key() {
         assert!(error.to_string().contains("`chmod go-w "), "{error}");
         assert_eq!(read_dir(&path).unwrap().count(), 0);
     }
-    // A folder that others can write to later holds no key either.
+    // A folder is also refused if it becomes writable by others after its creation.
     let path = parent.path().join("ours");
     DirBuilder::new().mode(0o700).create(&path).unwrap();
     drop(Home::open(&path, Mode::Create).unwrap());

@@ -1,5 +1,5 @@
-//! Metrics and health checks are for the operator only. If agents use TLS, they are served on a
-//! separate address or not at all.
+//! Metrics and health checks are only for the operator. If agents use TLS, metrics and health
+//! checks are served on a separate address or not at all.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use std::io::{Read, Write};
@@ -22,8 +22,8 @@ fn settings(home: &Home, tls: Option<TlsFiles>, metrics: Option<SocketAddr>) -> 
     ServiceSettings { tls, metrics, ..ServiceSettings::local(home, "test") }
 }
 
-/// Writes a certificate to the folder. Returns its files, and a client configuration that trusts
-/// it.
+/// Writes a certificate to the folder. Returns the certificate's files, and a client configuration
+/// that trusts it.
 fn certificate(folder: &Path) -> (TlsFiles, Arc<ClientConfig>) {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let files = TlsFiles { certificate: folder.join("cert.pem"), key: folder.join("key.pem") };
@@ -89,8 +89,8 @@ fn agents_on_tls_are_not_shown_the_operators_figures() {
     }
 }
 
-/// One address is enough behind a proxy or on one machine. A second address separates operator and
-/// agents.
+/// One address is enough behind a proxy or on a single machine. A second address separates the
+/// operator from the agents.
 #[test]
 fn plain_http_serves_both_unless_metrics_have_an_address() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The contract between every store and agents, operators and rounds, and the contract between an
-//! inbox and the replicas that share it.
+//! Tests of the contract that every store fulfils for agents, operators and rounds, and of the
+//! contract between an inbox and the replicas that share it.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use fedbo_testkit::postgres::Server;
 use fedbo_wire::{Digest, PublicKey, config_digest};
 use proxy::{Cut, Proxy};
 
-/// Shared server for all tests that do not stop or change it.
+/// Server shared by all tests that do not stop or change it.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::start)
@@ -79,7 +79,7 @@ fn postgres_store_contract() {
     }
 }
 
-/// A table that was created on first use is not a defect of the file.
+/// Tables that were created on first use are not defects of the file.
 #[test]
 fn a_file_with_participants_is_sound() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn a_file_with_participants_is_sound() {
 }
 
 /// Requests write their counters continually, so counting must need little disk space: a disk that
-/// fills up must still have room for counters and releases.
+/// is filling up must still have room for counters and releases.
 #[test]
 fn counters_need_little_of_a_disk() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ fn secret(n: u8) -> PublicKey {
     PublicKey([n; 32])
 }
 
-/// Returns the digest of the configuration of the study that [`create`] creates.
+/// Returns the configuration digest of the study created by [`create`].
 fn agreed() -> Digest {
     config_digest(b"config = 1\n")
 }
@@ -303,7 +303,7 @@ fn leases_end(store: &dyn Store) {
     assert_eq!(take("a", 60_000), None, "another's lead is not let go");
     store.resign(&second).unwrap();
     let third = take("a", 60_000).unwrap();
-    // The same holder acquires leadership again, as after a crash.
+    // The same holder can acquire leadership again, for example after a crash.
     assert!(take("a", 60_000).unwrap().token > third.token);
     let missing = store.lead(fedbo_coordinator::store::StudyKey(99), "a", 1);
     assert!(matches!(missing, Err(StoreError::NoStudy { .. })));
@@ -409,7 +409,8 @@ fn what_a_helper_is_bound_to(store: &dyn Store) {
     assert_eq!(store.commitments(other).unwrap(), []);
 }
 
-/// Concurrent calls: one study per name, one agent per token, one leader per fencing token.
+/// Even with concurrent calls, there is one study per name, one agent per token and one leader per
+/// fencing token.
 fn races(store: &dyn Store) {
     let won = |act: &(dyn Fn(u8) -> bool + Sync)| {
         scope(|scope| {
@@ -447,8 +448,8 @@ fn post(
         .unwrap()
 }
 
-/// The first vector of a slot and round counts, in its own round only, while the round is open
-/// (INV-6). It is deleted once the round is over (INV-16).
+/// The first vector from a slot for a round counts, only in this round and only if it arrives while
+/// the round is open (INV-6). The vector is deleted once the round is over (INV-16).
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn inbox_contract() {
@@ -473,7 +474,7 @@ fn inbox_contract() {
     assert_eq!(slots(&[0]), [2]);
     assert_eq!(arrived(4, &[0])[0], Arrived { slot: 2, sealed: b"abc".to_vec() });
     assert_eq!(arrived(3, &[]), []);
-    // After the inbox is shut, repeats return the same result, and other vectors are late.
+    // After the inbox is shut, repeats return the same result, and all other vectors are late.
     inbox.shut_inbox(&lead).unwrap();
     assert_eq!(post(inbox, &study, 1, 4, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 1, 4).unwrap());
@@ -488,7 +489,7 @@ fn inbox_contract() {
     assert_eq!(post(inbox, &study, 2, 5, b"new"), Posted::Taken);
     assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken);
     assert_eq!(arrived(5, &[]), [Arrived { slot: 2, sealed: b"new".to_vec() }]);
-    // The inbox was not shut first. No vector is accepted after the round's release.
+    // Even if the inbox was not shut first, no vector is accepted after the round's release.
     inbox.forget_vectors(&lead, 5).unwrap();
     assert_eq!(post(inbox, &study, 0, 5, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 0, 5).unwrap());
@@ -499,8 +500,8 @@ fn inbox_contract() {
     assert_eq!(arrived(5, &[]), [], "INV-16: a round's vectors go with it");
 }
 
-/// Shutting a round sees every shard that was allowed to accept vectors. Vectors of a shard count
-/// only once the leader has chosen them.
+/// Shutting a round takes into account every shard that was allowed to accept vectors. A shard's
+/// vectors count only once the leader has chosen them.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn shards_contract() {
@@ -565,8 +566,8 @@ fn shards_contract() {
     );
 }
 
-/// The inbox is shut while many vectors are posted. All vectors that were accepted can be read
-/// then, and no others arrive later.
+/// The inbox is shut while many vectors are being posted. All accepted vectors can be read
+/// afterwards, and no others arrive later.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
@@ -601,8 +602,8 @@ fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
     }
 }
 
-/// If a connection is cut at a commit, each change still happens once, and its caller gets the same
-/// result as without the cut.
+/// If a connection is cut during a commit, each change still happens exactly once, and the caller
+/// gets the same result as without the cut.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn an_answer_that_is_lost_changes_nothing() {
@@ -645,7 +646,7 @@ fn an_answer_that_is_lost_changes_nothing() {
     }
 }
 
-/// A crash of the server empties the inbox and nothing else, and can be detected.
+/// A crash of the server empties only the inbox, and can be detected.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn database_killed() {
@@ -672,8 +673,8 @@ fn database_killed() {
     store.begin_round(&lead, next(3)).unwrap();
 }
 
-/// A counter grows with every request from a slot. It restarts if another agent claims the slot,
-/// and continues if the same agent does.
+/// A counter grows with every request from a slot. The counter restarts if a different agent claims
+/// the slot, and continues if the same agent claims it again.
 fn counters_of_requests(store: &dyn Store) {
     let study = create(store);
     let request = |slot, counter, mark| CountedRequest {
@@ -692,7 +693,8 @@ fn counters_of_requests(store: &dyn Store) {
     let verdicts = store.count(&again).unwrap();
     assert_eq!(verdicts, [Counted::Taken, Counted::Taken, behind(4), behind(7)]);
     assert_eq!(store.counter(study.key, 0).unwrap(), SlotCounter { counter: 4, since: 0 });
-    // The slot's first agent, the same agent with another token, and then another agent.
+    // The slot is claimed by its first agent, by the same agent with a new token, and then by a
+    // different agent.
     let enrol = |token, agent| {
         store.add_token(study.key, 0, &secret(token), hour(store)).unwrap();
         store.enrol(&secret(token), &agreed(), &key(agent)).unwrap();

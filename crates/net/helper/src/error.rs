@@ -11,11 +11,11 @@ use fedbo_servers::NoSum;
 use fedbo_transport::LinkError;
 use fedbo_wire::{PublicKey, ServerMessageUnreadable};
 
-/// Error when using a helper's folder or one of its studies.
+/// Error while using a helper's folder or one of its studies.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelperError {
-    /// The folder has no helper.
+    /// The folder contains no helper.
     #[error(
         "{}: there is no helper here; create one with `fedbo helper card --data DIR`, or name another folder with --data", path.display()
     )]
@@ -23,7 +23,7 @@ pub enum HelperError {
         /// The folder.
         path: PathBuf,
     },
-    /// The folder or its database is not usable.
+    /// The folder or its database cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
     /// The helper's key is missing.
@@ -32,12 +32,12 @@ pub enum HelperError {
         /// Expected path of the key.
         path: PathBuf,
     },
-    /// A study's text cannot be read.
+    /// A study's configuration cannot be read.
     #[error("study {study:?}: {source}")]
     Text {
         /// Name of the study.
         study: String,
-        /// Reason that the text cannot be read.
+        /// Reason that the configuration cannot be read.
         source: Box<FileError>,
     },
     /// A study cannot be served.
@@ -53,13 +53,13 @@ pub enum HelperError {
     NotOurs {
         /// Name of the study.
         study: String,
-        /// The reason, as the end of a sentence.
+        /// The reason, worded as the end of a sentence.
         why: &'static str,
     },
     /// The ledger refused an operation.
     #[error(transparent)]
     Ledger(Box<LedgerError>),
-    /// The database or the ledger lacks a release that the other one has.
+    /// Either the database or the ledger lacks a release that the other contains.
     #[error(
         "study {study:?}: {} does not have the share of round {round} that {} has: it was rolled back or replaced; restore its latest state",
         path.display(), other.display()
@@ -71,7 +71,7 @@ pub enum HelperError {
         round: u64,
         /// The file that was rolled back or replaced.
         path: PathBuf,
-        /// The file that has the share.
+        /// The file that contains the share.
         other: PathBuf,
     },
     /// A study has released shares, but its ledger is missing.
@@ -94,7 +94,7 @@ pub enum HelperError {
         /// An existing ledger.
         ledger: PathBuf,
     },
-    /// A study names another helper.
+    /// A study names a different helper.
     #[error(
         "study {study:?} names the helper {named}, and {} is {own}: name that helper's folder with \
          --data; or, if this is the right one, the study's file has another card than `fedbo \
@@ -103,14 +103,14 @@ pub enum HelperError {
     OtherHelper {
         /// Name of the study.
         study: String,
-        /// Key of the helper in the study.
+        /// Key of the helper named in the study.
         named: PublicKey,
         /// The folder.
         path: PathBuf,
         /// The key of this helper.
         own: PublicKey,
     },
-    /// A key of a round cannot be stored or erased.
+    /// The key of a round cannot be stored or erased.
     #[error("{}: {cause}; the helper must be able to write and remove keys of rounds there", path.display())]
     RoundKey {
         /// The file or folder.
@@ -152,11 +152,11 @@ impl From<LedgerError> for HelperError {
     }
 }
 
-/// Error when joining a study.
+/// Error while joining a study.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The coordinator's address is not usable.
+    /// The coordinator's address cannot be used.
     #[error("{url}: {message}")]
     Url {
         /// The address.
@@ -164,7 +164,7 @@ pub enum JoinError {
         /// The problem with the address.
         message: &'static str,
     },
-    /// The coordinator was not reached, or refused.
+    /// The coordinator could not be reached, or refused the request.
     #[error("{url}: {source}")]
     Link {
         /// The coordinator's address.
@@ -180,7 +180,7 @@ pub enum JoinError {
         /// The reason.
         message: String,
     },
-    /// The study was already joined with another text or coordinator.
+    /// The study was already joined with a different configuration or coordinator.
     #[error(
         "study {study:?} was joined before, with another text or coordinator: a study's text never changes; give the new one another name"
     )]
@@ -210,13 +210,13 @@ impl From<HomeError> for JoinError {
     }
 }
 
-/// Refusal of a leader's request.
+/// Reason that a leader's request is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     /// The message cannot be read.
     #[error(transparent)]
     Message(ServerMessageUnreadable),
-    /// The request belongs to another session: the helper has restarted, or the request was
+    /// The request belongs to a different session: the helper has restarted, or the request was
     /// replayed.
     #[error("the helper has started a new session; open the round first")]
     Session,
@@ -230,21 +230,21 @@ pub(crate) enum Refused {
          restore the latest state of the folder, or end the study and create it again"
     )]
     RolledBack { round: u64 },
-    /// The coordinator's folder is an older copy: it asks for a round before the last closed one
-    /// (INV-28).
+    /// The coordinator's folder is an older copy: the coordinator asks for a round before the last
+    /// closed one (INV-28).
     #[error(
         "round {round} is over, and so is round {last}: the coordinator's folder was rolled back \
          to an older copy, and nothing more is summed for it; restore the latest state of the \
          folder, or end the study and create it again"
     )]
     LeaderRolledBack { round: u64, last: u64 },
-    /// The leader's share is malformed, of another round, or over other slots.
+    /// The leader's share is malformed, or is for a different round or different slots.
     #[error("the leader's share of round {round} is refused: {why}")]
     LeaderShare { round: u64, why: String },
-    /// The leader has already revealed another share of the round.
+    /// The leader has already revealed a different share of the round.
     #[error("the leader has already shown another share of round {round}")]
     OtherShare { round: u64 },
-    /// The helper cannot continue.
+    /// The helper cannot continue with the study.
     #[error(transparent)]
     Stopped(#[from] HelperError),
 }

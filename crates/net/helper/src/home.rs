@@ -31,7 +31,7 @@ const KEY_FILE: &str = "helper.key";
 const LOCK_FILE: &str = "helper.lock";
 const LEDGER_ENDING: &str = ".ledger.db";
 
-/// Maximum size of a study's text in bytes.
+/// Maximum size of a study's configuration in bytes.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
 
 /// A helper's folder.
@@ -46,34 +46,34 @@ pub struct Home {
 pub struct JoinOptions {
     /// The coordinator's address.
     pub url: String,
-    /// The coordinator's key, as named by its operator.
+    /// The coordinator's key, as given by its operator.
     pub coordinator: PublicKey,
     /// The study's name.
     pub study: String,
     /// PEM file of certificate authorities trusted in addition to the system's.
     pub ca: Option<PathBuf>,
-    /// True if `http://` is allowed for other machines.
+    /// Allows `http://` to other machines.
     pub allow_plain_http: bool,
 }
 
-/// A joined study that the helper serves.
+/// A joined study that the helper can serve.
 #[derive(Clone)]
 pub struct JoinedStudy {
-    /// The study according to its text.
+    /// The study described by its configuration.
     pub study: SumStudy,
-    /// The federation that the text describes.
+    /// The federation described by the configuration.
     pub federation: Federation,
-    /// The key of its coordinator.
+    /// The key of the study's coordinator.
     pub coordinator: PublicKey,
     /// The coordinator's address at the time of joining.
     pub url: String,
 }
 
 impl Home {
-    /// Opens a folder. With [`Mode::Create`], an absent or empty folder is set up with a new key.
+    /// Opens a folder. With [`Mode::Create`], initializes a missing or empty folder with a new key.
     ///
     /// # Errors
-    /// If the folder is not usable.
+    /// If the folder cannot be used.
     pub fn open(folder: &Path, mode: Mode) -> Result<Self, HelperError> {
         let file = folder.join(DATABASE_FILE);
         if mode == Mode::Create {
@@ -127,10 +127,11 @@ impl Home {
         Ok(hold(&self.folder.join(LOCK_FILE), "serves the studies of this helper")?)
     }
 
-    /// Returns the joined studies by name, each with an error if it cannot be served.
+    /// Returns the joined studies by name. For a study that cannot be served, the value is the
+    /// error.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the studies cannot be read.
     pub fn studies(
         &self,
     ) -> Result<BTreeMap<String, Result<JoinedStudy, HelperError>>, HelperError> {
@@ -142,7 +143,7 @@ impl Home {
         Ok(records.into_iter().map(read).collect())
     }
 
-    /// Parses a study from its text, and refuses it if this helper cannot serve it.
+    /// Parses a study from its configuration. Returns an error if this helper cannot serve it.
     fn read(&self, record: &StudyRecord) -> Result<JoinedStudy, HelperError> {
         let name = || record.name.clone();
         let not_ours = |why| HelperError::NotOurs { study: name(), why };
@@ -175,11 +176,11 @@ impl Home {
         })
     }
 
-    /// Downloads the frozen text of a study, checks it and stores it. Idempotent.
+    /// Downloads a study's frozen configuration, checks it and stores it. Idempotent.
     ///
     /// # Errors
-    /// If the coordinator is not the named one, or this helper cannot serve the study. Nothing is
-    /// stored then.
+    /// If the coordinator does not have the given key, or this helper cannot serve the study.
+    /// Nothing is stored in these cases.
     pub fn join(&self, options: &JoinOptions) -> Result<JoinedStudy, JoinError> {
         let given = options.url.clone();
         let url = checked_url(&given, options.allow_plain_http)
@@ -267,11 +268,11 @@ impl Home {
     }
 }
 
-/// Returns the path of the helper's database next to a ledger file, and the ledger's head according
-/// to this database, over all charged shares.
+/// Finds the helper's database next to a ledger file. Returns the database's path, and the head
+/// that the ledger should have according to the charged shares in the database.
 ///
-/// Returns `None` if the file is not the ledger of a helper's study. Read-only, also while the
-/// helper runs.
+/// Returns `None` if the file is not the ledger of a helper's study. Read-only. The helper may be
+/// running.
 ///
 /// # Errors
 /// If the database cannot be read.
@@ -297,7 +298,7 @@ pub fn noted_head(ledger: &Path) -> Result<Option<(PathBuf, Head)>, HelperError>
     Ok(Some((file, head)))
 }
 
-/// Parses a secure-sum study from its text.
+/// Parses a secure-sum study from its configuration.
 fn study_of(record: &StudyRecord) -> Result<(Federation, SumStudy), HelperError> {
     let name = || record.name.clone();
     let federation = Federation::received(&record.config)
@@ -309,7 +310,7 @@ fn study_of(record: &StudyRecord) -> Result<(Federation, SumStudy), HelperError>
     Ok((federation, study))
 }
 
-/// Returns the path of any ledger in the folder.
+/// Returns the path of a ledger in the folder, if there is one.
 fn a_ledger(folder: &Path) -> Option<PathBuf> {
     let mut paths = folder.read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     paths.find(|path| path.to_string_lossy().ends_with(LEDGER_ENDING))

@@ -1,11 +1,12 @@
 //! The helper of secure sums as a service: the second server, run by another party.
 //!
 //! The leader is a study's coordinator. It passes on the shares that agents have sealed for the
-//! helper. The helper verifies them together with the leader, sums them, adds its own full noise,
-//! and releases its share once, after charging it in its own ledger. It never sees a vector.
+//! helper. The helper verifies these shares together with the leader, sums them, and adds its own
+//! full noise. It releases the result, its share of the sum, only once, after charging it in its
+//! own ledger. The helper never sees a vector.
 //!
 //! This crate decides which studies are served, which data is durable and when, and which requests
-//! of the leader are refused. Start at [`Home`], then [`Service`].
+//! from the leader are refused. Start at [`Home`], then [`Service`].
 
 mod error;
 mod home;

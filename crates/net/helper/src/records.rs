@@ -1,4 +1,4 @@
-//! Database records of a helper: joined studies, and its shares of their rounds.
+//! Database records of a helper: joined studies, and the helper's shares of their rounds.
 
 use fedbo_database::Failure;
 use fedbo_party::{Database, HomeError, fixed};
@@ -48,12 +48,12 @@ pub(crate) struct ShareRecord {
     /// Slots of the vectors in the share, ascending.
     pub(crate) slots: Vec<u32>,
     pub(crate) share: Vec<u8>,
-    /// Number of the entry in the chain, once charged.
+    /// Number of the share's entry in the chain, once the share is charged.
     pub(crate) seq: Option<u64>,
-    /// Digest of the leader's share, once revealed.
+    /// Digest of the leader's share, once the leader has revealed it.
     pub(crate) leader_share: Option<Digest>,
-    /// Verdicts on the reports of these slots, kept until the leader reveals its share: for each,
-    /// the report's digest and the verifier message.
+    /// Verdicts on the reports from these slots, kept until the leader reveals its share. Each
+    /// verdict consists of the report's digest and the verifier message.
     pub(crate) verdicts: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ impl ShareRecord {
     }
 }
 
-/// Shares of one study.
+/// Access to the stored shares of one study.
 pub(crate) struct Records {
     pub(crate) database: Database,
     pub(crate) study: i64,
@@ -90,7 +90,7 @@ impl Records {
         })
     }
 
-    /// Returns the share of a round, charged or not.
+    /// Returns the share of a round, whether charged or not.
     pub(crate) fn of_round(&self, round: u64) -> Result<Option<ShareRecord>, HomeError> {
         let sql = format!("SELECT {COLUMNS} FROM shares WHERE study = ? AND round = ?");
         self.database.read(|tx| {
@@ -99,7 +99,7 @@ impl Records {
         })
     }
 
-    /// Returns the charged shares after entry number `after`, in order.
+    /// Returns the charged shares with entry numbers above `after`, in order.
     pub(crate) fn charged(&self, after: u64) -> Result<Vec<ShareRecord>, HomeError> {
         let sql = format!("SELECT {COLUMNS} FROM shares WHERE study = ? AND seq > ? ORDER BY seq");
         self.database.read(|tx| {
@@ -120,7 +120,7 @@ impl Records {
             .read(|tx| Ok(tx.query_row(sql, params![self.study, round], |row| row.get(0))?))
     }
 
-    /// Stores a share before it is charged; replaces an uncharged one.
+    /// Stores a share before it is charged, replacing any uncharged share of the round.
     pub(crate) fn prepare(&self, share: &ShareRecord) -> Result<(), HomeError> {
         let slots: Vec<u8> = share.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
         self.database.write(|tx| {
@@ -140,8 +140,8 @@ impl Records {
         })
     }
 
-    /// Stores the digest of the leader's first revealed share of a round. Erases the verdicts,
-    /// since the leader no longer needs them.
+    /// Stores the digest of the first share of a round that the leader reveals. Erases the
+    /// verdicts, since the leader no longer needs them.
     pub(crate) fn reveal(&self, round: u64, leader_share: &Digest) -> Result<(), HomeError> {
         self.database.write(|tx| {
             let sql = "UPDATE shares SET leader_share = ?, verdicts = NULL WHERE study = ? AND round = ? AND leader_share IS NULL";

@@ -1,8 +1,8 @@
-//! Secret keys of rounds, one file per key, in a folder that backups should exclude.
+//! Secret keys of rounds, with one file per key, in a folder that should be excluded from backups.
 //!
-//! A key is drawn when its round is opened and erased when the round closes. So neither a later
-//! state of the folder nor a backup can open the shares sealed for it (INV-27). The folder has a
-//! tag that tells backup programs to exclude it.
+//! A key is generated when its round is opened and erased when the round closes, so neither a later
+//! state of the folder nor a backup can open the shares sealed for this key (INV-27). The folder
+//! contains a tag that tells backup programs to exclude it.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -15,7 +15,7 @@ use fedbo_transport::read_or_make_key;
 
 use crate::error::HelperError;
 
-/// Folder of all keys of rounds, inside a helper's folder.
+/// Folder inside a helper's folder that contains all keys of rounds.
 pub(crate) const KEYS_FOLDER: &str = "round-keys";
 
 /// <https://bford.info/cachedir/>: `tar --exclude-caches`, restic, borg and others exclude a folder
@@ -32,7 +32,7 @@ pub(crate) struct RoundKeys {
 }
 
 impl RoundKeys {
-    /// Opens the keys of a study in a helper's folder.
+    /// Opens the keys of a study in a helper's folder, creating their folder if it is missing.
     pub(crate) fn of(home: &Path, study: &str) -> Result<Self, HelperError> {
         let all = home.join(KEYS_FOLDER);
         let folder = all.join(study);
@@ -46,21 +46,22 @@ impl RoundKeys {
         Ok(Self { folder })
     }
 
-    /// Returns the key of a round, drawing it if absent. The key is durable when this returns.
+    /// Returns the key of a round, generating it if it is missing. The key is durable when this
+    /// returns.
     pub(crate) fn get(&self, round: u64) -> Result<OpeningKey, HelperError> {
         let path = self.folder.join(format!("{round}{ENDING}"));
         let key = read_or_make_key(&path).map_err(HomeError::from)?;
         Ok(OpeningKey::of_round(&key.derived("fedbo helper, key of a round, version 1")))
     }
 
-    /// Erases the keys of all rounds up to this one: overwrites the files, then removes them.
-    /// Copies of old blocks that file systems and disks keep are not erased.
+    /// Erases the keys of all rounds up to this one: overwrites the files, then removes them. Old
+    /// copies of the blocks that the file system or the disk may keep are not erased.
     pub(crate) fn erase_to(&self, round: u64) -> Result<(), HelperError> {
         let entries = self.folder.read_dir().map_err(refused(&self.folder))?;
         let mut n_erased = 0;
         for entry in entries {
             let path = entry.map_err(refused(&self.folder))?.path();
-            // Includes partial files of a process that died while writing.
+            // This includes partial files from a process that died while writing.
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let of = name.split_once('.').and_then(|(of, _)| of.parse::<u64>().ok());
             if of.is_some_and(|of| of <= round) {

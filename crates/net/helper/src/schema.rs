@@ -2,7 +2,7 @@
 
 use fedbo_database::Format;
 
-/// Format of a helper's database file; the application id reads "fedh".
+/// Format of a helper's database file. The application ID is "fedh" in ASCII.
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6468,
     steps: &[STEP_1, STEP_2],
@@ -11,8 +11,7 @@ pub(crate) const FORMAT: Format = Format {
     verify: None,
 };
 
-/// A share is stored before it is charged, and released afterwards. It may be replaced until `seq`
-/// is set.
+/// A share is stored, then charged, then released. It can be replaced until `seq` is set.
 const STEP_1: &str = "
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY,
@@ -46,5 +45,6 @@ BEGIN SELECT RAISE(ABORT, 'what was given away never changes'); END;
 /// Adds the helper's verdicts on the reports in a share, kept until the leader reveals its own
 /// share.
 ///
-/// A restarted leader asks for them again, when the key that opens the reports is already erased.
+/// A restarted leader requests the verdicts again, and the key that opens the reports may have been
+/// erased by then.
 const STEP_2: &str = "ALTER TABLE shares ADD COLUMN verdicts BLOB;";

@@ -12,7 +12,7 @@ use crate::error::HelperError;
 use crate::home::Home;
 use crate::service::{Shared, router};
 
-/// Error when starting a service.
+/// Error while starting a service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// The service cannot listen on its address.
@@ -32,7 +32,7 @@ impl Classified for ServiceError {
     }
 }
 
-/// A running helper.
+/// A running helper service.
 pub struct Service {
     address: SocketAddr,
     closes: watch::Sender<bool>,
@@ -40,7 +40,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service on the current runtime. It accepts requests when this returns.
+    /// Starts the service on the current runtime. The service accepts requests once this returns.
     ///
     /// # Errors
     /// If the address or the certificate cannot be used, or the folder cannot be read.
@@ -53,16 +53,16 @@ impl Service {
         Ok(Self { address, closes, serving: tokio::spawn(serving) })
     }
 
-    /// Returns the local address.
+    /// Returns the address on which the service listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops the service after the requests in progress.
+    /// Stops the service once requests in progress are complete.
     pub async fn stop(self) {
         self.closes.send_replace(true);
-        // A panic of the server is already logged.
+        // A panic of the server has already been logged.
         let _ = self.serving.await;
     }
 }

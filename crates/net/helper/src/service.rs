@@ -1,4 +1,4 @@
-//! HTTP service of a helper for the leaders of its studies.
+//! A helper's HTTP service for the leaders of its studies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,14 +24,15 @@ use crate::error::{HelperError, Refused};
 use crate::home::Home;
 use crate::sum::Summing;
 
-/// Timeout of a request's body.
+/// Timeout for receiving the body of a request.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A served study.
 pub(crate) struct Served {
     pub(crate) study: SumStudy,
     pub(crate) coordinator: PublicKey,
-    /// `None` after a disk error. The study is then reopened from the state on disk.
+    /// `None` after a disk error. The study is then reopened from the state on disk, as a new
+    /// `Served`.
     pub(crate) sum: Mutex<Option<Box<dyn Summing>>>,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Shared {
     studies: Mutex<Studies>,
 }
 
-/// The served studies, and the home that is checked for new ones.
+/// The served studies, and the helper's home, which is checked for new ones.
 struct Studies {
     home: Home,
     served: BTreeMap<String, Arc<Served>>,
@@ -54,7 +55,7 @@ struct Studies {
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// Starts serving all joined studies that can be served. Logs the errors of the others.
+    /// Opens all joined studies that can be served, and logs the errors of the others.
     pub(crate) fn new(home: Home) -> Result<Self, HelperError> {
         let key = home.key();
         let (served, unserved) = (BTreeMap::new(), BTreeMap::new());
@@ -63,7 +64,7 @@ impl Shared {
         Ok(Self { key, studies: Mutex::new(studies) })
     }
 
-    /// Returns a study of this coordinator, including one joined since the start.
+    /// Returns the coordinator's study with this name, even if it was joined after startup.
     pub(crate) fn study(&self, name: &str, coordinator: &PublicKey) -> Option<Arc<Served>> {
         let mut studies = self.studies.lock().unwrap_or_else(PoisonError::into_inner);
         if !studies.served.contains_key(name) && studies.looked.elapsed() > LOOK {
@@ -84,7 +85,7 @@ impl Shared {
     ) -> Result<Vec<u8>, Refusal> {
         let name = &served.study.name;
         let mut held = served.sum.lock().unwrap_or_else(|poisoned| {
-            // A request panicked, so it is unknown which of its steps were done.
+            // A request panicked, so it is unknown which of its steps were completed.
             let mut held = poisoned.into_inner();
             *held = None;
             held
@@ -115,7 +116,7 @@ impl Studies {
                 Ok(opened) => opened,
                 Err(error) => {
                     let error = error.to_string();
-                    // Any requester can trigger this, so a repeated error is not logged.
+                    // Any client can trigger this code, so a repeated error is not logged again.
                     if self.unserved.get(&name) != Some(&error) {
                         tracing::error!(study = %name, "cannot be served: {error}");
                         self.unserved.insert(name, error);
@@ -284,7 +285,7 @@ async fn answer(
     })?;
     let looking = (Arc::clone(&shared), study.clone(), signature.key);
     let looked = tokio::task::spawn_blocking(move || looking.0.study(&looking.1, &looking.2));
-    // The response reveals nothing about studies of other coordinators.
+    // The response reveals nothing about other coordinators' studies.
     let served = looked.await.ok().flatten().ok_or_else(|| {
         let message = "this helper serves no study of yours with this name; its operator must join it with `fedbo helper join`";
         Refusal::new(ProblemCode::UnknownStudy, message)
@@ -320,7 +321,7 @@ fn refusal(study: &str, refused: &Refused) -> Refusal {
         Refused::OtherShare { .. }
         | Refused::RolledBack { .. }
         | Refused::LeaderRolledBack { .. } => ProblemCode::Conflict,
-        // The budget is spent: nothing more is summed.
+        // The budget is spent, so nothing more is summed.
         Refused::Stopped(_) if !refused.is_storage_failure() => ProblemCode::NotCollected,
         // Paths and disk errors are for the operator only.
         Refused::Stopped(error) => {

@@ -1,4 +1,4 @@
-//! Rounds of one study at the helper.
+//! Runs the rounds of one study at the helper.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,25 +20,26 @@ use crate::error::{HelperError, Refused};
 use crate::records::{Records, ShareRecord};
 use crate::round_keys::RoundKeys;
 
-/// Requests of a leader, for any kind of noise.
+/// Handles a leader's requests, with any kind of noise.
 pub(crate) trait Summing: Send {
     /// Returns the current session.
     fn session(&self) -> Session;
 
-    /// Opens a round for reports. `known` is the helper's newest share known to the leader: its
-    /// round, and the helper's commitment to it.
+    /// Opens a round for reports. `known` identifies the newest helper share known to the leader,
+    /// by its round and the helper's commitment to it.
     ///
-    /// Refuses if the folder lacks this share, since it is then an older copy.
+    /// Refuses if the folder lacks this share, since the folder is then an older copy.
     fn open(&mut self, round: u64, known: Option<(u64, Digest)>) -> Result<OpenAnswer, Refused>;
 
     /// Verifies reports together with the leader.
     fn verify(&mut self, round: u64, reports: &[PassedReport]) -> Result<Vec<Verdict>, Refused>;
 
-    /// Sums the vectors of these slots, charges the share, and closes the round permanently.
+    /// Sums the vectors from these slots, charges the helper's share of the sum, and closes the
+    /// round permanently.
     fn close(&mut self, round: u64, slots: &[u32]) -> Result<CloseAnswer, Refused>;
 
-    /// Releases the share of a round in exchange for the leader's. Returns the commitment's salt,
-    /// and the entries after number `after`.
+    /// Releases the helper's share of a round in exchange for the leader's. Returns the
+    /// commitment's salt, and the entries numbered above `after`.
     fn reveal(
         &mut self,
         round: u64,
@@ -50,38 +51,39 @@ pub(crate) trait Summing: Send {
     fn head(&self) -> Head;
 }
 
-/// Rounds of a study, with noise from `S`.
+/// The rounds of a study, with noise from `S`.
 pub(crate) struct Sum<S: NoiseSource> {
     study: SumStudy,
     key: Arc<SigningKey>,
     keys: RoundKeys,
-    /// Drawn at each start. Replayed requests from other sessions are refused (INV-28).
+    /// Identifies the session. Drawn at random each time that the study is opened. Replayed
+    /// requests from other sessions are refused (INV-28).
     session: Session,
     verification: VerificationKey,
     source: S,
     records: Records,
-    /// The ledger; `None` if nothing is charged.
+    /// The ledger, or `None` if nothing is charged.
     ledger: Option<Ledger>,
     head: Head,
     last_closed: Option<u64>,
-    /// Number of releases with each slot, for the limit on participations.
+    /// Number of releases that include each slot, for the limit on participations.
     counts: BTreeMap<u32, u64>,
     current: Option<Current>,
 }
 
-/// The round that receives reports.
+/// The round that is open for reports.
 struct Current {
     round: u64,
-    /// Opens the shares of this round only.
+    /// Key that opens only the shares of this round.
     key: OpeningKey,
     /// Digest of each slot's report, and the verdict on it.
     verdicts: BTreeMap<u32, (Digest, Verdict)>,
-    /// The verified vectors; `None` while the round is being closed.
+    /// The sums of the verified vectors, or `None` while the round is being closed.
     sums: Option<ServerRound>,
 }
 
 impl<S: NoiseSource> Sum<S> {
-    /// Opens a study in its stored state.
+    /// Opens a study from its stored state.
     pub(crate) fn open(
         study: SumStudy,
         (key, keys): (Arc<SigningKey>, RoundKeys),
@@ -104,7 +106,7 @@ impl<S: NoiseSource> Sum<S> {
             other: other.to_owned(),
         };
         let file = records.database.path().to_owned();
-        // The process may have died after charging a share and before recording that.
+        // The process may have died after charging a share, but before recording the charge.
         if let Some(ledger) = &mut ledger {
             for entry in ledger.entries(0)? {
                 match records.of_round(entry.round)? {
@@ -151,7 +153,7 @@ impl<S: NoiseSource> Sum<S> {
         })
     }
 
-    /// Refuses a round that is not in the study or has no release, before any other step.
+    /// Refuses a round that is not in the study or has no release. Called before any other step.
     fn check(&self, round: u64) -> Result<(), Refused> {
         match self.study.schedule.releases(round) {
             true => Ok(()),
@@ -217,7 +219,8 @@ where
         }
         let session = self.session;
         if self.stored(round)?.is_some() {
-            // A restarted coordinator asks for the last closed round, and for no earlier one.
+            // A restarted coordinator opens at most the last closed round again, never an earlier
+            // one.
             if let Some(last) = self.last_closed.filter(|last| round < *last) {
                 return Err(Refused::LeaderRolledBack { round, last });
             }
@@ -254,8 +257,8 @@ where
                 [&report.nonce, &report.public, &report.for_helper, &report.verifier];
             digest("a passed report", &parts)
         };
-        // A leader that lost its vectors asks again, even after the round's key was erased. Reports
-        // included in the share get the same verdict.
+        // A leader that has lost its vectors asks again, possibly after the round's key was erased.
+        // Reports that are included in the share get the same verdict as before.
         if self.current(round).is_err() {
             let known = self.stored(round)?.ok_or(Refused::Round { round })?;
             let verdict = |report: &PassedReport| known.verdict(report.slot, &name(report));
@@ -269,7 +272,7 @@ where
             let is_spent = self.counts.get(&report.slot).is_some_and(|count| *count >= most);
             let verdict = match known {
                 Some((before, verdict)) if before == named => verdict,
-                // INV-6: the first valid one counts.
+                // INV-6: the first valid report counts.
                 Some((_, Some(_))) => None,
                 _ if report.slot >= self.study.n_slots || is_spent => None,
                 _ => {
@@ -358,8 +361,8 @@ where
         match known.leader_share {
             Some(before) if before == shown => {}
             Some(_) => return Err(Refused::OtherShare { round }),
-            // The share was sent with that of a later round, so the leader may know the sum and
-            // could choose its own share.
+            // The helper's share was sent along with that of a later round, so the leader may
+            // already know the sum and could choose its own share accordingly.
             None if self.records.is_shown_after(round)? => return Err(Refused::Round { round }),
             None => {
                 let checked = self.study.check_shares(round, leader_share, &known.share);
@@ -423,7 +426,7 @@ mod tests {
         SigningKey::from_seed([1; 32])
     }
 
-    /// A helper that has joined a study, and everything that a leader needs.
+    /// A helper that has joined a study, and everything that its leader needs.
     struct World {
         folder: TempDir,
         joined: JoinedStudy,
@@ -481,7 +484,7 @@ mod tests {
             self.home().open_sum(&self.joined).unwrap()
         }
 
-        /// Returns an agent's report, as passed on by an honest leader, and the leader's
+        /// Returns an agent's report as passed on by an honest leader, and the leader's
         /// verification state.
         fn report(
             &self,
@@ -528,7 +531,7 @@ mod tests {
             sums.close(&slots, &mut noise).unwrap().to_bytes()
         }
 
-        /// Verifies a vector at both servers. Returns the leader's share of it.
+        /// Verifies a vector at both servers. Returns the leader's share of the vector.
         fn sent(
             &self,
             helper: &mut dyn Summing,
@@ -582,8 +585,8 @@ mod tests {
         assert_eq!(again.head(), chain.head());
     }
 
-    /// A malicious leader reveals one share to the helper, and later another one that it chose
-    /// knowing the sum.
+    /// A malicious leader reveals one share to the helper, and later a different one, chosen with
+    /// knowledge of the sum.
     #[test]
     fn a_leader_is_bound_to_the_first_share_that_it_shows() {
         let world = World::charged();
@@ -597,7 +600,7 @@ mod tests {
         drop(helper);
         let mut helper = world.helper();
         assert!(matches!(helper.reveal(0, &other, 0), Err(Refused::OtherShare { round: 0 })));
-        // A malformed share, or one over other slots, is refused.
+        // A malformed share, or one for different slots, is refused.
         let vectors = vec![world.sent(helper.as_mut(), 1, 1, &VECTOR)];
         closes(helper.as_mut(), 1, &[1]).unwrap();
         let over_nobody = world.leader_share(1, Vec::new(), 1);
@@ -611,8 +614,8 @@ mod tests {
         assert!(matches!(helper.reveal(2, &right, 0), Err(Refused::Round { round: 2 })));
     }
 
-    /// A malicious leader receives the share of a round with that of the next, and later chooses
-    /// its own knowing the sum.
+    /// A malicious leader receives the helper's share of a round along with that of the next round,
+    /// and then chooses its own share with knowledge of the sum.
     #[test]
     fn a_leader_that_has_shown_a_later_share_is_bound_to_none_of_an_earlier_round() {
         let world = World::charged();
@@ -657,7 +660,8 @@ mod tests {
         ] {
             assert!(refused(helper.as_mut(), 0, changed));
         }
-        // The first valid report counts, even if it is repeated; another one of the slot does not.
+        // The first valid report counts, even if it is repeated; a different one from the same slot
+        // does not.
         assert!(!refused(helper.as_mut(), 0, report.clone()));
         assert!(!refused(helper.as_mut(), 0, report.clone()));
         let (second, _) = world.report(helper.as_mut(), 0, 1, &[9.0; 4]);
@@ -683,7 +687,7 @@ mod tests {
         assert_eq!(closed(closes(helper.as_mut(), 2, &[]).unwrap()).0, Vec::<u32>::new());
         // A skipped round cannot be closed later.
         assert!(matches!(closes(helper.as_mut(), 1, &[]), Err(Refused::Round { round: 1 })));
-        // A leader restored from an older copy asks again.
+        // A leader restored from an older copy opens an earlier round again.
         let refused = closes(helper.as_mut(), 0, &[1]);
         assert!(matches!(refused, Err(Refused::LeaderRolledBack { round: 0, last: 2 })));
         assert!(matches!(closes(helper.as_mut(), 9, &[]), Err(Refused::Round { round: 9 })));
@@ -709,7 +713,7 @@ mod tests {
     }
 
     /// The helper dies between storing and charging a share, or between charging it and recording
-    /// that.
+    /// the charge.
     #[test]
     fn a_share_that_was_not_charged_is_made_anew_and_one_that_was_stays() {
         let world = World::charged();
@@ -721,7 +725,7 @@ mod tests {
             let sql = "SELECT share FROM shares WHERE round = ?";
             database.query_row(sql, [round], |row| row.get(0)).unwrap()
         };
-        // Stored, not charged.
+        // The share of round 1 is stored, but not charged.
         let sql = "INSERT INTO shares (study, round, slots, share) VALUES (1, 1, x'', x'0102')";
         database.execute(sql, []).unwrap();
         let mut helper = world.helper();
@@ -729,7 +733,7 @@ mod tests {
         closes(helper.as_mut(), 1, &[]).unwrap();
         assert_ne!(share(1), [1, 2]);
         drop(helper);
-        // Charged, but not recorded: opening the study records it.
+        // The share is charged, but the charge is not recorded. Opening the study records it.
         let kept = share(1);
         database.execute("DROP TRIGGER shares_are_fixed", []).unwrap();
         database.execute("UPDATE shares SET seq = NULL WHERE round = 1", []).unwrap();
@@ -772,7 +776,7 @@ mod tests {
         database.execute(fails, []).unwrap();
         assert_eq!(close(1), Err(ProblemCode::Unavailable));
         database.execute("DROP TRIGGER disk_is_full", []).unwrap();
-        // The ledger's entry is found again, in its place in the chain.
+        // The ledger's entry is found again at its position in the chain.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while close(1).is_err() {
             assert!(std::time::Instant::now() < until, "the study is served again");
@@ -797,7 +801,7 @@ mod tests {
         assert!(shared.study("broken", &coordinator).is_none());
     }
 
-    /// The error names a missing or outdated file, and the file that is newer.
+    /// The error names the missing or outdated file, and the newer file.
     #[test]
     fn a_file_of_shares_that_was_rolled_back_is_named() {
         let world = World::charged();
@@ -822,7 +826,7 @@ mod tests {
         }
     }
 
-    /// Returns the names of key files in the folder.
+    /// Returns the names of the key files in the folder.
     fn keys(world: &World) -> Vec<String> {
         let folder = world.path().join("round-keys").join("labs");
         let names = folder.read_dir().unwrap();
@@ -832,7 +836,7 @@ mod tests {
         names
     }
 
-    /// Recorded traffic cannot be opened with a later state of the folder, including `helper.key`.
+    /// A later state of the folder, including `helper.key`, cannot open recorded traffic.
     #[test]
     fn a_recorded_share_is_opened_by_nothing_after_its_round() {
         let world = World::charged();
@@ -844,7 +848,7 @@ mod tests {
         world.sent(helper.as_mut(), 0, 2, &VECTOR);
         helper.close(0, &[2]).unwrap();
         assert_eq!(keys(&world), [""; 0], "the key went with its round");
-        // Neither this process nor a restarted one opens it, in its round or in the next.
+        // Neither this process nor a restarted one can open it, in its own round or in the next.
         let opened = |helper: &mut dyn Summing, round| {
             helper.verify(round, std::slice::from_ref(&recorded)).unwrap().remove(0).is_some()
         };
@@ -855,7 +859,7 @@ mod tests {
         let next = helper.open(1, None).unwrap().key.unwrap();
         assert_ne!(next.key, key.key);
         assert!(!opened(helper.as_mut(), 1));
-        // The permanent key derived from `helper.key` does not open it either.
+        // The permanent key derived from `helper.key` cannot open it either.
         let place = world.joined.study.place(0, 1);
         let bound = [recorded.nonce.as_slice(), &recorded.public].concat();
         let identity = sealing_key_of(&world.home().key());
@@ -885,8 +889,8 @@ mod tests {
         assert_eq!(keys(&world), ["3.key"]);
     }
 
-    /// A leader killed between the helper's close and its own commit can verify its vectors again,
-    /// though the key is erased.
+    /// A leader that was killed between the helper's close and its own commit can verify its
+    /// vectors again, although the key is erased.
     #[test]
     fn a_leader_that_lost_its_vectors_gets_the_same_verdicts_of_a_closed_round() {
         let world = World::charged();
@@ -912,8 +916,8 @@ mod tests {
         assert_eq!(helper.verify(0, reports).unwrap(), [None]);
     }
 
-    /// A coordinator restored from a backup asks for a round before the last closed one and is
-    /// refused. A restarted coordinator asks for the last closed round.
+    /// A coordinator restored from a backup is refused, since it opens a round before the last
+    /// closed one. A restarted coordinator opens the last closed round again.
     #[test]
     fn a_coordinator_that_was_rolled_back_gets_nothing() {
         let world = World::charged();
@@ -962,11 +966,11 @@ mod tests {
                 "{words}"
             );
         }
-        // Requests of an earlier session are refused, and no round is open.
+        // Requests from an earlier session are refused, and no round is open.
         assert_ne!(helper.session(), first);
         assert!(matches!(helper.verify(1, &[]), Err(Refused::Round { round: 1 })));
         assert!(matches!(helper.close(1, &[]), Err(Refused::Round { round: 1 })));
-        // The folder has the share known to the coordinator, so the study is served.
+        // The folder contains the share known to the coordinator, so the study is served.
         let known = closed(helper.close(0, &[]).unwrap()).1;
         assert!(helper.open(1, Some((0, known))).unwrap().key.is_some());
         assert!(matches!(helper.open(2, Some((0, bound))), Err(Refused::RolledBack { round: 0 })));
@@ -1041,7 +1045,7 @@ mod tests {
         assert_eq!(status, 200);
         let recorded = close_to_bytes(study.sum_place(0, session), &[]);
         runtime.block_on(first.stop());
-        // The leader's own requests are refused after a restart, since they belong to another
+        // The leader's own requests are refused after a restart, since they belong to a different
         // session.
         let second = start();
         assert_eq!(close(&second, &recorded), 409);

@@ -24,8 +24,8 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens the file for writing. Upgrades an older version, and verifies the schema and the pages
-    /// (INV-15).
+    /// Opens the file for writing. Upgrades a file of an older version, and verifies the schema and
+    /// the pages (INV-15).
     ///
     /// # Errors
     /// If the file has a different format, or the system refuses access.
@@ -52,11 +52,11 @@ impl Database {
         self.file.path()
     }
 
-    /// Opens the file for reading.
+    /// Opens the file read-only.
     ///
     /// # Errors
-    /// Same as [`Database::open`]. [`HomeError::Absent`] for a file without tables, which a process
-    /// killed during creation leaves behind.
+    /// Same as [`Database::open`]. Also [`HomeError::Absent`] if the file has no tables, because a
+    /// process was killed while creating it.
     pub fn look(path: &Path, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) =
             File::locate(path, Mode::Existing, format).map_err(|fault| in_words(path, fault))?;
@@ -67,7 +67,7 @@ impl Database {
         Ok(Self { file, connection, format })
     }
 
-    /// Reads in one transaction.
+    /// Runs `act` in a read transaction.
     ///
     /// # Errors
     /// If the stored data cannot be read, or `act` fails.
@@ -78,7 +78,7 @@ impl Database {
         self.within(TransactionBehavior::Deferred, act)
     }
 
-    /// Writes in one transaction, which is durable when this returns. Write transactions of
+    /// Runs `act` in a write transaction, which is durable when this returns. Write transactions of
     /// different processes are serialized.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Database {
     }
 
     /// Truncates the write-ahead log, so that overwritten data does not remain in it. While another
-    /// process reads, the log may remain until the next call.
+    /// process is reading, the log may remain until the next call.
     pub fn shrink_log(&self) {
         let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
         let _: Result<i64, _> = self.connection.query_row(sql, [], |row| row.get(0));
@@ -115,7 +115,8 @@ impl Database {
 
 /// Applies the missing steps to a file of an older version, in one transaction.
 ///
-/// Keeps no copy, and vacuums free space first, because version 1 left vectors in it (INV-26).
+/// Keeps no copy of the old file. Vacuums free space first, because version 1 left vectors in it
+/// (INV-26).
 fn upgrade(file: &File, format: &Format) -> Result<(), Failure> {
     let connection = file.open_any_for_writing(Mode::Existing)?;
     let settings = "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;";

@@ -14,7 +14,7 @@ pub enum HomeError {
     /// The home does not exist.
     #[error("{}: there is no agent here; enrol one with `fedbo agent enrol` and the token that the study's operator gave you", path.display())]
     Absent {
-        /// The folder, or the file in it.
+        /// The missing folder or file.
         path: PathBuf,
     },
     /// The folder or a file in it cannot be created or written.
@@ -33,7 +33,7 @@ pub enum HomeError {
         /// Description of the problem, and how to fix it.
         message: String,
     },
-    /// The database or its disk failed, temporarily or permanently: for example a full disk or
+    /// The database or its disk failed, temporarily or permanently. Examples are a full disk and
     /// missing permissions.
     #[error("{}: {message}", path.display())]
     Refused {
@@ -49,7 +49,7 @@ pub enum HomeError {
         path: PathBuf,
         /// The file's version.
         found: i64,
-        /// Version that this program reads.
+        /// The version that this program supports.
         expected: i64,
     },
     /// The agent's database is inconsistent.
@@ -72,14 +72,15 @@ pub enum HomeError {
     /// Another process holds a lock.
     #[error("{}: {by} {what}; wait until it ends, or stop it", path.display())]
     Held {
-        /// File of the lock.
+        /// Path of the lock file.
         path: PathBuf,
         /// Description of the process that holds the lock.
         by: String,
         /// Description of that process's work.
         what: String,
     },
-    /// The home has several memberships, or none with this name.
+    /// The home does not have the requested study. Or no study was requested, and the home does not
+    /// have exactly one.
     #[error("{}: {which}", path.display())]
     AmbiguousStudy {
         /// The home.

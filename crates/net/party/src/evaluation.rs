@@ -1,4 +1,4 @@
-//! Evaluation of one trial.
+//! Evaluates single trials.
 
 use fedbo_failpoints::pass;
 use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
@@ -16,7 +16,7 @@ pub enum Evaluated {
     Before(Told),
     /// The trial has a new result, which is durable.
     Now(Told),
-    /// The trial was interrupted and will be evaluated again.
+    /// The evaluation was interrupted. The trial will be evaluated again.
     Interrupted,
 }
 
@@ -34,7 +34,7 @@ pub enum EvaluationError {
     },
 }
 
-/// Evaluates a trial of a party unless it has a result. Calls `started` before the evaluation.
+/// Evaluates a trial unless it already has a result. Calls `started` before the evaluation.
 ///
 /// # Errors
 /// If the trial cannot be stored, or the objective fails for every point.
@@ -56,7 +56,7 @@ pub fn evaluate_trial(
     end_trial(trials, trial.index, &outcome)
 }
 
-/// Stores the start of a trial; returns its result if it already has one.
+/// Stores the start of a trial, or returns the trial's result if it already has one.
 ///
 /// # Errors
 /// If the trial cannot be stored.
@@ -89,7 +89,7 @@ pub fn end_trial(
         return Ok(Evaluated::Interrupted);
     };
     if let Outcome::Failed(failure @ Failure::Spawn { .. }) = outcome {
-        // The failure does not depend on the point, so every other trial would fail too.
+        // The failure does not depend on the point, so all other trials would fail too.
         trials.release_trial(index)?;
         let message = failure.to_string();
         return Err(EvaluationError::Objective { message });

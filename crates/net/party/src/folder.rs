@@ -12,18 +12,18 @@ fn refused(path: &Path) -> impl Fn(std::io::Error) -> HomeError {
     move |cause| HomeError::Folder { path: path.clone(), cause: cause.to_string() }
 }
 
-/// Creates a folder that only its owner can access, unless it exists.
+/// Creates a folder that only its owner can access, unless it already exists.
 ///
 /// # Errors
-/// If it cannot be created.
+/// If the folder cannot be created.
 pub fn make_folder(folder: &Path) -> Result<(), HomeError> {
     private_folder(folder).map_err(refused(folder))
 }
 
-/// Locks a file without waiting. `what` describes the holder's work in messages.
+/// Locks a file without waiting. In error messages, `what` describes the holder's work.
 ///
 /// # Errors
-/// If another process holds it, or the file cannot be written.
+/// If another process holds the lock, or the file cannot be written.
 pub fn hold(path: &Path, what: &str) -> Result<Lock, HomeError> {
     Lock::take(path).map_err(|error| match error {
         NotLocked::Held(by) => HomeError::Held { path: path.to_owned(), by, what: what.to_owned() },
@@ -31,8 +31,8 @@ pub fn hold(path: &Path, what: &str) -> Result<Lock, HomeError> {
     })
 }
 
-/// Makes a file private that an earlier version left readable to other users. Does nothing if the
-/// file does not exist, because it is created private.
+/// Makes a file private, in case an earlier version left it readable to other users. Does nothing
+/// if the file does not exist, because new files are created private.
 ///
 /// # Errors
 /// If the permissions cannot be changed.

@@ -1,4 +1,4 @@
-//! Keys of a party.
+//! A party's keys.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ const KEY_FILE: &str = "identity.key";
 /// File name of the next key during a rotation.
 const NEXT_FILE: &str = "identity.key.next";
 
-/// The key of a party, and the next one during a rotation.
+/// A party's key, and during a rotation the next key.
 #[derive(Debug)]
 pub struct Identity {
     /// The current key.
     pub key: SigningKey,
-    /// The next key, during a rotation: each coordinator knows one of the two.
+    /// The next key, during a rotation. Each coordinator knows one of the two keys.
     pub next: Option<SigningKey>,
 }
 
@@ -35,7 +35,7 @@ impl Identity {
         })
     }
 
-    /// Reads the keys of a home, creating the key if absent.
+    /// Reads the keys of a home, creating the current key if it does not exist.
     ///
     /// # Errors
     /// If the key cannot be created, or other users can access it.
@@ -44,7 +44,7 @@ impl Identity {
         Self::load(home)
     }
 
-    /// Returns the current key and the next one, creating the next one if absent.
+    /// Returns the current and the next key, creating the next key if it does not exist.
     ///
     /// # Errors
     /// If a key cannot be read or created.
@@ -63,7 +63,7 @@ impl Identity {
         Ok(adopted.map_err(|cause| KeyError::Refused { path: to, cause })?)
     }
 
-    /// Returns all keys. The one with this public half comes first, if present.
+    /// Returns all keys. If one of them has the public key `known`, it comes first.
     #[must_use]
     pub fn in_order(self, known: PublicKey) -> Vec<SigningKey> {
         let mut keys: Vec<SigningKey> = std::iter::once(self.key).chain(self.next).collect();

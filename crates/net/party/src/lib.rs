@@ -1,8 +1,8 @@
-//! A party of a federation on its own machine: its folder, key, databases and trials, and the
-//! evaluation of a trial.
+//! A party of a federation on its own machine: its folder, key, databases and trials, and how it
+//! evaluates a trial.
 //!
 //! Agents and peers are parties. Raw data never leaves the folder (INV-12). `fedbo-agent` and
-//! `fedbo-peer` choose the shared data and its recipients.
+//! `fedbo-peer` decide which data is shared, and with whom.
 
 mod database;
 mod error;

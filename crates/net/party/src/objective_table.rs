@@ -1,4 +1,4 @@
-//! `[objective]` of a party's file: the command to tune.
+//! The table `[objective]` of a party's file, which names the command to tune.
 
 use std::path::PathBuf;
 
@@ -7,15 +7,15 @@ use fedbo_objective::CommandSpec;
 use fedbo_space::Space;
 use serde::Deserialize;
 
-/// Table `[objective]`.
+/// The table `[objective]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ObjectiveTable {
-    /// The program and its arguments; `{x}` is replaced by the value of parameter x.
+    /// The program and its arguments. `{x}` is replaced by the value of parameter x.
     pub command: Option<Vec<String>>,
-    /// Timeout of a trial in seconds; `None` for no limit.
+    /// Timeout of a trial in seconds, or `None` for no limit.
     pub timeout_s: Option<f64>,
-    /// Working directory of the command, relative to the file's folder, which is also the default.
+    /// Working directory of the command, relative to the file's folder. Defaults to that folder.
     pub directory: Option<PathBuf>,
 }
 

@@ -27,7 +27,7 @@ pub struct Trials {
     study: StudyKey,
     space: Space,
     worker: Worker,
-    /// The trials when the file was opened, by number.
+    /// The trials that were stored when the file was opened, by number.
     stored: Vec<fedbo_storage::Trial>,
 }
 
@@ -49,7 +49,7 @@ impl Trials {
     /// Opens the trials of a study in a home, or creates them.
     ///
     /// # Errors
-    /// If they cannot be read or written, or belong to another study.
+    /// If the trials cannot be read or written, or belong to a different study.
     pub fn open(home: &Path, federation: &Federation) -> Result<Self, TrialsError> {
         let path = home.join(TRIALS_FILE);
         let storage: Arc<dyn Storage> = Arc::new(SqliteStorage::open(&path, Mode::Create)?);
@@ -82,8 +82,8 @@ impl Trials {
         number < self.stored.len() as u64
     }
 
-    /// Stores a trial as running, unless it is already stored. If its process ended during the
-    /// evaluation, the trial runs again.
+    /// Stores a trial as running, unless it already has a result. A trial whose process ended
+    /// during the evaluation is started again.
     pub fn begin(
         &self,
         trial: &Trial,
@@ -126,7 +126,8 @@ impl Trials {
             return Ok(TrialStatus::Told(told.clone()));
         }
         if self.storage.claim(self.study, &self.worker, None)?.is_none() {
-            // A trial that killed its process too often is marked as failed instead.
+            // A trial that killed its process too often is marked as failed instead of being
+            // started again.
             let mut now = self.storage.trials(self.study)?.into_iter();
             match now.find(|trial| trial.number == number).map(|trial| trial.state) {
                 Some(TrialState::Told(told)) => return Ok(TrialStatus::Told(told)),
@@ -147,7 +148,7 @@ impl Trials {
         TrialsError::Strange { path: self.path.clone(), number }
     }
 
-    /// Stores the result of a trial, which is durable when this returns.
+    /// Stores the result of a trial. The result is durable when this returns.
     pub fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
         let teller = TellAuthority::Worker(&self.worker.id);
         self.storage.finish(self.study, number, teller, told)?;
@@ -162,7 +163,8 @@ impl Trials {
     }
 }
 
-/// Converts a trial's outcome to the result to store; `None` if it was interrupted.
+/// Converts a trial's outcome to the result to store, or returns `None` if the trial was
+/// interrupted.
 pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
@@ -181,15 +183,15 @@ pub struct TrialsSummary {
     pub n_told: u64,
     /// Best value.
     pub best: Option<f64>,
-    /// Trust in the other parties at the newest query that they influenced, in percent; negative
-    /// for their negated functions.
+    /// Trust in the other parties, in percent, at the newest query that they influenced. Negative
+    /// if their negated functions are trusted.
     pub trust_percent: Option<i8>,
 }
 
 /// Summarizes the trials of the named study. The summary is empty if nothing is stored.
 ///
 /// # Errors
-/// If they cannot be read.
+/// If the trials cannot be read.
 pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsSummary, TrialsError> {
     let path = home.join(TRIALS_FILE);
     // A process killed during creation leaves an empty file.
@@ -213,11 +215,11 @@ pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsSumm
     Ok(TrialsSummary { n_told: n_told as u64, best, trust_percent })
 }
 
-/// Returns the study definition that is stored with the trials, for tools that display them.
+/// Returns the study definition to store with the trials, for tools that display them.
 ///
-/// The federation's algorithm chooses the queries. The closest strategy of a single-party study is
-/// Thompson sampling as published. The seed is omitted. Existing homes contain this text, and their
-/// agents cannot continue with a different one.
+/// The federation's algorithm chooses the queries, so the definition names the closest strategy for
+/// a single-party study, Thompson sampling as published. The seed is omitted. Existing homes
+/// contain this definition, and their agents cannot continue with a different one.
 fn definition(federation: &Federation) -> Definition {
     let parameters = federation.space.parameters().iter();
     let mut definition = parameters
@@ -239,7 +241,7 @@ fn definition(federation: &Federation) -> Definition {
 mod tests {
     use super::*;
 
-    /// A home with trials from before strategies had the current options.
+    /// The home has trials from before strategies had the current options.
     #[test]
     fn a_home_of_an_earlier_program_goes_on() {
         let text = "[federation]\nname = \"labs\"\nalgorithm = \"fts\"\ndirection = \"minimize\"\nrounds = 3\n\

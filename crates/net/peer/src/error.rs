@@ -9,14 +9,14 @@ use fedbo_protocol::AgentError;
 use fedbo_transport::{LinkError, ListenError};
 use fedbo_wire::PublicKey;
 
-/// Error when opening a peer's home.
+/// Error while opening a peer's home.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OtherHome {
-    /// The home is not usable.
+    /// The home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The home belongs to another peer.
+    /// The home belongs to a different peer.
     #[error(
         "{}: this folder belongs to the peer {name:?}, which was started with another {what}; use another home, or continue \
          with the original one", path.display()
@@ -24,21 +24,21 @@ pub enum OtherHome {
     Differs {
         /// Path of the home.
         path: PathBuf,
-        /// The difference: federation, name or key.
+        /// Name of the difference: federation, name or key.
         what: &'static str,
         /// Name of the peer that owns the home.
         name: String,
     },
 }
 
-/// Error that stops a peer. Its measurements and received reports are kept.
+/// Error that stops a peer. The peer's measurements and received reports are kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// The peer's file or the federation's file is invalid.
+    /// The peer file or the federation file is invalid.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The home is not usable, or belongs to another peer.
+    /// The home cannot be used, or belongs to a different peer.
     #[error(transparent)]
     Home(#[from] OtherHome),
     /// The trials cannot be read or written.
@@ -53,7 +53,7 @@ pub enum PeerError {
     /// The peer cannot listen on its address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Threads cannot be started.
+    /// The peer's threads cannot be started.
     #[error("cannot start threads: {0}")]
     Threads(std::io::Error),
     /// The system provides no random numbers.
@@ -76,7 +76,7 @@ pub enum PeerError {
         /// The round.
         round: u64,
     },
-    /// The federation's file does not fit this peer.
+    /// The federation file does not fit this peer.
     #[error("{0}")]
     Unfit(String),
     /// The addresses of neighbours are invalid, too few or too many.
@@ -90,7 +90,7 @@ pub enum PeerError {
         /// The cause.
         source: LinkError,
     },
-    /// The peer at a neighbour's address has a key other than the known one.
+    /// The peer at a neighbour's address has a key that differs from the known one.
     #[error(
         "the peer at {url} that answers as {neighbour:?} has the key {found}, but the known key is {known}: either another \
          peer has taken its place, or its home was created again; nothing was sent to it. Ask its owner; if the key is right, \
@@ -106,15 +106,15 @@ pub enum PeerError {
         /// Key of the peer at the address.
         found: PublicKey,
     },
-    /// The peer that responds is not the expected one, or cannot prove its key.
+    /// The peer that responds is not the expected one, or cannot prove that it has its key.
     #[error("{url}: {message}")]
     Unexpected {
         /// The address.
         url: String,
-        /// Description of the peer at the address, and the remedy.
+        /// Description of the peer at the address and the remedy.
         message: String,
     },
-    /// A neighbour has another federation file.
+    /// A neighbour has a different federation file.
     #[error(
         "{neighbour:?} at {url} has another federation file than this peer ({path}): give all peers the same, with the same \
          [topology]; only their commands may differ"
@@ -134,10 +134,10 @@ pub enum PeerError {
         neighbour: String,
         /// The refused request.
         what: String,
-        /// The reason, and the remedy.
+        /// The reason and the remedy.
         message: String,
     },
-    /// A neighbour has more of this peer's reports than the peer itself.
+    /// A neighbour has more of this peer's reports than the peer itself has.
     #[error(
         "{neighbour:?} has {theirs} reports of this peer, but its home holds {ours}: either the home was restored from an \
          older copy (then restore the newest one, as values that were shared cannot be measured again), or the neighbour does \
@@ -146,9 +146,9 @@ pub enum PeerError {
     RolledBack {
         /// Name of the neighbour.
         neighbour: String,
-        /// Number of reports at the neighbour.
+        /// Number of this peer's reports that the neighbour has.
         theirs: u64,
-        /// Number of reports in this peer's home.
+        /// Number of this peer's reports in its own home.
         ours: u64,
     },
 }

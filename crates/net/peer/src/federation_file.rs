@@ -1,4 +1,4 @@
-//! The federation's file, which is the same at all peers.
+//! The federation file, which is the same for all peers.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use fedbo_wire::{Digest, digest};
 
 use crate::{Member, PeerError};
 
-/// The federation's file, read for one peer.
+/// The federation file, as read by one peer.
 pub(crate) struct SharedFile {
     pub(crate) federation: Federation,
     pub(crate) member: Member,
@@ -26,7 +26,7 @@ impl SharedFile {
     /// Reads the file for the agent with this name.
     ///
     /// Commands of other agents are not checked, since their programs are on other machines. If the
-    /// peer has an objective of its own (`has_objective`), its command in this file is not checked
+    /// peer has its own objective (`has_objective`), the command for it in this file is not checked
     /// either.
     pub(crate) fn load(
         path: &Path,
@@ -90,8 +90,8 @@ fn has_coordinator(algorithm: Algorithm) -> String {
     )
 }
 
-/// Hashes everything that peers must agree on: the text without their individual settings, and the
-/// graph, which may be in another file.
+/// Hashes everything on which peers must agree: the file without the peers' individual settings,
+/// and the graph, which may be in a separate file.
 fn hash(federation: &Federation, file: &TomlFile) -> Result<Digest, FileError> {
     let text = federation.text_of_peers(file)?;
     let mut edges = Vec::new();

@@ -1,5 +1,5 @@
-//! Shared state for notifications between a peer's threads: the session, one link per neighbour,
-//! and the service.
+//! State shared by a peer's threads (the session, one link per neighbour, and the service), and
+//! notifications between them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +10,15 @@ use fedbo_wire::PublicKey;
 
 use crate::PeerError;
 
-/// Interval between checks of the stop flag, which sends no notification.
+/// Interval between checks of the stop flag, which is set without a notification.
 const TICK: Duration = Duration::from_millis(100);
-/// Minimum interval between requests from unknown keys that end a pause.
+/// Minimum interval between two counted requests from unknown keys. Only counted requests end a
+/// pause.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(1);
 /// Minimum interval between warnings about an impostor of a neighbour.
 const IMPOSTORS: Duration = Duration::from_secs(60);
 
-/// State that threads share, with a condition variable for its changes.
+/// State shared by a peer's threads, with a condition variable that signals changes.
 #[derive(Debug)]
 pub(crate) struct Hub {
     state: Mutex<State>,
@@ -34,7 +35,7 @@ struct State {
     n_outgoing: u64,
     /// Number of reports received in this run.
     n_came: u64,
-    /// Number of counted requests from unknown keys, and the time of the last one.
+    /// Number of requests from unknown keys that were counted, and the time of the last one.
     unknown_contacts: (u64, Option<Instant>),
     is_over: bool,
     failure: Option<PeerError>,
@@ -50,7 +51,7 @@ pub(crate) struct LinkState {
     /// True if the neighbour has proved its identity and sent its receipt since either process
     /// started.
     pub(crate) is_introduced: bool,
-    /// Number of reports that the neighbour has confirmed.
+    /// Number of this peer's reports that the neighbour has confirmed.
     pub(crate) confirmed: u64,
     /// True if the last attempt to reach the neighbour failed.
     pub(crate) is_away: bool,
@@ -76,7 +77,7 @@ pub(crate) enum Work {
     Push(u64),
     /// Tell the neighbour that this peer needs nothing more.
     Farewell,
-    /// Return, since the session ends.
+    /// Return, since the session is ending.
     Over,
 }
 
@@ -111,7 +112,7 @@ impl Hub {
         self.lock().links.clone()
     }
 
-    /// Changes the state of the exchange with a neighbour. Returns the result of `change`.
+    /// Changes the state of the exchange with a neighbour, and returns the result of `change`.
     pub(crate) fn change<R>(&self, slot: u32, change: impl FnOnce(&mut LinkState) -> R) -> R {
         let mut state = self.lock();
         let result = change(state.links.entry(slot).or_default());
@@ -120,7 +121,7 @@ impl Hub {
         result
     }
 
-    /// Ends the session with an error; later errors are ignored.
+    /// Ends the session with an error. Later errors are ignored.
     pub(crate) fn fail(&self, error: PeerError) {
         self.lock().failure.get_or_insert(error);
         self.changed.notify_all();
@@ -168,8 +169,8 @@ impl Hub {
         self.change(slot, |link| link.n_contacts += 1);
     }
 
-    /// Counts a request in a neighbour's name before its key is known: the neighbour may now be
-    /// reachable.
+    /// Counts a request made in a neighbour's name before the neighbour's key is known, since the
+    /// neighbour may now be reachable. At most one such request is counted per `UNKNOWN_PAUSE`.
     pub(crate) fn contact_by_unknown(&self, slot: u32) {
         let mut state = self.lock();
         let now = Instant::now();
@@ -186,8 +187,8 @@ impl Hub {
         self.changed.notify_all();
     }
 
-    /// Returns true if an impostor of this neighbour should be reported: at most once per
-    /// `IMPOSTORS`, to keep logs small.
+    /// Returns true if an impostor of this neighbour should be reported, which is at most once per
+    /// `IMPOSTORS` to keep logs small.
     pub(crate) fn may_say_impostor(&self, slot: u32) -> bool {
         self.change(slot, |link| {
             let now = Instant::now();
@@ -217,10 +218,10 @@ impl Hub {
         }
     }
 
-    /// Waits before another attempt; returns `false` if the session ends.
+    /// Waits before the next attempt. Returns false if the session ends.
     ///
-    /// A request from the neighbour ends the wait early. For a link without a known neighbour, a
-    /// counted request from an unknown key does.
+    /// A request from the neighbour ends the wait early. If the link does not know its neighbour
+    /// yet, a counted request from an unknown key ends it.
     pub(crate) fn pause(&self, slot: Option<u32>, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut state = self.lock();
@@ -241,7 +242,7 @@ impl Hub {
         }
     }
 
-    /// Waits briefly for a change, at most `time` or `TICK`.
+    /// Waits for a change, for at most `time` or `TICK`, whichever is shorter.
     pub(crate) fn idle(&self, n_came: u64, time: Duration) {
         let state = self.lock();
         if state.n_came == n_came && state.failure.is_none() && !self.is_stopped() {
@@ -306,7 +307,7 @@ mod tests {
         assert!(!hub.pause(Some(1), Duration::from_secs(60)));
     }
 
-    /// Requests from unknown keys rarely end a pause, so they cannot make this peer retry
+    /// Only few requests from unknown keys end a pause, so they cannot make this peer retry
     /// continuously.
     #[test]
     fn strangers_end_few_pauses() {

@@ -1,10 +1,10 @@
-//! A peer: an agent of distributed Thompson sampling, or of a shared prior between neighbours. It
-//! runs as its own process and shares observations with its neighbours, without a coordinator.
+//! A peer: an agent for distributed Thompson sampling, or for a prior shared between neighbours. A
+//! peer runs in its own process and shares observations with its neighbours, without a coordinator.
 //!
 //! This crate decides which data of a peer is durable and when, which keys it trusts, and when it
 //! no longer needs its neighbours. The machine of `fedbo-protocol` chooses queries and reports,
-//! `fedbo-wire` defines the bytes, and the federation's file defines the neighbours. Observations
-//! are shared in plain form: nothing here is private.
+//! `fedbo-wire` defines the bytes, and the federation file defines the neighbours. Observations are
+//! shared in plain form, so nothing here is private.
 //!
 //! A peer is event-sourced. Its machine processes events in the order in which they became durable,
 //! so a restarted peer replays the log and continues. A received report is in the log before its

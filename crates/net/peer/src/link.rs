@@ -1,5 +1,5 @@
-//! The connection to one neighbour: asks for its identity, then sends all unconfirmed reports, with
-//! retries.
+//! The connection to one neighbour. It asks for the neighbour's identity, then sends all
+//! unconfirmed reports, with retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{Notice, PeerError};
 
 /// Initial and maximum bound of the backoff.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// Number of farewell attempts to a neighbour that may have exited.
+/// Maximum number of attempts to send the farewell, since the neighbour may have exited.
 const N_FAREWELLS: u32 = 3;
 /// Maximum size of an identity in bytes.
 const IDENTITY_BYTES_MAX: u64 = 16 << 10;
@@ -24,10 +24,10 @@ pub(crate) struct Link {
     pub(crate) shared: Arc<Shared>,
     pub(crate) url: String,
     pub(crate) client: HttpClient,
-    /// Slot of the neighbour; `None` until the neighbour has stated it.
+    /// Slot of the neighbour, or `None` until the neighbour has stated it.
     pub(crate) slot: Option<u32>,
-    /// True until the first exchange of this process, which asks the neighbour to repeat its own
-    /// introduction.
+    /// True until the first exchange after this process started, in which the neighbour is asked to
+    /// repeat its own introduction.
     pub(crate) is_first: bool,
     /// True if the observer was told that nothing responds at this address, before the neighbour
     /// was known.
@@ -84,7 +84,7 @@ impl Link {
                     }
                 }
                 Err(StepError::Fatal(error)) => {
-                    // The session handles the failure after its current trial; the observer is
+                    // The session handles the failure after its current trial, but the observer is
                     // notified now.
                     self.shared.observer.notice(&Notice::Misconduct(&error.to_string()));
                     return self.shared.hub.fail(error);
@@ -94,13 +94,13 @@ impl Link {
         }
     }
 
-    /// Asks for the identity at this address and for the neighbour's receipt.
+    /// Asks for the identity of the peer at this address, then for its receipt.
     fn introduce(&mut self) -> Result<(), StepError> {
         let mut challenge = Digest([0; 32]);
         getrandom::fill(&mut challenge.0)
             .map_err(|error| PeerError::NoRandomness(error.to_string()))?;
         let target = format!("/v1/peer?challenge={challenge}");
-        // Not signed, since a signature requires the receiver's key.
+        // The request is not signed, since a signature requires the receiver's key.
         let answer = self.client.get(None, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
         let identity: PeerIdentity = answer
             .and_then(|answer| answer.json())
@@ -113,15 +113,15 @@ impl Link {
         let slot = self.believe(&identity)?;
         let receipt = self.say(false)?;
         self.is_first = false;
-        // If the neighbour's home was restored from an older copy, it gets the missing reports
+        // If the neighbour's home was restored from an older copy, the missing reports are sent
         // again.
         self.shared.confirm(slot, receipt.received_from)?;
         self.shared.hub.change(slot, |link| link.is_introduced = true);
         Ok(())
     }
 
-    /// Checks the identity of the expected neighbour. A key that the user has not configured is
-    /// trusted on first use.
+    /// Checks that the identity belongs to the expected neighbour. If the user has not configured
+    /// the neighbour's key, the key is trusted on first use.
     fn believe(&mut self, identity: &PeerIdentity) -> Result<u32, StepError> {
         let member = &self.shared.member;
         let name = identity.name.as_str();
@@ -201,7 +201,7 @@ impl Link {
         Ok(receipt)
     }
 
-    /// Sends a report, which is confirmed by the neighbour's signed receipt.
+    /// Sends a report, which the neighbour confirms with a signed receipt.
     fn push(&self, round: u64) -> Result<(), StepError> {
         let shared = &self.shared;
         let slot = self.slot_or_stopped()?;
@@ -226,7 +226,7 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the signer for requests to a neighbour with a known key.
+    /// Returns the signer for requests to a neighbour, whose key must be known.
     fn signer(&self, slot: u32) -> Result<Signer<'_>, StepError> {
         let to = self.shared.hub.link(slot).key;
         let to = to.ok_or_else(|| StepError::Passing("its key is not known yet".to_owned()))?;
@@ -294,11 +294,11 @@ impl Link {
         self.fatal_at_setup(PeerError::Unexpected { url: self.url.clone(), message })
     }
 
-    /// Makes an error fatal only before the first exchanged report, when it is a setup mistake that
-    /// must be fixed.
+    /// Makes an error fatal only if no report has been exchanged yet, since the error is then a
+    /// setup mistake that must be fixed.
     ///
-    /// After that, the neighbour has changed and may change back, and one neighbour must not end
-    /// the session with all others.
+    /// A later error means that the neighbour has changed. It may change back, and one neighbour
+    /// must not end the session with all the others.
     fn fatal_at_setup(&self, error: PeerError) -> StepError {
         let has_worked = self.slot.is_some_and(|slot| {
             let has_come = self.shared.memory.received_from(slot) > 0;
@@ -310,7 +310,7 @@ impl Link {
         }
     }
 
-    /// Classifies the failure of a request as temporary, permanent or stopped.
+    /// Classifies a failed request as temporary, permanent or stopped.
     fn failed(&self, error: LinkError, what: &str) -> StepError {
         match error {
             LinkError::Stopped => StepError::Stopped,

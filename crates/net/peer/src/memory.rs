@@ -1,8 +1,8 @@
 //! A peer's memory: the ordered log of its machine's events, and its own reports.
 //!
-//! The log is also the queue: a received report is appended before it is acknowledged, and the
-//! machine reads events from the log. A restarted peer therefore processes the same events in the
-//! same order.
+//! The log also serves as the queue: a received report is appended before it is acknowledged, and
+//! the machine reads its events from the log. A restarted peer therefore processes the same events
+//! in the same order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::records::{
 };
 use crate::schema::FORMAT;
 
-/// A peer's memory, shared by all threads of its process.
+/// A peer's memory, which is shared by all threads of its process.
 #[derive(Debug)]
 pub struct Memory {
     inner: Mutex<Inner>,
@@ -32,20 +32,21 @@ pub struct Memory {
 #[derive(Debug)]
 struct Inner {
     database: Database,
-    /// Received reports of each sender.
+    /// Received reports by sender.
     senders: BTreeMap<u32, Sender>,
     /// Number and time of the last event.
     last: (u64, Tick),
-    /// Time of the last event of earlier processes, and the instant at which this process started.
+    /// Time of the last event logged by earlier processes, and the instant at which this process
+    /// started.
     since: (Tick, Instant),
 }
 
 /// An event and its position in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logged {
-    /// Number of the event, counted from 1.
+    /// Number of the event, starting from 1.
     pub seq: u64,
-    /// Time of the event, in milliseconds of the peer's total running time.
+    /// Time of the event on the peer's running-time clock ([`Memory::now`]), in milliseconds.
     pub at: Tick,
     /// The event itself.
     pub event: Event,
@@ -54,14 +55,14 @@ pub struct Logged {
 /// An event of a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A trial of the peer has ended.
+    /// One of the peer's trials has ended.
     Evaluated {
         /// Number of the trial.
         trial: u64,
-        /// Value of the trial, to be maximized; `None` if it failed.
+        /// Value of the trial, to be maximized, or `None` if the trial failed.
         value: Option<f64>,
     },
-    /// A report was received; these are its signed bytes.
+    /// A report was received. Contains its signed bytes.
     Report(Vec<u8>),
     /// The machine's deadline for a round has passed.
     Tick,
@@ -70,13 +71,13 @@ pub enum Event {
 /// Outcome of storing a received report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The report is new, and now durable.
+    /// The report is new, and is now durable.
     New,
     /// The report was already stored.
     Again,
-    /// Another report of this round is already stored.
+    /// A different report from this sender for this round is already stored.
     Conflict {
-        /// True for the first conflict of a round, which is kept as evidence.
+        /// True for the round's first conflict, which is kept as evidence.
         is_new: bool,
     },
 }
@@ -85,7 +86,7 @@ impl Memory {
     /// Opens the memory in a home, or creates it for this member and key.
     ///
     /// # Errors
-    /// If it cannot be read or written, or belongs to another peer.
+    /// If the memory cannot be read or written, or belongs to a different peer.
     pub fn open(home: &Path, member: &Member, key: PublicKey) -> Result<Self, OtherHome> {
         let database = Database::open(&home.join(MEMORY_FILE), Mode::Create, &FORMAT)?;
         let stored = database.write(|tx| begin(tx, member, key))?;
@@ -103,8 +104,8 @@ impl Memory {
         })
     }
 
-    /// Returns the peer's total running time in milliseconds. It excludes the time after the last
-    /// event of each earlier process.
+    /// Returns the peer's total running time in milliseconds. For earlier processes, the time after
+    /// their last event is not included.
     pub fn now(&self) -> Tick {
         self.lock().now()
     }
@@ -112,7 +113,7 @@ impl Memory {
     /// Returns a batch of the events after number `seq`.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the memory cannot be read.
     pub fn events_after(&self, seq: u64) -> Result<Vec<Logged>, HomeError> {
         const SOME: u32 = 256;
         let sql = "SELECT seq, at_ms, kind, trial, value, bytes FROM events WHERE seq > ? ORDER BY seq LIMIT ?";
@@ -131,10 +132,10 @@ impl Memory {
         })
     }
 
-    /// Appends the end of a trial. It is durable when this returns.
+    /// Appends the end of a trial to the log. The event is durable when this returns.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// If the memory cannot be written.
     pub fn note_evaluated(&self, trial: u64, value: Option<f64>) -> Result<(), HomeError> {
         let sql =
             "INSERT INTO events (seq, at_ms, kind, trial, value) VALUES (?, ?, 'evaluated', ?, ?)";
@@ -145,10 +146,10 @@ impl Memory {
         })
     }
 
-    /// Appends a passed deadline.
+    /// Appends a passed deadline to the log. The event is durable when this returns.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// If the memory cannot be written.
     pub fn note_tick(&self) -> Result<(), HomeError> {
         let sql = "INSERT INTO events (seq, at_ms, kind) VALUES (?, ?, 'tick')";
         self.lock().append(|tx, seq, at| {
@@ -157,10 +158,10 @@ impl Memory {
         })
     }
 
-    /// Stores a validated report. It is durable when this returns.
+    /// Stores a validated report from a neighbour. The report is durable when this returns.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// If the memory cannot be written.
     pub fn take(&self, sender: u32, round: u64, bytes: &[u8]) -> Result<Taken, HomeError> {
         let mut inner = self.lock();
         let has_come = inner
@@ -179,17 +180,17 @@ impl Memory {
         Ok(Taken::New)
     }
 
-    /// Returns the number of reports received from a sender without a gap.
+    /// Returns the number of reports received from a sender without a gap, starting at round 0.
     pub fn received_from(&self, sender: u32) -> u64 {
         let inner = self.lock();
         inner.senders.get(&sender).map_or(0, |known| known.next)
     }
 
-    /// Stores one of the peer's own reports before it is sent; returns `false` if another report of
-    /// its round is stored.
+    /// Stores one of the peer's own reports before it is sent. Returns false if a different report
+    /// for the round is already stored.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// If the memory cannot be written.
     pub fn keep(&self, round: u64, bytes: &[u8]) -> Result<bool, HomeError> {
         let inner = self.lock();
         if let Some(kept) = inner.database.read(|tx| outgoing(tx, round))? {
@@ -203,26 +204,26 @@ impl Memory {
         Ok(true)
     }
 
-    /// Returns the peer's own report of a round, if stored.
+    /// Returns the peer's own report for a round, if it is stored.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the memory cannot be read.
     pub fn outgoing(&self, round: u64) -> Result<Option<Vec<u8>>, HomeError> {
         self.lock().database.read(|tx| outgoing(tx, round))
     }
 
-    /// Returns the number of the peer's own reports.
+    /// Returns the number of the peer's own stored reports.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the memory cannot be read.
     pub fn n_outgoing(&self) -> Result<u64, HomeError> {
         self.lock().database.read(n_outgoing)
     }
 
-    /// Returns the record of each neighbour, by slot.
+    /// Returns the records of all neighbours, ordered by slot.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the memory cannot be read.
     pub fn neighbours(&self) -> Result<Vec<NeighbourMemory>, HomeError> {
         self.lock().database.read(read_neighbours)
     }
@@ -230,7 +231,7 @@ impl Memory {
     /// Stores the URL of a neighbour, and its key if the user configured one.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// If the memory cannot be written.
     pub fn meet(
         &self,
         slot: u32,
@@ -246,10 +247,10 @@ impl Memory {
         })
     }
 
-    /// Stores a neighbour's key if none is known.
+    /// Stores a neighbour's key, unless one is already known.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// If the memory cannot be written.
     pub fn pin(&self, slot: u32, key: PublicKey) -> Result<(), HomeError> {
         let sql = "UPDATE neighbours SET key = ? WHERE slot = ? AND key IS NULL";
         self.lock().database.write(|tx| {
@@ -258,10 +259,11 @@ impl Memory {
         })
     }
 
-    /// Stores the number of reports that a neighbour has confirmed, and the time.
+    /// Stores the number of reports that a neighbour has confirmed, and the time of the
+    /// confirmation.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// If the memory cannot be written.
     pub fn confirm(&self, slot: u32, confirmed: u64, now_ms: u64) -> Result<(), HomeError> {
         let sql = "UPDATE neighbours SET confirmed = ?, contact_at_ms = ? WHERE slot = ?";
         self.lock().database.write(|tx| {
@@ -271,7 +273,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The fields are updated only after the database, so a poisoned lock is harmless.
+        // The fields are updated only after the database was, so a poisoned lock is harmless.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -293,8 +295,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Compares a report with the stored report of its round. A different report is kept as
-    /// evidence.
+    /// Compares a report with the stored one for the same sender and round. A different report is
+    /// kept as evidence.
     fn compare(&self, sender: u32, round: u64, bytes: &[u8]) -> Result<Taken, HomeError> {
         let sql = "SELECT bytes FROM events WHERE kind = 'report' AND sender = ? AND round = ?";
         let known: Vec<u8> = self.database.read(|tx| {

@@ -7,29 +7,30 @@ use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_wire::PublicKey;
 
-/// An event of a peer other than a trial. Its `Display` is a sentence.
+/// An event of a peer other than a trial. The `Display` implementation formats it as a sentence.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a> {
-    /// The peer listens at this address.
+    /// The peer is listening at this address.
     Listens(&'a str),
-    /// A round needs the reports of these neighbours to begin. Sent once per round, after a short
-    /// delay.
+    /// A round is waiting for the reports from these neighbours before it begins. Sent once per
+    /// round, after a short delay.
     WaitsFor(u64, &'a [&'a str]),
-    /// A round has begun without the reports of these neighbours.
+    /// A round has begun without the reports from these neighbours.
     ContinuedWithout(u64, &'a [&'a str]),
     /// The peer's rounds are done, and it waits for these neighbours. Sent again when the set
     /// changes.
     StaysFor(&'a [&'a str]),
-    /// A neighbour cannot be reached, for this reason. Sent once until the neighbour is reached.
+    /// A neighbour cannot be reached, for the given reason. Not sent again until the neighbour has
+    /// been reached.
     Away(&'a str, &'a str),
     /// A neighbour can be reached again.
     IsBack(&'a str),
     /// A neighbour's key is trusted on first use, since the user has not configured one.
     Trusts(&'a str, &'a PublicKey),
-    /// A part of a report was rejected.
+    /// Part of a report was rejected.
     Rejected(&'a ReportRejected),
-    /// A neighbour or an impostor sent a forbidden request, which was refused, or the exchange with
-    /// a neighbour failed permanently.
+    /// A forbidden request from a neighbour or an impostor was refused, or the exchange with a
+    /// neighbour failed permanently.
     Misconduct(&'a str),
 }
 
@@ -59,19 +60,20 @@ impl fmt::Display for Notice<'_> {
     }
 }
 
-/// Receives the events of a peer, from any of its threads. The events are already durable.
+/// Receives a peer's events. The methods can be called from any of the peer's threads. The events
+/// are already durable.
 pub trait Observer: Send + Sync {
-    /// A trial is about to be evaluated.
+    /// Called before a trial is evaluated.
     fn trial_started(&self, trial: &Trial, point: &Point) {
         let (_, _) = (trial, point);
     }
 
-    /// A trial has ended with this result.
+    /// Called after a trial has ended, with its result.
     fn trial_ended(&self, trial: &Trial, point: &Point, told: &Told) {
         let (_, _, _) = (trial, point, told);
     }
 
-    /// Another event occurred.
+    /// Called for any other event.
     fn notice(&self, notice: &Notice<'_>) {
         let _ = notice;
     }

@@ -1,4 +1,4 @@
-//! `peer.toml`: a peer's configuration file, and its checks.
+//! Parses and checks `peer.toml`, a peer's configuration file.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::{Address, Member, Observer, Parts, PeerError};
 pub const HOME: &str = "fedbo-peer";
 /// Default address to listen on.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7434);
-/// Maximum number of connections in addition to those of neighbours.
+/// Maximum number of connections in addition to the neighbours' connections.
 const N_UNAUTHENTICATED: usize = 256;
 
-/// The parsed file before validation.
+/// The parsed file, before validation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PeerToml {
-    /// Version of the file format; 1, which is also the default.
+    /// Version of the file format, which must be 1. Defaults to 1.
     version: Option<u64>,
     peer: PeerTable,
     objective: Option<ObjectiveTable>,
@@ -55,7 +55,7 @@ struct NeighbourTable {
     key: Option<String>,
 }
 
-/// Settings from outside the file, which take precedence.
+/// Settings from outside the file, which take precedence over it.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The peer's name on the roster.
@@ -64,16 +64,16 @@ pub struct Overrides {
     pub home: Option<PathBuf>,
     /// The address to listen on.
     pub listen: Option<SocketAddr>,
-    /// Neighbours, each `URL` or `NAME=URL`; a `NAME=URL` replaces the URL of that neighbour in the
-    /// file.
+    /// Neighbours, each as `URL` or `NAME=URL`. `NAME=URL` replaces the named neighbour's URL in
+    /// the file.
     pub neighbours: Vec<String>,
     /// Allows plain HTTP to and from other machines.
     pub plain_http: bool,
-    /// Ends after the last round without waiting for neighbours that are away or not done.
+    /// Exits after the last round, without waiting for neighbours that are away or not done.
     pub leaves: bool,
 }
 
-/// A peer's file, after all checks that do not need the federation's file.
+/// A peer file that has passed all checks that do not need the federation file.
 #[derive(Clone, Debug)]
 pub struct PeerFile {
     /// The peer's folder.
@@ -92,10 +92,10 @@ pub struct PeerFile {
 }
 
 impl PeerFile {
-    /// Reads and checks a file. Relative paths are resolved against the file's folder.
+    /// Reads and checks a file. Relative paths are relative to the file's folder.
     ///
     /// # Errors
-    /// The first unusable setting, with its location and the remedy.
+    /// Returns the first unusable setting, with its location and the remedy.
     pub fn load(path: &Path, overrides: Overrides) -> Result<Self, PeerError> {
         Self::checked(TomlFile::read(path)?, overrides)
     }
@@ -146,10 +146,10 @@ impl PeerFile {
     }
 
     /// Returns everything that a run needs. `problems` are the built-in problems that the
-    /// federation's file may name.
+    /// federation file can name.
     ///
     /// # Errors
-    /// If the federation's file, an address or the command cannot be used.
+    /// If the federation file, an address or the command cannot be used.
     pub fn parts(
         &self,
         problems: &dyn Problems,
@@ -162,10 +162,10 @@ impl PeerFile {
         self.parts_of(shared, objective, observer, stop)
     }
 
-    /// Same as [`PeerFile::parts`], with the given objective instead of a command.
+    /// Same as [`PeerFile::parts`], but with the given objective instead of a command.
     ///
     /// # Errors
-    /// If the federation's file or an address cannot be used.
+    /// If the federation file or an address cannot be used.
     pub fn parts_with(
         &self,
         objective: Arc<dyn Objective>,
@@ -212,7 +212,7 @@ impl PeerFile {
         })
     }
 
-    /// Returns the peer's objective: that of its own file, otherwise that of the federation's file.
+    /// Returns the peer's objective from its own file, or otherwise from the federation file.
     fn objective(
         &self,
         shared: &SharedFile,
@@ -226,8 +226,8 @@ impl PeerFile {
         let check = Check::new(&self.file);
         check.foreign_names(&shared.federation.space)?; // INV-24
         if self.objective.is_some() || !self.choices.is_empty() {
-            // A command in the federation's file was written next to these choices, so it needs no
-            // check.
+            // A command in the federation file needs no check, since the same file defines the
+            // choices.
             check.foreign_choices(&self.choices, &shared.federation.space)?;
         }
         if let Some(table) = &self.objective {

@@ -1,4 +1,4 @@
-//! Reads and creates the rows of a peer's memory.
+//! Reads and creates the records in a peer's memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::schema::FORMAT;
 /// File name of a peer's memory in its folder.
 pub(crate) const MEMORY_FILE: &str = "peer.db";
 
-/// Received reports of one sender.
+/// The received reports of one sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sender {
     /// All rounds below `next` and those in `early` have arrived.
@@ -24,14 +24,14 @@ pub(crate) struct Sender {
     pub(crate) early: BTreeSet<u64>,
 }
 
-/// Record of a neighbour.
+/// Record of a neighbour and the exchange with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighbourMemory {
     /// Slot on the roster.
     pub slot: u32,
     /// Name on the roster.
     pub name: String,
-    /// Latest address of the neighbour.
+    /// Last known address of the neighbour.
     pub url: String,
     /// The neighbour's key, once known.
     pub key: Option<PublicKey>,
@@ -70,7 +70,7 @@ pub(crate) struct Look {
     pub(crate) n_conflicts: u64,
 }
 
-/// Reads the memory in a home; returns `None` if it has no peer yet.
+/// Reads the memory in a home. Returns `None` if the home has no peer yet.
 pub(crate) fn look(home: &Path) -> Result<Option<Look>, HomeError> {
     let database = Database::look(&home.join(MEMORY_FILE), &FORMAT)?;
     database.read(|tx| {
@@ -88,8 +88,8 @@ pub(crate) fn look(home: &Path) -> Result<Option<Look>, HomeError> {
     })
 }
 
-/// Returns the public key of a home's peer; `None` if the home has no peer yet, or its process was
-/// killed before it had one.
+/// Returns the public key of a home's peer, or `None` if the home has no peer yet or the peer's
+/// process was killed before it had a key.
 pub(crate) fn key_of(home: &Path) -> Result<Option<PublicKey>, HomeError> {
     if !home.join(MEMORY_FILE).exists() {
         return Ok(None);
@@ -151,7 +151,7 @@ fn read_owner(tx: &Transaction<'_>) -> Result<Option<Owner>, Failure> {
 
 /// Summary of the log.
 pub(crate) struct Log {
-    /// Received reports of each sender.
+    /// Received reports by sender.
     pub(crate) senders: BTreeMap<u32, Sender>,
     /// Number and time of the last event.
     pub(crate) last: (u64, Tick),

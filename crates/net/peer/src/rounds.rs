@@ -1,4 +1,5 @@
-//! Drives a session's state machine: feeds it the log, stores its reports, evaluates its trials.
+//! Drives a session's state machine: feeds the log to it, stores its reports, and evaluates its
+//! trials.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::session::{Ended, Session};
 use crate::shared::Shared;
 use crate::{Notice, PeerError};
 
-/// Delay before the observer is told which neighbours a round waits for.
+/// Delay before the observer is told for which neighbours a round is waiting.
 const SAID_AFTER: Duration = Duration::from_secs(2);
 
 impl Session {
@@ -41,7 +42,7 @@ impl Session {
         }
     }
 
-    /// Feeds all new events of the log to the machine.
+    /// Feeds all new events in the log to the machine.
     pub(crate) fn drain(&mut self) -> Result<(), PeerError> {
         loop {
             self.settle()?;
@@ -107,7 +108,7 @@ impl Session {
         Ok(())
     }
 
-    /// Stores a report; the links then send it.
+    /// Stores a report, which the links then send.
     fn share(&self, report: &Report) -> Result<(), PeerError> {
         let Shared { member, key, memory, hub, .. } = &*self.shared;
         let round = report.round;
@@ -126,7 +127,7 @@ impl Session {
         Ok(())
     }
 
-    /// Evaluates a trial; returns `false` if interrupted.
+    /// Evaluates a trial. Returns false if interrupted.
     fn evaluate(&mut self, trial: &Trial) -> Result<bool, PeerError> {
         self.waits = None;
         let point = self.federation.space.decode(&trial.unit);
@@ -146,7 +147,7 @@ impl Session {
         let value = match told {
             Told::Value(value) => Some(member.direction.to_maximize(value)),
             // A peer's trials report no intermediate values, so none is stopped early, and each has
-            // a single objective.
+            // only one objective.
             Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
         };
         let noted = memory.note_evaluated(trial.index, value);
@@ -154,7 +155,8 @@ impl Session {
         Ok(true)
     }
 
-    /// Waits for reports from neighbours, or until the machine's deadline.
+    /// Waits briefly for reports from neighbours. If the machine's deadline has passed, logs this
+    /// instead of waiting.
     fn wait(&mut self, n_came: u64) -> Result<(), PeerError> {
         let memory = &self.shared.memory;
         let now = memory.now();
@@ -190,7 +192,7 @@ impl Session {
         self.machine.received_from(slot) >= round || self.has_all(slot)
     }
 
-    /// Returns true if all reports of a neighbour have arrived, including its last.
+    /// Returns true if all reports from a neighbour have arrived, including its last.
     fn has_all(&self, slot: u32) -> bool {
         let last = self.last_reports.get(&slot);
         last.is_some_and(|last| self.machine.received_from(slot) > *last)

@@ -1,8 +1,8 @@
-//! Schema of `peer.db`, as one step per version.
+//! Schema of `peer.db`, with one step per version.
 
 use fedbo_database::Format;
 
-/// Format of a peer's database file; the application id reads "fedp".
+/// Format of a peer's database file. The application ID is "fedp" in ASCII.
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6470,
     steps: &[STEP_1],

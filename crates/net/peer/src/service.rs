@@ -1,4 +1,4 @@
-//! HTTP service of a peer: its identity, and receipts for received reports.
+//! A peer's HTTP service, which returns its identity and receipts for received reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::memory::Taken;
 use crate::shared::Shared;
 use crate::{Notice, PeerError};
 
-/// Timeout of a request's body.
+/// Timeout for receiving the body of a request.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the routes of a peer.
@@ -48,11 +48,11 @@ async fn method() -> Refusal {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChallengeQuery {
-    /// Random challenge of the requester, 32 bytes.
+    /// 32 random bytes from the requester.
     challenge: Digest,
 }
 
-/// `GET /v1/peer`: the peer's identity, without authentication.
+/// `GET /v1/peer`: returns the peer's identity. Requires no authentication.
 async fn identity(
     State(shared): State<Arc<Shared>>,
     asked: Result<Query<ChallengeQuery>, QueryRejection>,
@@ -103,7 +103,7 @@ async fn report_counts(
                 theirs: said.received,
                 ours: n_outgoing,
             });
-            // The requester is not at fault.
+            // The refusal must not blame the requester.
             return Err(Refusal::new(ProblemCode::Unavailable, message));
         }
         if said.received > shared.hub.link(sender).confirmed
@@ -172,10 +172,10 @@ async fn report(
     .await
 }
 
-/// Returns the unverified signature of a request, and the neighbour's key, which the request must
-/// name.
+/// Returns the unverified signature of a request, and the neighbour's key. The request must name
+/// this key.
 ///
-/// The time of the signature is not checked: replayed requests change nothing, and clocks may
+/// The time of the signature is not checked, since replayed requests change nothing and clocks may
 /// differ.
 fn of_neighbour(
     shared: &Shared,
@@ -221,7 +221,7 @@ fn of_neighbour(
     }
 }
 
-/// Checks that a body is the report of this sender and round, signed by this key.
+/// Checks that a body is the report from this sender for this round, signed by this key.
 fn check(shared: &Shared, body: &[u8], place: (u32, u64), key: &PublicKey) -> Result<(), Refusal> {
     let member = &shared.member;
     let dim = u32::try_from(member.dim).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! A run of a peer: its machine processes the events of the log, and the session carries out the
+//! A run of a peer: the machine processes the events in the log, and the session carries out the
 //! outstanding effects.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,38 +25,39 @@ use crate::{Member, Memory, Notice, Observer, PeerError};
 
 /// Everything that a session needs.
 pub struct Parts {
-    /// The peer's folder; created if absent.
+    /// The peer's folder, which is created if it is missing.
     pub home: PathBuf,
-    /// The peer's place in the federation.
+    /// The peer's membership in the federation.
     pub member: Member,
     /// The federation, for its space and direction.
     pub federation: Federation,
-    /// Path of the federation's file, for messages.
+    /// Path of the federation file, for messages.
     pub file: String,
     /// The peer's machine, not started.
     pub machine: Peer,
-    /// The objective that the peer tunes.
+    /// The objective that the peer optimizes.
     pub objective: Arc<dyn Objective>,
-    /// Addresses of its neighbours.
+    /// Addresses of the peer's neighbours.
     pub neighbours: Vec<Address>,
     /// PEM file of certificate authorities trusted in addition to the system's.
     pub authority: Option<PathBuf>,
     /// The outbound proxy.
     pub proxy: ProxySetting,
-    /// Settings of its listener.
+    /// Settings of the peer's listener.
     pub listen: ListenSettings,
-    /// Ends after the last round as soon as all reachable neighbours have confirmed its reports.
+    /// Ends the run after the last round as soon as all reachable neighbours have confirmed the
+    /// peer's reports.
     pub leaves: bool,
     /// The observer of the session.
     pub observer: Arc<dyn Observer>,
-    /// Ends the run once it is set.
+    /// Flag that ends the run once it is set.
     pub stop: Arc<AtomicBool>,
 }
 
 /// The address of a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Slot of the neighbour; `None` if the neighbour must state it.
+    /// Slot of the neighbour, or `None` if the neighbour must state it.
     pub slot: Option<u32>,
     /// URL of the neighbour.
     pub url: String,
@@ -69,9 +70,9 @@ pub struct Address {
 pub enum Ended {
     /// All rounds are done, and all reports in both directions have arrived.
     Complete,
-    /// All rounds are done; the peer did not wait for neighbours that were away or not done.
+    /// All rounds are done, but the peer did not wait for neighbours that were away or not done.
     Left,
-    /// The stop flag was set. An interrupted trial runs again next time.
+    /// The stop flag was set. If a trial was interrupted, the next run starts it again.
     Interrupted,
 }
 
@@ -80,7 +81,7 @@ pub enum Ended {
 /// After any interruption, the next run continues at the same point.
 ///
 /// # Errors
-/// If the home is not usable, storage fails, or a neighbour is not trustworthy or refuses
+/// If the home cannot be used, storage fails, or a neighbour is not trustworthy or refuses
 /// permanently.
 pub fn run(parts: Parts) -> Result<Ended, PeerError> {
     let mut session = Session::open(parts)?;
@@ -105,18 +106,19 @@ pub(crate) struct Session {
     pub(crate) leaves: bool,
     /// Number of the last event that the machine has processed.
     pub(crate) seq: u64,
-    /// Effects of the machine that are not carried out yet.
+    /// Effects of the machine that have not been carried out yet.
     pub(crate) effects: VecDeque<PeerEffect>,
     /// The trial being evaluated.
     pub(crate) running: Option<Trial>,
     /// Duration of the machine's last step in seconds.
     pub(crate) ask_seconds: f64,
-    /// Round of the last report of each neighbour that has sent it.
+    /// Round of each neighbour's last report, for neighbours that have sent it.
     pub(crate) last_reports: BTreeMap<u32, u64>,
     /// True during replay: the effects are in the past, and the observer is not notified again.
     pub(crate) is_replay: bool,
     pub(crate) is_finished: bool,
-    /// The waiting round, the start of its wait, and whether the observer was notified.
+    /// The round that is waiting for reports, the start of the wait, and whether the observer was
+    /// notified.
     pub(crate) waits: Option<(u64, Instant, bool)>,
     pub(crate) stays_for: Vec<u32>,
     _lock: Lock,
@@ -127,7 +129,8 @@ impl Session {
         let home = |error: HomeError| PeerError::Home(error.into());
         make_folder(&parts.home).map_err(home)?;
         let lock = hold(&parts.home.join("peer.lock"), "runs this peer").map_err(home)?;
-        // A home that was started has a key; with a new key it would be another peer.
+        // The home of a peer that has started must have a key. With a new key, it would be a
+        // different peer.
         let identity = match key_of(&parts.home).map_err(home)? {
             Some(_) => Identity::load(&parts.home),
             None => Identity::load_or_make(&parts.home),
@@ -177,7 +180,7 @@ impl Session {
         Ok(())
     }
 
-    /// Listens, and serves all neighbours, while `act` runs.
+    /// Listens and serves all neighbours while `act` runs.
     fn with_neighbours(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<Ended, PeerError>,

@@ -16,7 +16,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Memory,
     pub(crate) hub: Hub,
     pub(crate) observer: Arc<dyn Observer>,
-    /// Path of the federation's file, for messages.
+    /// Path of the federation file, for messages.
     pub(crate) file: String,
 }
 
@@ -43,7 +43,7 @@ impl Shared {
     }
 }
 
-/// Milliseconds since 1970, for display only.
+/// Returns the milliseconds since 1970, for display only.
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::records::look;
 use crate::{OtherHome, PeerError};
 
-/// Status of a peer; `fedbo peer status --json` prints it as JSON with these names.
+/// Status of a peer. `fedbo peer status --json` prints it as JSON with these field names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PeerStatus {
     /// Name of the federation.
@@ -18,9 +18,9 @@ pub struct PeerStatus {
     /// The peer's own name.
     #[serde(rename = "peer")]
     pub name: String,
-    /// The peer's key, which neighbours can put in their files.
+    /// The peer's key, which neighbours can add to their files.
     pub key: PublicKey,
-    /// Number of its reports; the first one is for round 0.
+    /// Number of the peer's reports. The first one is for round 0.
     pub reports: u64,
     /// The last round.
     pub rounds: u64,
@@ -41,7 +41,7 @@ pub struct PeerStatus {
 pub struct NeighbourStatus {
     /// Name of the neighbour.
     pub name: String,
-    /// Latest address of the neighbour.
+    /// Last known address of the neighbour.
     pub url: String,
     /// The neighbour's key, once known.
     pub key: Option<PublicKey>,

@@ -1,4 +1,4 @@
-//! A peer's memory keeps events once and in order, even if its process dies.
+//! A peer's memory keeps each event once and in order, even if the process dies.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use std::collections::BTreeSet;
@@ -51,8 +51,8 @@ fn events(memory: &Memory) -> Vec<Logged> {
     }
 }
 
-/// Results and reports of all senders are read back bit for bit in log order, however often the
-/// file is reopened.
+/// Results and reports from all senders are read back bit for bit and in log order, even if the
+/// file is reopened repeatedly.
 #[test]
 fn events_are_read_back_as_they_happened() {
     let home = tempfile::tempdir().unwrap();
@@ -86,7 +86,7 @@ fn events_are_read_back_as_they_happened() {
     assert!(memory.now() >= logged.last().unwrap().at);
 }
 
-/// Reads more events than one batch holds.
+/// Reads more events than fit in one batch.
 #[test]
 fn a_long_log_is_read_to_its_end() {
     let home = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn a_report_counts_once_and_without_a_gap() {
     assert_eq!(memory.received_from(1), 1);
     assert_eq!(take(&memory, 1, 1.0), Taken::New);
     assert_eq!(memory.received_from(1), 3);
-    // The same report again, and another one for the same round.
+    // Send the same report again, then a different one for the same round.
     assert_eq!(take(&memory, 1, 1.0), Taken::Again);
     let conflict = |is_new| Taken::Conflict { is_new };
     assert_eq!(take(&memory, 1, 1.5), conflict(true));
@@ -118,7 +118,7 @@ fn a_report_counts_once_and_without_a_gap() {
     assert_eq!(take(&memory, 1, 1.0), Taken::Again);
     assert_eq!((memory.received_from(1), memory.received_from(2)), (3, 0));
     assert_eq!(events(&memory).len(), 3);
-    // Equal content with another signature is the same report.
+    // The same content with a different signature counts as the same report.
     let mut resigned = report(1, 1, 1.0);
     *resigned.last_mut().unwrap() ^= 1;
     assert_eq!(memory.take(1, 1, &resigned).unwrap(), Taken::Again);
@@ -140,7 +140,8 @@ fn what_leaves_is_kept_first_and_never_changes() {
     assert_eq!(memory.outgoing(1).unwrap().as_ref(), Some(&made[1]));
 }
 
-/// A key that the user configures replaces a trusted one; otherwise the first trusted key is kept.
+/// A key configured by the user replaces a key trusted on first use; otherwise, the first trusted
+/// key is kept.
 #[test]
 fn what_is_known_of_neighbours_stays() {
     let home = tempfile::tempdir().unwrap();
@@ -158,7 +159,7 @@ fn what_is_known_of_neighbours_stays() {
     assert_eq!(memory.neighbours().unwrap()[0].key, Some(second));
 }
 
-/// A peer killed while it creates its memory has not started.
+/// A peer that was killed while creating its memory has not started.
 #[test]
 fn a_memory_that_a_kill_left_empty_is_none() {
     let home = tempfile::tempdir().unwrap();

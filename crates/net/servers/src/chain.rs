@@ -1,4 +1,4 @@
-//! Verification of a helper's ledger by other parties.
+//! Verification of a helper's ledger by the other parties.
 
 use fedbo_ledger::Head;
 use fedbo_wire::{HelperEntry, LedgerEntry, share_digest};
@@ -9,7 +9,7 @@ use crate::SumStudy;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelperMisconduct {
-    /// The helper did not sign the entry, or signed another history.
+    /// The helper did not sign the entry, or signed a different history.
     #[error(
         "entry {seq} of the helper's ledger is not signed by the helper, or the ledger has another history"
     )]
@@ -43,8 +43,8 @@ pub enum HelperMisconduct {
         /// The round.
         round: u64,
     },
-    /// The leader's share differs from the one that it revealed to the helper: it may have chosen
-    /// the share after it had seen the helper's.
+    /// The leader's share differs from the one that the leader revealed to the helper, so the
+    /// leader may have chosen it after seeing the helper's share.
     #[error(
         "the share of round {round} that the coordinator hands out differs from the one that it showed to the helper"
     )]
@@ -52,8 +52,8 @@ pub enum HelperMisconduct {
         /// The round.
         round: u64,
     },
-    /// The helper did not sign the key for its shares. The owner of the corresponding secret key
-    /// could open them.
+    /// The helper did not sign the key with which its shares are sealed. The owner of the
+    /// corresponding secret key could open the shares.
     #[error("the key of round {round} for the helper's shares is not signed by the helper")]
     Key {
         /// The round.
@@ -66,12 +66,12 @@ pub enum HelperMisconduct {
 pub struct HelperChain {
     head: Head,
     last_round: Option<u64>,
-    /// Hash of the chain after each entry.
+    /// Hashes of the chain after each entry.
     hashes: Vec<[u8; 32]>,
 }
 
 impl HelperChain {
-    /// Creates the chain of a study before its first entry.
+    /// Creates the chain of a study, with no entries yet.
     #[must_use]
     pub fn new(study: &SumStudy) -> Self {
         Self { head: study.helper_genesis, last_round: None, hashes: Vec::new() }
@@ -92,7 +92,7 @@ impl HelperChain {
     /// Verifies entries, appends the new ones and returns them. Known entries must be unchanged.
     ///
     /// # Errors
-    /// The first misconduct. The chain is unchanged then.
+    /// Returns the first misconduct, and leaves the chain unchanged.
     pub fn follow(
         &mut self,
         study: &SumStudy,
@@ -149,10 +149,10 @@ impl HelperChain {
         }
     }
 
-    /// Checks that the leader's share of a round is the one that it revealed to the helper.
+    /// Checks that the leader's share of a round is the one that the leader revealed to the helper.
     ///
     /// # Errors
-    /// If it differs.
+    /// If the share differs.
     pub fn check_leader(entry: &HelperEntry, share: &[u8]) -> Result<(), HelperMisconduct> {
         match share_digest(share) == entry.leader_share {
             true => Ok(()),
@@ -178,7 +178,7 @@ mod tests {
         study_of(&key(1)).unwrap()
     }
 
-    /// Returns a study of this coordinator, with the leader card of key 1 in its text.
+    /// Parses a study with this coordinator, in which the leader's card has key 1.
     fn study_of(coordinator: &SigningKey) -> Result<SumStudy, NoSum> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.toml");
@@ -243,11 +243,11 @@ mod tests {
         let (entry, shown) = (good[0].entry.clone(), good[0].leader_share);
         forged[0] = HelperEntry::new(&key(3), &study.config, entry, &head.hash, shown);
         assert_eq!(follow(&forged), signature);
-        // Entries of another study.
+        // Entries from a different study.
         let mut other = study.clone();
         other.config = Digest([9; 32]);
         assert_eq!(HelperChain::new(&other).follow(&other, &good), signature);
-        // A gap, a round without a release, and another charge.
+        // A gap, a round without a release, and a different charge.
         let gap = Err(HelperMisconduct::EntryMissing { expected: 1, found: 2 });
         assert_eq!(follow(&good[1..]), gap);
         let odd = entries(&study, &[1]);
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(follow(&cheaper), Err(HelperMisconduct::Event { round: 0 }));
     }
 
-    /// A helper restored from an older copy signs other entries in place of known ones.
+    /// A helper that was restored from an older copy signs entries that replace known ones.
     #[test]
     fn a_helper_that_was_rolled_back_is_found_out() {
         let study = study();

@@ -1,4 +1,4 @@
-//! A secure-sum study, parsed from its public text.
+//! A secure-sum study, parsed from its public configuration.
 
 use fedbo_error_class::{Class, Classified};
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
@@ -14,18 +14,18 @@ use fedbo_wire::{
     SumPlace, config_digest,
 };
 
-/// Error when a text does not describe a runnable secure-sum study.
+/// Reason that a configuration does not describe a runnable secure-sum study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSum {
     /// A card cannot be read.
     #[error("secure_sum.{key} of the study: {source}")]
     Card {
-        /// Key of the card in the table.
+        /// Configuration key of the card.
         key: &'static str,
         /// Reason that the card cannot be read.
         source: CardUnreadable,
     },
-    /// The coordinator of the study is not the owner of the leader's card.
+    /// The study's coordinator is not the owner of the leader's card.
     #[error(
         "secure_sum.leader of the study is the card of {leader}, but its coordinator is {coordinator}; they must be the same"
     )]
@@ -38,12 +38,12 @@ pub enum NoSum {
     /// The privacy event cannot be encoded.
     #[error("the study's privacy event is invalid: {0}")]
     Event(#[from] UnreadableEvent),
-    /// One party would run both servers.
+    /// The same party would run both servers.
     #[error(
         "both servers of the study have the same {what}: one party would see every vector; another party must run the helper"
     )]
     OneParty {
-        /// Name of the key that both servers have.
+        /// Name of the key that both servers have in common.
         what: &'static str,
     },
 }
@@ -54,7 +54,7 @@ impl Classified for NoSum {
     }
 }
 
-/// Derives a server's keys for opening shares from its signing key.
+/// Derives, from a server's signing key, the keys with which the server opens shares.
 #[must_use]
 pub fn sealing_key_of(key: &SigningKey) -> SealingKey {
     SealingKey::from_seed(&key.derived("fedbo server of a secure sum, version 1"))
@@ -72,7 +72,7 @@ pub fn card_of(key: &SigningKey) -> ServerCard {
 pub struct SumStudy {
     /// Name of the study.
     pub name: String,
-    /// Digest of the study's public text.
+    /// Digest of the study's public configuration.
     pub config: Digest,
     /// Scheme for secret-sharing vectors between the servers.
     pub sharing: Sharing,
@@ -84,25 +84,25 @@ pub struct SumStudy {
     pub helper_url: String,
     /// Release schedule.
     pub schedule: ReleaseSchedule,
-    /// N, the number of slots.
+    /// Number of slots, N.
     pub n_slots: u32,
-    /// Privacy event of a release; `None` without a privacy guarantee.
+    /// Privacy event of a release, or `None` without a privacy guarantee.
     pub event: Option<PrivacyEvent>,
-    /// Encoded privacy event; empty if there is none.
+    /// Encoded privacy event, empty if there is none.
     pub event_bytes: Vec<u8>,
-    /// Charter of the helper's ledger; `None` if nothing is charged.
+    /// Charter of the helper's ledger, or `None` if nothing is charged.
     pub helper_charter: Option<Charter>,
-    /// Maximum number of releases per slot, if limited.
+    /// Maximum number of releases per slot, or `None` if unlimited.
     pub participations: Option<u64>,
-    /// Head of the helper's chain before its first entry.
+    /// Head of the helper's chain before the first entry.
     pub helper_genesis: Head,
 }
 
 impl SumStudy {
-    /// Reads a study; returns `None` if its vectors are not summed by two servers.
+    /// Parses a secure-sum study. Returns `None` if the vectors are not summed by two servers.
     ///
     /// # Errors
-    /// If the study cannot be run.
+    /// If the configuration does not describe a runnable secure-sum study.
     pub fn of(federation: &Federation, text: &str) -> Result<Option<Self>, NoSum> {
         let Collaboration::Released(made) = &federation.collaboration else {
             return Ok(None);
@@ -168,10 +168,10 @@ impl SumStudy {
         SealingPublicKey { seal: card.seal, agree: card.agree }
     }
 
-    /// Checks that the shares of both servers are shares of this round over the same slots.
+    /// Checks that both servers' shares are for this round and over the same slots.
     ///
     /// # Errors
-    /// If the shares do not combine to a release.
+    /// If the shares do not combine into a release.
     pub fn check_shares(
         &self,
         round: u64,
@@ -208,7 +208,7 @@ impl SumStudy {
         SumPlace { config: self.config, round, session }
     }
 
-    /// Sizes of the parts of an upload in bytes.
+    /// Returns the sizes of the parts of an upload in bytes.
     #[must_use]
     pub fn sealed_sizes(&self) -> SealedSizes {
         let sizes = self.sharing.sizes();
@@ -220,7 +220,7 @@ impl SumStudy {
         }
     }
 
-    /// Sizes of the parts of a report that the leader passes on, in bytes.
+    /// Returns the sizes in bytes of the parts of a report that the leader passes on.
     #[must_use]
     pub fn passed_sizes(&self) -> PassedSizes {
         let sizes = self.sharing.sizes();
@@ -232,7 +232,7 @@ impl SumStudy {
         }
     }
 
-    /// Maximum size of a server's share of a release in bytes.
+    /// Returns the maximum size in bytes of a server's share of a release.
     #[must_use]
     pub fn share_bytes_max(&self) -> u64 {
         let shapes = [ReleaseShape::Regions, ReleaseShape::Total];

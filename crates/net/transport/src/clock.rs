@@ -3,29 +3,30 @@
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A clock, and random numbers for retry jitter.
+/// A clock that also provides random numbers for retry jitter.
 pub trait Clock {
-    /// Milliseconds since 1970 UTC.
+    /// Returns the milliseconds since 1970 UTC.
     fn now_ms(&self) -> u64;
 
-    /// Monotonic milliseconds since a fixed moment months ago; changes of the system time do not
-    /// affect it.
+    /// Returns monotonic milliseconds since a fixed time months ago. Not affected by changes of the
+    /// system time.
     fn elapsed_ms(&self) -> u64;
 
-    /// Blocks the thread for this time.
+    /// Blocks the thread for the given time.
     fn sleep(&self, time: Duration);
 
     /// Returns a number in `[0, 1)` for retry jitter. Nothing else depends on it.
     fn chance(&self) -> f64;
 }
 
-/// First value of [`SystemClock::elapsed_ms`](Clock::elapsed_ms): a hundred days.
+/// Initial value of [`SystemClock::elapsed_ms`](Clock::elapsed_ms), a hundred days.
 ///
-/// A round takes at most 31 days, so the start of a round that began before this process is still
+/// Rounds take at most 31 days, so even the start of a round that began before this process is
 /// positive.
 const BEFORE_MS: u64 = 100 * 86_400_000;
 
-/// Time since boot. Includes time while the machine is suspended, because rounds continue then.
+/// Returns the time since boot. Includes time while the machine is suspended, because rounds
+/// continue then.
 #[cfg(target_os = "linux")]
 fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -34,15 +35,15 @@ fn since_boot() -> Duration {
         .saturating_add(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
 }
 
-/// Time since the first call. Depending on the platform, it excludes time while the machine is
-/// suspended.
+/// Returns the time since the first call. On some platforms, this excludes time while the machine
+/// is suspended.
 #[cfg(not(target_os = "linux"))]
 fn since_boot() -> Duration {
     static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
     FIRST.get_or_init(std::time::Instant::now).elapsed()
 }
 
-/// The machine's clock and its random numbers.
+/// The system's clock and random number generator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -64,13 +65,13 @@ impl Clock for SystemClock {
     }
 
     fn chance(&self) -> f64 {
-        // If no randomness is available, use the midpoint: agents then retry at the same time,
+        // If no randomness is available, use the midpoint. Agents may then retry at the same time,
         // which is harmless.
         getrandom::u32().map_or(0.5, |bits| f64::from(bits) / 4_294_967_296.0)
     }
 }
 
-/// Exponential backoff with full jitter, for the waits between attempts.
+/// Exponential backoff with full jitter.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     n_failed: u32,
@@ -85,10 +86,11 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Minimum wait; smaller draws are raised to it.
+    /// Minimum wait. Smaller draws are raised to it.
     const SHORTEST: Duration = Duration::from_millis(50);
 
-    /// Creates a backoff of up to `first` after the first failure, and never more than `longest`.
+    /// Creates a backoff that waits up to `first` after the first failure, and never longer than
+    /// `longest`.
     #[must_use]
     pub fn between(first: Duration, longest: Duration) -> Self {
         Self { n_failed: 0, first, longest }
@@ -96,13 +98,13 @@ impl Backoff {
 
     /// Returns the wait after one more failed attempt.
     ///
-    /// It is drawn uniformly between zero and a bound that doubles with each consecutive failure,
-    /// by default from 2 to 60 seconds. It is at least 50 ms.
+    /// The wait is drawn uniformly between zero and a bound that doubles with each consecutive
+    /// failure, by default from 2 to 60 seconds. It is never shorter than 50 ms.
     pub fn next(&mut self, clock: &dyn Clock) -> Duration {
         self.next_by(clock.chance())
     }
 
-    /// Like [`next`](Self::next), with a given draw in `[0, 1)`.
+    /// Like [`next`](Self::next), but with a given random draw in `[0, 1)`.
     pub fn next_by(&mut self, chance: f64) -> Duration {
         let doubled =
             self.first.saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));
@@ -147,7 +149,7 @@ mod tests {
         assert_eq!(backoff.next(&Fixed(0.0)), Backoff::SHORTEST);
     }
 
-    /// A round that began long before this process has a valid start on the clock.
+    /// The clock can represent the start of a round that began long before this process.
     #[test]
     fn the_clock_reaches_back_further_than_a_round_takes() {
         let longest_ms = 31 * 86_400_000;

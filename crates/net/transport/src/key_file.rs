@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use zeroize::Zeroizing;
 
-/// Maximum number of bytes read from a key file, which contains one short line.
+/// Maximum number of bytes to read from a key file. A valid file contains one short line.
 const KEY_BYTES_MAX: u64 = 1024;
 
-/// Separates a secret's file name from the id of the writing process in the names of temporary
+/// Separates the file name of a secret from the id of the writing process in the names of temporary
 /// files.
 const PART: &str = ".part-";
 
@@ -32,7 +32,7 @@ pub enum KeyError {
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Its permissions.
+        /// The file's permissions.
         mode: u32,
     },
     /// Other users can create files in the key's folder.
@@ -43,7 +43,7 @@ pub enum KeyError {
     OpenFolder {
         /// The folder.
         path: PathBuf,
-        /// Its permissions.
+        /// The folder's permissions.
         mode: u32,
     },
     /// The key's folder belongs to another user.
@@ -54,7 +54,7 @@ pub enum KeyError {
     OtherOwner {
         /// The folder.
         path: PathBuf,
-        /// The owner's user id.
+        /// User id of the owner.
         owner: u32,
     },
     /// The file does not contain a key.
@@ -84,7 +84,7 @@ fn refused(path: &Path) -> impl Fn(std::io::Error) -> KeyError {
 }
 
 /// Checks that a folder belongs to the current user or to root, and that only its owner can add
-/// files. For root, the owner does not matter.
+/// files. Skips the check of the owner if the current user is root.
 ///
 /// # Errors
 /// If the check fails, or the folder cannot be inspected.
@@ -103,7 +103,7 @@ pub fn check_folder(path: &Path) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Reads a key; returns `None` if the file does not exist.
+/// Reads a key. Returns `None` if the file does not exist.
 ///
 /// # Errors
 /// If other users can access the file, or it does not contain a key.
@@ -128,7 +128,7 @@ pub fn read_key(path: &Path) -> Result<Option<SigningKey>, KeyError> {
 
 /// Reads a key, or creates one if the file does not exist.
 ///
-/// The file appears atomically. If another process writes it first, that key is used.
+/// The file is created atomically. If another process creates it first, that process's key is used.
 ///
 /// # Errors
 /// If the file cannot be created, other users can access it, or it does not contain a key.
@@ -144,9 +144,9 @@ pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
     Ok(read_key(path)?.unwrap_or(key))
 }
 
-/// Writes a secret to a file that only its owner can access, unless the file exists.
+/// Writes a secret to a file that only its owner can access, unless the file already exists.
 ///
-/// The file appears atomically. On file systems without hard links it is written in place, where a
+/// The file is created atomically. On file systems without hard links, it is written in place, so a
 /// crash can leave it incomplete.
 ///
 /// # Errors
@@ -162,8 +162,8 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
         return Err(std::io::Error::new(ErrorKind::NotFound, message));
     }
     remove_leftovers(path);
-    // The name contains this process's id, so no other process removes or links the file during the
-    // write.
+    // The name contains this process's id, so no other process removes or links the file while it
+    // is being written.
     let part = beside(path, &format!("{PART}{}", std::process::id()));
     let _ = std::fs::remove_file(&part); // left by a killed process with the same id
     let written = private()
@@ -174,7 +174,7 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         })
-        // A hard link fails if the file exists; a rename would replace it.
+        // Creating a hard link fails if the file exists, whereas a rename would replace it.
         .and_then(|()| match std::fs::hard_link(&part, path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(error) if has_no_links(&error) => {
@@ -193,7 +193,7 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
     written.and_then(|()| sync_folder(path))
 }
 
-/// Removes temporary files of dead processes that were writing a secret to this path.
+/// Removes temporary files left by dead processes that were writing a secret to this path.
 fn remove_leftovers(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let start = path.file_name().unwrap_or_default().to_string_lossy() + PART;
@@ -222,7 +222,7 @@ mod tests {
     fn a_key_is_made_once_and_for_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        // No process has this id, the largest possible one.
+        // This is the largest possible process id, which no process has.
         let left = folder.path().join(format!("key.part-{}", i32::MAX));
         std::fs::write(&left, "of a process that was killed").unwrap();
         assert!(read_key(&path).unwrap().is_none());
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    /// A dangling link is an error: a key that is not stored would differ at each start.
+    /// A dangling link is an error, because a key that cannot be stored would differ at each start.
     #[test]
     fn no_key_is_made_behind_a_link_to_nothing() {
         let folder = tempfile::tempdir().unwrap();

@@ -2,8 +2,8 @@
 //!
 //! [`HttpClient`] sends requests and reads their responses (feature `client`). [`Listening`]
 //! accepts connections within limits, [`read_authorized`] reads a request and verifies its
-//! signature, and [`Refusal`] responds with a reason (feature `server`). Other crates decide the
-//! meaning of requests; `fedbo-wire` defines their bytes.
+//! signature, and [`Refusal`] responds with a reason (feature `server`). The bytes of requests are
+//! defined in `fedbo-wire`, and their meaning in other crates.
 
 mod clock;
 mod key_file;

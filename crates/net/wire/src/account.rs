@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BadSignature, Digest, PublicKey, Signature, SigningKey};
 
-/// First and last of a range of consecutive rounds.
+/// The first and last of a range of consecutive rounds.
 pub type Rounds = (u64, u64);
 
-/// A coordinator's record of one agent's key over all studies, signed so that the agent's owner can
-/// show it to others.
+/// A coordinator's record of an agent over all studies, signed so that the agent's owner can show
+/// it to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// The agent's key.
     pub key: PublicKey,
-    /// Coordinator's clock, in milliseconds since 1970 UTC.
+    /// The coordinator's clock, in milliseconds since 1970 UTC.
     pub time_ms: u64,
-    /// Studies with a slot for the key.
+    /// The studies in which the key has a slot.
     pub studies: Vec<StudyAccount>,
-    /// Coordinator's signature over all other fields.
+    /// The coordinator's signature over all other fields.
     pub proof: Signature,
 }
 
@@ -31,14 +31,14 @@ pub struct StudyAccount {
     pub config: Digest,
     /// The agent's slot.
     pub slot: u32,
-    /// Largest counter of a request for the slot; 0 before the first.
+    /// Largest counter of a request for the slot, or 0 before the first.
     pub counter: u64,
-    /// Encoded privacy event charged for each release, in hexadecimal; empty if nothing is charged.
+    /// Encoded privacy event charged for each release, in hexadecimal. Empty if nothing is charged.
     pub event: String,
-    /// Mode of the study's charter, `default` or `paper`; empty if nothing is charged.
+    /// Mode of the study's charter, `default` or `paper`. Empty if nothing is charged.
     pub mode: String,
-    /// Rounds with the slot's vector, released or still to be released, ascending and without
-    /// overlap.
+    /// Rounds with a vector from the slot, released or still to be released. The ranges ascend and
+    /// do not overlap.
     pub delivered: Vec<Rounds>,
     /// Rounds that an earlier version released without a record of their participants.
     pub unrecorded: Vec<Rounds>,
@@ -62,7 +62,7 @@ impl Account {
     /// Checks that this coordinator signed the account for the agent with this key.
     ///
     /// # Errors
-    /// If it did not.
+    /// If the account is for a different key, or the signature does not match.
     pub fn verify(&self, coordinator: &PublicKey, key: &PublicKey) -> Result<(), BadSignature> {
         if self.key != *key {
             return Err(BadSignature);
@@ -70,8 +70,8 @@ impl Account {
         self.signed_by(|parts| coordinator.verify(PURPOSE, parts, &self.proof))
     }
 
-    /// Passes the signed parts to `act`: key and time, then for each study its name, digest, slot,
-    /// counter, event, mode, and the rounds of each list.
+    /// Passes the signed parts to `act`: the key and the time, then for each study the name,
+    /// digest, slot, counter, event, mode, and the rounds of both lists.
     fn signed_by<R>(&self, act: impl FnOnce(&[&[u8]]) -> R) -> R {
         let rounds = |all: &[Rounds]| -> Vec<u8> {
             all.iter()
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Every changed field and another agent's key are detected.
+    /// Verification detects a change of any field, and a different agent's key.
     #[test]
     fn an_account_is_that_of_one_agent_as_it_was_signed() {
         let (coordinator, key) =

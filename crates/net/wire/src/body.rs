@@ -1,5 +1,5 @@
-//! JSON bodies of requests and responses. Requests with unknown keys are refused; responses may
-//! have unknown keys.
+//! JSON bodies of requests and responses. Unknown keys are refused in requests and ignored in
+//! responses.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +10,10 @@ use crate::{
     Account, BadSignature, Digest, EnrolmentToken, PublicKey, RoundKey, Signature, SigningKey,
 };
 
-/// Maximum size of a JSON request; those of version 3 have fewer than 400 bytes.
+/// Maximum size of a JSON request in bytes. Requests of version 3 have fewer than 400 bytes.
 pub const JSON_REQUEST_BYTES_MAX: usize = 1024;
 
-/// Proof that the sender holds the coordinator's key, in response to a 32-byte challenge.
+/// Response to a 32-byte challenge. Proves that the sender holds the coordinator's key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinatorProof {
     /// The coordinator's key.
@@ -25,28 +25,28 @@ pub struct CoordinatorProof {
 const COORDINATOR: &str = "fedbo coordinator, version 1";
 
 impl CoordinatorProof {
-    /// Responds to a challenge as the owner of `key`.
+    /// Creates the response to a challenge, signed with `key`.
     pub fn new(key: &SigningKey, challenge: &Digest) -> Self {
         Self { coordinator: key.public(), proof: key.sign(COORDINATOR, &[&challenge.0]) }
     }
 
-    /// Checks that the coordinator that responded to the challenge holds the key that it names.
+    /// Checks that the sender holds the key that it names.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the signature does not match.
     pub fn verify(&self, challenge: &Digest) -> Result<(), BadSignature> {
         self.coordinator.verify(COORDINATOR, &[&challenge.0], &self.proof)
     }
 }
 
-/// Takes a slot for the key that signs the request.
+/// A request to claim a slot for the key that signs the request.
 ///
-/// It proves possession of the token without containing the secret, so nobody who reads the request
-/// can take the slot.
+/// The request proves possession of the token without containing the secret, so nobody who reads it
+/// can claim the slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnrolRequest {
-    /// Public half of [`EnrolmentToken::key`], which identifies the token.
+    /// Public half of [`EnrolmentToken::key`]. Identifies the token.
     pub token: PublicKey,
     /// The configuration that the sender agrees to.
     pub config: Digest,
@@ -58,7 +58,7 @@ pub struct EnrolRequest {
 const ENROLMENT: &str = "fedbo enrolment, version 2";
 
 impl EnrolRequest {
-    /// Creates a request to take the token's slot for `agent`.
+    /// Creates a request to claim the token's slot for `agent`.
     pub fn new(token: &EnrolmentToken, agent: &PublicKey) -> Self {
         let (key, config) = (token.key(), token.config);
         Self {
@@ -68,10 +68,10 @@ impl EnrolRequest {
         }
     }
 
-    /// Checks that the token's holder requested its slot for `agent`, at this coordinator.
+    /// Checks that the token's holder requested the slot for `agent`, at this coordinator.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the signature does not match.
     pub fn verify(&self, agent: &PublicKey, coordinator: &PublicKey) -> Result<(), BadSignature> {
         let parts: [&[u8]; 3] = [&agent.0, &coordinator.0, &self.config.0];
         self.token.verify(ENROLMENT, &parts, &self.proof)
@@ -83,30 +83,30 @@ impl EnrolRequest {
 pub struct Enrolled {
     /// Name of the study.
     pub study: String,
-    /// Slot, counted from 0.
+    /// The slot, counted from 0.
     pub slot: u32,
     /// Name of the agent on the roster.
     pub agent: String,
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// Coordinator's key, as in the token.
+    /// The coordinator's key, as in the token.
     pub coordinator: PublicKey,
 }
 
-/// Replaces the key that signs the request.
+/// A request to replace the key that signs the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotateRequest {
     /// The new key.
     pub key: PublicKey,
-    /// Signature by the new key over this replacement.
+    /// Signature by the new key over the study, the slot and the old key.
     pub proof: Signature,
 }
 
 const ROTATION: &str = "fedbo key rotation, version 1";
 
 impl RotateRequest {
-    /// Creates a request to replace `old` with `new` for a slot of a study.
+    /// Creates a request to replace the key `old` by `new` for a slot of a study.
     pub fn new(new: &SigningKey, study: &str, slot: u32, old: &PublicKey) -> Self {
         Self {
             key: new.public(),
@@ -114,17 +114,18 @@ impl RotateRequest {
         }
     }
 
-    /// Checks that the new key's holder requested to replace `old`, for this slot of this study.
+    /// Checks that the new key's holder requested to replace the key `old` for this slot of this
+    /// study.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the signature does not match.
     pub fn verify(&self, study: &str, slot: u32, old: &PublicKey) -> Result<(), BadSignature> {
         let parts: [&[u8]; 3] = [study.as_bytes(), &slot.to_le_bytes(), &old.0];
         self.key.verify(ROTATION, &parts, &self.proof)
     }
 }
 
-/// Response to a request that has taken effect durably (INV-17).
+/// Response to a request whose effect is durable (INV-17).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     /// Always `accepted`.
@@ -145,28 +146,28 @@ pub enum AcceptedStatus {
 pub struct StudyStatus {
     /// Name of the study.
     pub study: String,
-    /// State of the rounds.
+    /// The state of the rounds.
     pub state: StudyState,
-    /// Current round.
+    /// The current round.
     pub round: u64,
     /// Total number of rounds.
     pub rounds: u64,
     /// True if the current round collects vectors.
     pub collects: bool,
-    /// Head of the study's ledger, `SEQ:HASH`; empty without a ledger.
+    /// Head of the study's ledger, `SEQ:HASH`. Empty if there is no ledger.
     pub head: String,
-    /// Coordinator's clock, in milliseconds since 1970 UTC. An agent compares it with its own
-    /// before it evaluates anything.
+    /// The coordinator's clock, in milliseconds since 1970 UTC. An agent compares it with its own
+    /// clock before it evaluates anything.
     pub time_ms: u64,
-    /// Time since the current round began, in milliseconds; absent while the study waits or the
+    /// Time since the current round began, in milliseconds. Absent while the study waits or the
     /// round is about to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
-    /// The helper's key of the round, present if two servers sum and the helper has opened the
+    /// The helper's key for the round. Present if two servers sum and the helper has opened the
     /// round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_key: Option<RoundKey>,
-    /// Coordinator's signed account of the requester.
+    /// The coordinator's signed account of the requesting agent.
     pub account: Account,
 }
 
@@ -187,7 +188,7 @@ pub enum StudyState {
 impl StudyState {
     const ALL: [Self; 4] = [Self::Waiting, Self::Running, Self::Paused, Self::Finished];
 
-    /// Returns the name in headers and bodies.
+    /// Returns the state's name in headers and bodies.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -204,7 +205,7 @@ impl fmt::Display for StudyState {
     }
 }
 
-/// Error when parsing a text that is not a state of a study.
+/// Error for a string that is not the name of a study's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a study is waiting, running, paused or finished")]
 pub struct StateUnknown;
@@ -221,17 +222,17 @@ impl FromStr for StudyState {
 /// The refusal of a request, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// For programs.
+    /// The reason, for programs.
     pub code: ProblemCode,
-    /// For people; states how to fix the problem.
+    /// The reason in words, for people, and how to fix the problem.
     ///
-    /// Deserializing makes it one line of at most 500 characters: programs embed it in their own
-    /// messages, where it must not look like further lines (INV-24).
+    /// Deserializing reduces the message to one line of at most 500 characters. Programs embed it
+    /// in their own messages, where it must not look like further lines (INV-24).
     #[serde(deserialize_with = "one_line")]
     pub message: String,
 }
 
-/// Deserializes an untrusted text without line breaks or characters that control a terminal.
+/// Deserializes an untrusted string, without line breaks and characters that control a terminal.
 fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     const CHARS_MAX: usize = 500;
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
@@ -240,8 +241,8 @@ fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
     Ok(plain.take(CHARS_MAX).collect())
 }
 
-/// The reason for refusing a request, for programs. The list is fixed within a version of the
-/// protocol.
+/// The reason for refusing a request, for programs. The set of codes is fixed within a version of
+/// the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProblemCode {
     /// The request is malformed.
@@ -260,13 +261,13 @@ pub enum ProblemCode {
     Revoked,
     /// The coordinator did not issue this token.
     TokenUnknown,
-    /// Another key has used the token.
+    /// A different key has used the token.
     TokenUsed,
     /// The token has expired.
     TokenExpired,
     /// There is no such study, or the key has no slot in it.
     UnknownStudy,
-    /// The slot belongs to another agent.
+    /// The slot belongs to a different agent.
     NotYourSlot,
     /// The upload was made for a different configuration.
     WrongConfig,
@@ -274,7 +275,8 @@ pub enum ProblemCode {
     WrongMap,
     /// The upload does not have the size that the study requires.
     WrongLength,
-    /// A relayed message has weights that are not finite. Never used for a private study (INV-5).
+    /// A relayed message has weights that are not finite. Never returned by a private study
+    /// (INV-5).
     NotFinite,
     /// The round has not begun.
     Early,
@@ -282,8 +284,8 @@ pub enum ProblemCode {
     Late,
     /// The round collects no vectors.
     NotCollected,
-    /// A different message for this slot and round has arrived before (never in a private study,
-    /// INV-6), or the new key already has a slot.
+    /// A different message for this slot and round has already arrived (never returned by a private
+    /// study, INV-6), or the new key already has a slot.
     Conflict,
     /// The study is paused.
     Paused,
@@ -293,7 +295,7 @@ pub enum ProblemCode {
     Finished,
     /// The request's counter is not larger than that of an earlier request for the slot (INV-28).
     CounterBehind,
-    /// Too many concurrent requests.
+    /// There are too many concurrent requests.
     Busy,
     /// The body is larger than any valid one.
     TooLarge,
@@ -301,7 +303,7 @@ pub enum ProblemCode {
     NotFound,
     /// The resource does not support this method.
     Method,
-    /// Internal error of the coordinator.
+    /// The coordinator had an internal error.
     Internal,
     /// The coordinator is temporarily unavailable.
     Unavailable,
@@ -342,7 +344,7 @@ impl ProblemCode {
         Self::Unavailable,
     ];
 
-    /// Returns the name in bodies.
+    /// Returns the code's name in bodies.
     pub fn name(self) -> &'static str {
         self.row().0
     }
@@ -352,7 +354,7 @@ impl ProblemCode {
         self.row().1
     }
 
-    /// Returns true if repeating the same request later may succeed without any change.
+    /// Returns true if the same request may succeed later.
     pub fn is_temporary(self) -> bool {
         self.row().2
     }

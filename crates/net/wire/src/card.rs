@@ -1,4 +1,4 @@
-//! The card of a server of a secure sum: its public keys, signed by the server.
+//! The card of a secure-sum server, which contains the server's public keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,26 +9,27 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::keys::sha256;
 use crate::{PublicKey, Signature, SigningKey};
 
-/// The public keys of a server of a secure sum, signed by the server.
+/// The public keys of a secure-sum server, signed by the server.
 ///
-/// The text is `fbs1_` followed by unpadded URL-safe base64 of the signing key, the two X25519
-/// keys, the signature over the three, and the first four bytes of the SHA-256 of all that.
+/// The string form is `fbs1_` followed by unpadded URL-safe base64 of the signing key, the two
+/// X25519 keys, the signing key's signature over the X25519 keys, and the first four bytes of the
+/// SHA-256 of all preceding bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerCard {
     /// The key that signs the server's share of a release.
     pub key: PublicKey,
-    /// X25519 key for sealing shares to a leader; shares for a helper are sealed to its
-    /// [`RoundKey`](crate::RoundKey).
+    /// X25519 key for sealing shares to a leader. Shares for a helper are sealed to its
+    /// [`RoundKey`](crate::RoundKey) instead.
     pub seal: [u8; 32],
-    /// X25519 key for deriving the servers' common verification key.
+    /// X25519 key for deriving the verification key that the two servers share.
     pub agree: [u8; 32],
     signature: Signature,
 }
 
-/// Error when parsing a text that is not a card.
+/// Error for a string that is not a card.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CardUnreadable {
-    /// The text is something else, or a part is missing.
+    /// The string is not a card, or a part of it is missing.
     #[error(
         "this is not the card of a server: a card begins with \"fbs1_\" and has {TEXT_LENGTH} \
          characters; copy it again from the output of `fedbo helper card`"
@@ -68,7 +69,7 @@ impl fmt::Display for ServerCard {
 impl FromStr for ServerCard {
     type Err = CardUnreadable;
 
-    /// Parses a card; surrounding white space is ignored.
+    /// Parses a card. Surrounding white space is ignored.
     fn from_str(text: &str) -> Result<Self, CardUnreadable> {
         let encoded = text.trim().strip_prefix(PREFIX).ok_or(CardUnreadable::OtherKind)?;
         if encoded.len() + PREFIX.len() != TEXT_LENGTH {

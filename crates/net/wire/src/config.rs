@@ -2,10 +2,10 @@
 
 use crate::{BadSignature, Digest, PublicKey, Signature, SigningKey, digest};
 
-/// Header of the response with the configuration: its [`config_digest`] in hexadecimal.
+/// Header of a response with a configuration: the configuration's [`config_digest`] in hexadecimal.
 pub const HEADER_CONFIG: &str = "fedbo-config";
 
-/// Header of the response that offers a slot: the slot in decimal.
+/// Header of a response that offers a slot: the slot in decimal.
 pub const HEADER_SLOT: &str = "fedbo-slot";
 
 const PURPOSE: &str = "fedbo config, version 1";
@@ -23,7 +23,7 @@ pub fn sign_config(coordinator: &SigningKey, text: &[u8]) -> Signature {
 /// Checks that this coordinator signed this text.
 ///
 /// # Errors
-/// If it did not.
+/// If the signature does not match.
 pub fn verify_config(
     coordinator: &PublicKey,
     text: &[u8],

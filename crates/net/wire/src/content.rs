@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use crate::handout::{HandoutUnreadable, Limits, cut_off};
 use crate::{HelperEntry, RoundKey, Signature};
 
-/// Maximum size of an encoded privacy event; those of version 1 have at most 60 bytes.
+/// Maximum size of an encoded privacy event in bytes. Events of version 1 have at most 60 bytes.
 pub const EVENT_BYTES_MAX: u64 = 1024;
 
 /// The part of a handout that agents use.
@@ -21,15 +21,15 @@ pub enum Content {
     },
     /// Releases of a private federation: consecutive entries of its ledger, with ascending rounds.
     Releases(Vec<LedgerEntry>),
-    /// Entries of both servers' ledgers in a secure sum, each list without gaps. A round in both
+    /// Entries of both servers' ledgers in a secure sum, each without gaps. A round that is in both
     /// lists has a release.
     Shares {
-        /// Entries of the leader, up to the handout's head.
+        /// Entries of the leader's ledger, up to the handout's head.
         leader: Vec<LedgerEntry>,
-        /// Entries of the helper, signed by the helper.
+        /// Entries of the helper's ledger, signed by the helper.
         helper: Vec<HelperEntry>,
-        /// The helper's key of the round that begins; `None` if the round collects nothing or the
-        /// helper has closed it.
+        /// The helper's key for the round that begins, or `None` if the round collects nothing or
+        /// the helper has closed it.
         key: Option<RoundKey>,
     },
 }
@@ -45,23 +45,23 @@ pub struct RelayedMessage {
     pub weights: Vec<f64>,
 }
 
-/// A release and its charge, as in the ledger.
+/// A release and its charge, as stored in the ledger.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LedgerEntry {
     /// Number of the entry, counted from 1.
     pub seq: u64,
     /// Round of the release.
     pub round: u64,
-    /// The privacy event, encoded.
+    /// The encoded privacy event.
     pub event: Vec<u8>,
     /// The release, byte for byte (INV-2).
     pub release: Vec<u8>,
 }
 
-/// Size of a message before its weights.
+/// Size of a message before its weights, in bytes.
 pub(crate) const MESSAGE_HEADER_SIZE: u64 = 4 + 8 + 8;
 
-/// Size of an entry without its event and release.
+/// Size of an entry without its event and release, in bytes.
 pub(crate) const ENTRY_HEADER_SIZE: u64 = 8 + 8 + 8 + 8;
 
 impl Content {
@@ -112,7 +112,7 @@ impl Content {
         read_entries(fields, limits).map(Self::Releases)
     }
 
-    /// Reads shares; if `keyed` is a round, the helper's key of this round follows them.
+    /// Reads shares. If `keyed` is a round, the helper's key for that round follows the shares.
     pub(crate) fn read_shares(
         fields: &mut Fields<'_>,
         limits: Limits,
@@ -154,7 +154,7 @@ fn write_entries(entries: &[LedgerEntry], bytes: &mut Vec<u8>) {
     }
 }
 
-/// Checks that `next` has the next entry number and a later round.
+/// Checks that `next` has the next entry number and a later round than `last`.
 fn check_order(last: &LedgerEntry, next: &LedgerEntry) -> Result<(), HandoutUnreadable> {
     if Some(next.seq) != last.seq.checked_add(1) {
         return Err(disorder("entry", last.seq, next.seq, " by one"));

@@ -1,4 +1,4 @@
-//! The coordinator's signed handout at the beginning of a round.
+//! The coordinator's signed handout, which begins a round.
 
 use crate::content::{ENTRY_HEADER_SIZE, EVENT_BYTES_MAX, MESSAGE_HEADER_SIZE};
 use crate::fields::Fields;
@@ -13,17 +13,18 @@ pub const HEADER_ROUND: &str = "fedbo-round";
 /// Header of a response without a handout: the study's state, a [`StudyState`](crate::StudyState).
 pub const HEADER_STATE: &str = "fedbo-state";
 
-/// Header of a response without a handout: a round for the agent to upload again, byte for byte.
+/// Header of a response without a handout: a round whose upload the agent must send again, byte for
+/// byte.
 pub const HEADER_RESEND: &str = "fedbo-resend";
 
-/// Header of a response with a handout: milliseconds since its round began.
+/// Header of a response with a handout: milliseconds since the handout's round began.
 pub const HEADER_ELAPSED: &str = "fedbo-elapsed";
 
 /// Header of a response without a handout: the current round's key, a
 /// [`RoundKey`](crate::RoundKey), if two servers sum.
 pub const HEADER_ROUND_KEY: &str = "fedbo-round-key";
 
-/// Messages or releases since the round that an agent requested.
+/// Messages or releases since an agent's newest round.
 ///
 /// ```text
 /// "FBHO" | version u16 | kind u8 | collects u8 | round u64 | config 32 | head: seq u64, hash 32 | content | signature 64
@@ -42,7 +43,7 @@ pub struct Handout {
     pub round: u64,
     /// True if vectors are collected in that round.
     pub collects: bool,
-    /// Head of the ledger including these entries; [`LedgerHead::NONE`] with [`Content::Messages`].
+    /// Head of the ledger including these entries. [`LedgerHead::NONE`] with [`Content::Messages`].
     pub head: LedgerHead,
     /// The messages or releases for the agent.
     pub content: Content,
@@ -51,30 +52,30 @@ pub struct Handout {
 /// Limits that a study's configuration sets for a handout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of weights of a message.
+    /// Number of weights in a message.
     pub n_features: u32,
-    /// N: slots are 0 to N − 1.
+    /// Number of slots, N. Slots are 0 to N − 1.
     pub n_slots: u32,
     /// Maximum size of a release in bytes.
     pub release_bytes_max: u64,
 }
 
-/// Error when decoding bytes that are not a handout of this study.
+/// Error for bytes that are not a handout of this study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandoutUnreadable {
-    /// The bytes do not begin like a handout.
+    /// The bytes do not begin with the magic number of handouts.
     #[error("not a handout: it does not begin with the bytes FBHO")]
     OtherKind,
     /// The version is not supported.
     #[error("a handout of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
-        /// Version found.
+        /// The version found.
         found: u16,
     },
     /// The coordinator did not sign the handout.
     #[error("the handout is not from the coordinator of this study: {0}")]
     Signature(#[from] BadSignature),
-    /// The bytes end early.
+    /// The bytes end before the handout does.
     #[error("the handout ends too early, in its {field}")]
     CutOff {
         /// The field being read.
@@ -90,7 +91,7 @@ pub enum HandoutUnreadable {
         /// Description of the allowed values.
         expected: &'static str,
     },
-    /// A number is larger than the study allows.
+    /// A count or size is larger than the study allows.
     #[error("the handout's {field} is {found}, at most {max} in this study")]
     TooLarge {
         /// Name of the number.
@@ -100,7 +101,7 @@ pub enum HandoutUnreadable {
         /// The largest number allowed.
         max: u64,
     },
-    /// The length of a message is wrong.
+    /// A message has the wrong number of weights.
     #[error("the message of slot {sender} has {found} weights, the study uses {expected}")]
     Features {
         /// Slot of the sender.
@@ -119,13 +120,13 @@ pub enum HandoutUnreadable {
         previous: u64,
         /// The item found.
         found: u64,
-        /// Description of the required step; empty if any is allowed.
+        /// Description of the required step between items. Empty if any step is allowed.
         gaps: &'static str,
     },
     /// Bytes follow the end of the handout.
     #[error("{n} bytes follow the end of the handout")]
     Trailing {
-        /// Number of these bytes.
+        /// Number of extra bytes.
         n: u64,
     },
 }
@@ -137,15 +138,15 @@ const RELEASES: u8 = 2;
 const SHARES: u8 = 3;
 const KEYED_SHARES: u8 = 4;
 
-/// Size of the header before the content.
+/// Size of the header before the content, in bytes.
 const HEADER_SIZE: u64 = 4 + 2 + 1 + 1 + 8 + 32 + 8 + 32;
 const SIGNATURE_SIZE: usize = 64;
 
 impl Limits {
-    /// Maximum size of a handout with `n_releases` releases. An agent reads no more than this of a
-    /// response (INV-18).
+    /// Maximum size of a handout with `n_releases` releases. An agent reads at most this many bytes
+    /// of a response (INV-18).
     pub fn handout_bytes_max(&self, n_releases: u64) -> u64 {
-        /// Size of the digest and the signature that accompany an entry of the helper.
+        /// Size of the digest and signature that accompany an entry of the helper.
         const SIGNED: u64 = 32 + 64;
         let message = MESSAGE_HEADER_SIZE + 8 * u64::from(self.n_features);
         let messages = u64::from(self.n_slots).saturating_mul(message + 4);
@@ -158,7 +159,7 @@ impl Limits {
 }
 
 impl Handout {
-    /// Encodes and signs the message. Does not check the order of lists, which
+    /// Encodes and signs the handout. Does not check the order of lists, which
     /// [`Handout::from_bytes`] requires.
     pub fn to_bytes(&self, key: &SigningKey) -> Vec<u8> {
         let mut bytes = self.unsigned_bytes();
@@ -167,14 +168,14 @@ impl Handout {
         bytes
     }
 
-    /// Decodes a message that the coordinator `signer` signed.
+    /// Decodes a handout that is signed by the coordinator `signer`.
     ///
-    /// Checks the signature first, then everything that follows from the limits and the message
-    /// itself. Allocates memory only for bytes that are present (INV-19). The agent checks that
-    /// round, config and head are the expected ones, the head with [`LedgerHead::after`] (INV-13).
+    /// Checks the signature first, then everything that the limits and the handout itself
+    /// determine. Allocates memory only for bytes that are present (INV-19). The agent must check
+    /// the round, the configuration and the head, the latter with [`LedgerHead::after`] (INV-13).
     ///
     /// # Errors
-    /// If the bytes are not such a message.
+    /// If the bytes are not such a handout.
     pub fn from_bytes(
         bytes: &[u8],
         signer: &PublicKey,

@@ -1,20 +1,20 @@
-//! Hexadecimal text of byte arrays: lowercase digits, two per byte.
+//! Hexadecimal strings of byte arrays: two lowercase digits per byte.
 
 use data_encoding::HEXLOWER;
 
-/// Error when parsing a text that is not the expected hexadecimal form.
+/// Error for a string that is not in the expected hexadecimal form.
 ///
-/// It never contains the text, which may be a secret pasted in the wrong place.
+/// The error never contains the string, which may be a secret pasted in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HexUnreadable {
-    /// Too short or too long.
+    /// The string is too short or too long.
     #[error("a {what} has {expected} hexadecimal digits, this text has {found} characters")]
     Length {
         /// Name of the expected kind of value.
         what: &'static str,
         /// Number of digits expected.
         expected: usize,
-        /// Number of characters in the text.
+        /// Number of characters found.
         found: usize,
     },
     /// A character is not a lowercase hexadecimal digit.
@@ -48,7 +48,7 @@ pub(crate) fn from_hex<const N: usize>(
     Ok(bytes)
 }
 
-/// Text and JSON forms of a type that wraps bytes.
+/// Implements the string and JSON forms of a type that wraps bytes.
 macro_rules! hex_text {
     ($type:ident, $what:literal) => {
         impl std::fmt::Display for $type {

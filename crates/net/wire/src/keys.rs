@@ -9,17 +9,17 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::hex::{from_hex, hex_text};
 
-/// The secret half of a key, which signs. It is determined by a 32-byte seed.
+/// The secret half of a key, used for signing. Derived from a 32-byte seed.
 ///
-/// It can be copied only through its file text. The seed is cleared when the key is dropped; the
-/// expanded key that the signature library computes from it is not.
+/// A key can be copied only through its file text. The seed is cleared when the key is dropped. The
+/// expanded key that the signature library computes from the seed is not.
 pub struct SigningKey {
     seed: Zeroizing<[u8; 32]>,
     pair: Ed25519KeyPair,
     public: PublicKey,
 }
 
-/// The public half of a key: an agent's or a coordinator's identity.
+/// The public half of a key. Identifies an agent, a coordinator, a helper or a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 
@@ -35,15 +35,15 @@ hex_text!(PublicKey, "public key");
 hex_text!(Signature, "signature");
 hex_text!(Digest, "SHA-256 hash");
 
-/// Error when a signature was made by a different key or over different bytes.
+/// Error for a signature by a different key or over different bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the signature does not match: it is by another key, or the signed data has changed")]
 pub struct BadSignature;
 
-/// Error when parsing a text that is not a secret key. It reveals nothing about the text.
+/// Error for a string that is not a secret key. Reveals nothing about the string.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyUnreadable {
-    /// The text does not begin with the prefix of a secret key.
+    /// The string does not begin with the prefix of a secret key.
     #[error(
         "not a secret key: expected one line that begins with \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
     )]
@@ -58,7 +58,7 @@ pub enum KeyUnreadable {
 const FILE_PREFIX: &str = "fedbo-secret-key-1 ";
 
 impl SigningKey {
-    /// Creates the key for a seed. Equal seeds give equal keys, so the seed must be secret and
+    /// Creates the key for a seed. Equal seeds give equal keys, so a seed must be secret and
     /// unpredictable.
     pub fn from_seed(mut seed: [u8; 32]) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed)
@@ -75,7 +75,7 @@ impl SigningKey {
         self.public
     }
 
-    /// Signs the bytes that [`digest`] would hash: a list of parts, for a purpose.
+    /// Signs a list of parts for a purpose, framed as in [`digest`].
     pub fn sign(&self, purpose: &str, parts: &[&[u8]]) -> Signature {
         let mut signature = Signature([0; 64]);
         let made = self.pair.sign(&framed(purpose, parts));
@@ -83,7 +83,7 @@ impl SigningKey {
         signature
     }
 
-    /// Derives 32 secret bytes for another purpose. They reveal nothing about the key.
+    /// Derives 32 secret bytes for a different purpose. The bytes reveal nothing about the key.
     pub fn derived(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(digest(purpose, &[self.seed.as_ref()]).0)
     }
@@ -101,7 +101,7 @@ impl SigningKey {
     /// Parses the text of a key file, with or without a final line break.
     ///
     /// # Errors
-    /// If the text is not that of a key file.
+    /// If `text` is not the content of a key file.
     pub fn from_file_text(text: &str) -> Result<Self, KeyUnreadable> {
         let line = text.strip_suffix('\n').unwrap_or(text);
         let line = line.strip_suffix('\r').unwrap_or(line);
@@ -122,7 +122,7 @@ impl PublicKey {
     /// Checks that this key signed these parts for this purpose.
     ///
     /// # Errors
-    /// If it did not.
+    /// If the signature does not match.
     pub fn verify(
         &self,
         purpose: &str,
@@ -135,10 +135,10 @@ impl PublicKey {
     }
 }
 
-/// SHA-256 over the purpose and each part, each preceded by its length as eight little-endian
-/// bytes.
+/// Returns the SHA-256 hash of the purpose and each part, each preceded by its length as eight
+/// little-endian bytes.
 ///
-/// Different purposes or lists of parts never have the same input.
+/// The hash input is different for different purposes or lists of parts.
 pub fn digest(purpose: &str, parts: &[&[u8]]) -> Digest {
     let mut hasher = Sha256::new();
     for part in std::iter::once(&purpose.as_bytes()).chain(parts) {
@@ -148,7 +148,7 @@ pub fn digest(purpose: &str, parts: &[&[u8]]) -> Digest {
     Digest(hasher.finalize().into())
 }
 
-/// SHA-256 of the bytes, without framing.
+/// Returns the SHA-256 hash of the bytes, without framing.
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }

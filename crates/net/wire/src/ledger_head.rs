@@ -1,4 +1,4 @@
-//! The head of the coordinator's ledger, which agents follow; it covers all entries up to it.
+//! The head of the coordinator's ledger. It covers all entries, and agents follow it.
 
 use std::fmt;
 
@@ -6,35 +6,36 @@ use data_encoding::HEXLOWER;
 
 use crate::{LedgerEntry, digest};
 
-/// Number and hash of a ledger's last entry; 0 and the hash of the study's charter if it is empty.
+/// Number and hash of a ledger's last entry. For an empty ledger, 0 and the hash of the study's
+/// charter.
 ///
-/// The text is `SEQ:HASH`, as in the ledger's statements.
+/// The string form is `SEQ:HASH`, as in the ledger's statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LedgerHead {
     /// Number of entries covered.
     pub seq: u64,
-    /// Hash over these entries and the charter.
+    /// Hash of these entries and the charter.
     pub hash: [u8; 32],
 }
 
-/// The parts of a charter, which a ledger fixes before its first entry.
+/// The parts of a charter, which is fixed before a ledger's first entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CharterParts<'a> {
     /// The study's name.
     pub name: &'a str,
-    /// The public configuration in the form that the ledger stores.
+    /// The public configuration, as stored in the ledger.
     pub config: &'a [u8],
     /// ε of the budget.
     pub epsilon: f64,
     /// δ of the budget.
     pub delta: f64,
-    /// Privacy mode that ε refers to: `default` or `paper`.
+    /// The privacy mode to which ε refers: `default` or `paper`.
     pub mode: &'a str,
     /// Name of the accountant.
     pub accountant: &'a str,
 }
 
-/// Error when an entry does not follow a head.
+/// Error for an entry that does not follow a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the ledger has entry {found}, expected entry {expected}: entries are missing, or the ledger was rolled back"
@@ -47,7 +48,7 @@ pub struct ChainBroken {
 }
 
 impl LedgerHead {
-    /// The head in a handout without a ledger.
+    /// The head in handouts of a study without a ledger.
     pub const NONE: Self = Self { seq: 0, hash: [0; 32] };
 
     /// Returns the head of a ledger without entries.
@@ -72,7 +73,7 @@ impl LedgerHead {
     /// handout only if the result is the handout's head (INV-13).
     ///
     /// # Errors
-    /// If the numbers of the entries do not follow this head without a gap.
+    /// If the entry numbers do not continue from this head without a gap.
     pub fn after(&self, entries: &[LedgerEntry]) -> Result<Self, ChainBroken> {
         let mut head = *self;
         for entry in entries {

@@ -1,16 +1,16 @@
 //! Encodings and signatures of the messages between agents and their coordinator, or between peers.
 //!
 //! This crate defines the layout of every message, the names of headers and problems, the bytes
-//! that a signature covers, and the bytes that a decoder refuses. Every message has one encoding:
-//! an accepted message encodes back to the same bytes. `docs/protocol.md` specifies the same for
-//! programs in other languages, and `docs/protocol-vectors.json` contains examples that both must
-//! match.
+//! that a signature covers, and the bytes that a decoder refuses. Encodings are canonical: an
+//! accepted message encodes back to the same bytes. `docs/protocol.md` is the specification for
+//! programs in other languages, and `docs/protocol-vectors.json` contains examples that all
+//! implementations must match.
 //!
-//! Other crates handle the meaning of a message for a round, permissions, sockets, files and
-//! clocks; time and randomness are arguments. Callers check that weights are finite (INV-5).
-//! Decoders never panic, allocate memory only for bytes that are present, and refuse trailing bytes
-//! (INV-19). `Debug` prints the lengths of a message and the public half of a key, but never a
-//! token's secret.
+//! Other crates handle the meaning of messages, permissions, sockets, files and clocks. Time and
+//! randomness are arguments. Callers must check that weights are finite (INV-5). Decoders never
+//! panic, allocate memory only for bytes that are present, and refuse trailing bytes (INV-19).
+//! `Debug` prints the lengths of a message and the public half of a key, but never a token's
+//! secret.
 //!
 //! Start at [`SigningKey`], then [`RequestSignature`]. Agents send an [`Upload`] and receive a
 //! [`Handout`]; peers send a [`PeerReport`] to their neighbours.
@@ -69,6 +69,6 @@ pub use upload::{Upload, UploadUnreadable};
 /// Version of the protocol that this crate implements, as sent in headers.
 pub const PROTOCOL_VERSION: u16 = 3;
 
-/// Version of the binary layouts. It has not changed with the protocol, so stored messages stay
+/// Version of the binary layouts. Independent of the protocol version, so that stored messages stay
 /// readable.
 pub const LAYOUT_VERSION: u16 = 1;

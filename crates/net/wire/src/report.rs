@@ -1,4 +1,4 @@
-//! A peer's report of a round to its neighbours, and their receipt for it.
+//! A peer's report of a round to its neighbours, and the neighbours' receipts.
 
 use std::fmt;
 
@@ -14,21 +14,21 @@ use crate::{BadSignature, Digest, LAYOUT_VERSION, ProblemCode, PublicKey, Signat
 /// an observation: succeeded u8 | value 8 | coordinates 8·dim
 /// ```
 ///
-/// Numbers are little-endian; value and coordinates are IEEE 754 binary64. `last` and `succeeded`
-/// are 0 or 1. The value of a failed trial has all bits zero. The signature covers everything
-/// before it.
+/// Numbers are little-endian. Value and coordinates are IEEE 754 binary64. `last` and `succeeded`
+/// are 0 or 1. The value of a failed trial has all bits zero. The signature covers all bytes before
+/// it.
 #[derive(Clone, PartialEq)]
 pub struct PeerReport {
     /// Hash of the configuration shared by all peers.
     pub federation: Digest,
     /// The sender's index on the roster.
     pub sender: u32,
-    /// The round, which is also the number of the report: a sender makes one report per round,
-    /// starting with round 0.
+    /// The round. This is also the number of the report, because a sender makes one report per
+    /// round, starting with round 0.
     pub round: u64,
     /// True if this is the sender's last report.
     pub is_last: bool,
-    /// Shared observations of the round.
+    /// The observations shared in this round.
     pub observations: Vec<SharedObservation>,
 }
 
@@ -37,20 +37,20 @@ pub struct PeerReport {
 pub struct SharedObservation {
     /// Coordinates in the unit cube. Not checked here.
     pub unit: Vec<f64>,
-    /// The value, to be maximized; `None` if the trial failed. Not checked to be finite here.
+    /// The value, to be maximized, or `None` if the trial failed. Not checked to be finite here.
     pub value: Option<f64>,
 }
 
-/// Error when decoding bytes that are not a report of this federation.
+/// Error for bytes that are not a report of this federation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportUnreadable {
-    /// The bytes do not begin like a report.
+    /// The bytes do not begin with the magic number of reports.
     #[error("not a report: it does not begin with the bytes FBRP")]
     OtherKind,
     /// The version is not supported.
     #[error("a report of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
-        /// Version found.
+        /// The version found.
         found: u16,
     },
     /// A flag is neither 0 nor 1, or a failed trial has a value.
@@ -59,7 +59,7 @@ pub enum ReportUnreadable {
         /// Name of the field.
         field: &'static str,
     },
-    /// The points have a different number of dimensions.
+    /// The points have the wrong number of dimensions.
     #[error("the report's points have {found} coordinates, the federation's {expected}")]
     Dim {
         /// Number of dimensions in the report.
@@ -67,7 +67,7 @@ pub enum ReportUnreadable {
         /// Number of dimensions in the federation.
         expected: u32,
     },
-    /// Too few or too many bytes.
+    /// There are too few or too many bytes.
     #[error("the report has {found} bytes, expected {expected} for its number of observations")]
     Size {
         /// The number of bytes found.
@@ -90,13 +90,13 @@ impl ReportUnreadable {
 
 const MAGIC: [u8; 4] = *b"FBRP";
 const PURPOSE: &str = "fedbo report, version 1";
-/// Size of the header before the observations.
+/// Size of the header before the observations, in bytes.
 const HEADER_SIZE: usize = 4 + 2 + 2 + 4 + 4 + 8 + 32 + 4;
-/// Size of a signature.
+/// Size of a signature, in bytes.
 const SIGNATURE_SIZE: usize = 64;
 
 impl PeerReport {
-    /// Size of a report with `n_observations`; `usize::MAX` on overflow.
+    /// Returns the size of a report with `n_observations`, in bytes; `usize::MAX` on overflow.
     pub fn n_bytes(dim: usize, n_observations: usize) -> usize {
         dim.saturating_mul(8)
             .saturating_add(9)
@@ -104,11 +104,11 @@ impl PeerReport {
             .saturating_add(HEADER_SIZE + SIGNATURE_SIZE)
     }
 
-    /// Encodes a report in a space of `dim` dimensions, signed by its sender. Equal reports have
-    /// equal bytes.
+    /// Encodes the report for a space of `dim` dimensions, signed with the sender's key. Equal
+    /// reports have equal bytes.
     ///
-    /// If a point has a different dimension, or there are more than `u32::MAX` observations, no
-    /// decoder accepts the result.
+    /// If a point has a different number of dimensions, or there are more than `u32::MAX`
+    /// observations, no decoder accepts the result.
     pub fn to_bytes(&self, dim: usize, key: &SigningKey) -> Vec<u8> {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
         let mut bytes = Vec::with_capacity(Self::n_bytes(dim, self.observations.len()));
@@ -132,7 +132,7 @@ impl PeerReport {
         bytes
     }
 
-    /// Decodes a report of a federation with a space of `dim` dimensions.
+    /// Decodes a report from a federation whose space has `dim` dimensions.
     ///
     /// Checks the size before it allocates (INV-19). [`PeerReport::verify`] checks the signature.
     ///
@@ -186,9 +186,10 @@ impl PeerReport {
         Ok(Self { federation, sender, round, is_last, observations })
     }
 
-    /// Returns the signed part of a report's bytes: all but the signature.
+    /// Returns the signed part of a report's bytes, which is everything but the signature.
     ///
-    /// It is equal for reports with equal content, regardless of their signatures.
+    /// The signed parts of two reports are equal if their contents are, regardless of the
+    /// signatures.
     pub fn content_of(bytes: &[u8]) -> &[u8] {
         let end = bytes.len().saturating_sub(SIGNATURE_SIZE);
         &bytes[..end]
@@ -197,7 +198,7 @@ impl PeerReport {
     /// Checks that this key signed the bytes of a report.
     ///
     /// # Errors
-    /// If it did not.
+    /// If the signature does not match.
     pub fn verify(bytes: &[u8], key: &PublicKey) -> Result<(), BadSignature> {
         let (content, signature) = bytes.split_last_chunk().ok_or(BadSignature)?;
         key.verify(PURPOSE, &[content], &Signature(*signature))
@@ -205,7 +206,7 @@ impl PeerReport {
 }
 
 impl fmt::Debug for PeerReport {
-    /// Prints counts only: observations stay out of logs.
+    /// Prints only counts, to keep observations out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -220,20 +221,21 @@ impl fmt::Debug for PeerReport {
 const RECEIPT: &str = "fedbo receipt, version 1";
 const IDENTITY: &str = "fedbo peer, version 1";
 
-/// A peer's signed count of the reports that it has received from a sender.
+/// A peer's signed count of the reports received from a sender.
 ///
-/// The sender resends its reports until it has a receipt. The count is durable before the receipt
-/// is issued (INV-17).
+/// The sender resends its reports until it has a receipt for them. The count is durable before the
+/// receipt is issued (INV-17).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Number of the sender's reports received without a gap, which is the number of the next one.
+    /// Number of the sender's reports received without a gap. This is also the number of the next
+    /// report.
     pub received_from: u64,
-    /// Signature by the receiver.
+    /// The receiver's signature.
     pub proof: Signature,
 }
 
 impl Receipt {
-    /// Creates a receipt for this sender, signed by the owner of `key`.
+    /// Creates a receipt for this sender's reports, signed with `key`.
     pub fn new(key: &SigningKey, federation: &Digest, sender: u32, received_from: u64) -> Self {
         let parts = receipt_parts(federation, sender, received_from);
         Self { received_from, proof: key.sign(RECEIPT, &[&parts.0, &parts.1, &parts.2]) }
@@ -242,7 +244,7 @@ impl Receipt {
     /// Checks that the owner of this key issued the receipt.
     ///
     /// # Errors
-    /// If it did not.
+    /// If the signature does not match.
     pub fn verify(
         &self,
         key: &PublicKey,
@@ -258,7 +260,7 @@ fn receipt_parts(federation: &Digest, sender: u32, received: u64) -> ([u8; 32], 
     (federation.0, sender.to_le_bytes(), received.to_le_bytes())
 }
 
-/// The identity of a peer: the response to `GET /v1/peer`.
+/// The identity of a peer, returned by `GET /v1/peer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerIdentity {
     /// Name on the roster.
@@ -269,13 +271,13 @@ pub struct PeerIdentity {
     pub key: PublicKey,
     /// Hash of the configuration shared by all peers.
     pub federation: Digest,
-    /// Signature over the requester's challenge, name, slot and federation, which proves that the
-    /// peer holds the key.
+    /// Signature over the requester's challenge, the name, the slot and the federation. Proves that
+    /// the peer holds the key.
     pub proof: Signature,
 }
 
 impl PeerIdentity {
-    /// Responds to this 32-byte challenge as the owner of `key`.
+    /// Creates the response to a 32-byte challenge, signed with `key`.
     pub fn new(
         key: &SigningKey,
         name: &str,
@@ -293,10 +295,10 @@ impl PeerIdentity {
         }
     }
 
-    /// Checks that the peer that responded to the challenge holds the key that it names.
+    /// Checks that the peer holds the key that it names.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the signature does not match.
     pub fn verify(&self, challenge: &Digest) -> Result<(), BadSignature> {
         let parts: [&[u8]; 4] =
             [&challenge.0, self.name.as_bytes(), &self.slot.to_le_bytes(), &self.federation.0];

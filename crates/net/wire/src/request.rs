@@ -21,7 +21,7 @@ pub const HEADER_SIGNATURE: &str = "fedbo-signature";
 /// Header of every request and response: the version of the protocol in decimal.
 pub const HEADER_PROTOCOL: &str = "fedbo-protocol";
 
-/// Maximum difference between the clocks of an agent and its coordinator in either direction, in
+/// Maximum difference between the clocks of an agent and its coordinator, in either direction, in
 /// milliseconds.
 pub const CLOCK_TOLERANCE_MS: u64 = 300_000;
 
@@ -33,11 +33,11 @@ pub const COUNTER_MAX: u64 = u64::MAX >> 1;
 /// Time and counter of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Time by the signer's clock, in milliseconds since 1970 UTC.
+    /// The signer's clock, in milliseconds since 1970 UTC.
     pub time_ms: u64,
-    /// Larger than in every earlier request of the signer for its slot (INV-28). 0 in requests
-    /// without a counter: before the signer has a slot, and in read-only requests for a study's
-    /// status.
+    /// The request counter. Larger than in every earlier request of the signer for its slot
+    /// (INV-28), or 0 in requests without a counter. These are requests before the signer has a
+    /// slot, and read-only requests for a study's status.
     pub counter: u64,
 }
 
@@ -46,16 +46,16 @@ pub struct Stamp {
 pub struct RequestSignature {
     /// The key of the signer.
     pub key: PublicKey,
-    /// Time of signing, and counter.
+    /// Time of signing, and request counter.
     pub stamp: Stamp,
     /// Signature over the receiver's key, method, target, time, counter and body.
     pub signature: Signature,
 }
 
-/// Error when headers do not identify the signer of a request.
+/// Error for headers that do not identify the signer of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadersUnreadable {
-    /// A header is missing: the request is not signed.
+    /// A header is missing, so the request is not signed.
     #[error(
         "the request has no header {header}: it must be signed, with {HEADER_KEY}, {HEADER_TIME}, {HEADER_COUNTER} and {HEADER_SIGNATURE}"
     )]
@@ -87,13 +87,13 @@ pub enum HeadersUnreadable {
 /// The clocks of an agent and its coordinator differ by more than [`CLOCK_TOLERANCE_MS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockDiffers {
-    /// Agent's clock at the time of signing, in milliseconds since 1970 UTC.
+    /// The agent's clock at the time of signing, in milliseconds since 1970 UTC.
     pub agent_ms: u64,
-    /// Coordinator's clock when it read the request.
+    /// The coordinator's clock when it read the request, in milliseconds since 1970 UTC.
     pub coordinator_ms: u64,
 }
 
-/// Signs a request to the owner of the key `to`; any other receiver rejects it.
+/// Signs a request to the owner of the key `to`. Any other receiver rejects the request.
 ///
 /// The target is the path and query as sent, starting with `/v1/`. A prefix that a proxy adds is
 /// not signed.
@@ -116,10 +116,11 @@ pub fn sign_request(
 }
 
 impl RequestSignature {
-    /// Reads the values of the headers [`HEADER_KEY`], [`HEADER_TIME`], [`HEADER_COUNTER`] and [`HEADER_SIGNATURE`].
+    /// Parses the values of the headers [`HEADER_KEY`], [`HEADER_TIME`], [`HEADER_COUNTER`] and
+    /// [`HEADER_SIGNATURE`].
     ///
     /// # Errors
-    /// If one is missing or not in its canonical form.
+    /// If a header is missing or not in its canonical form.
     pub fn from_headers(
         key: Option<&str>,
         time: Option<&str>,
@@ -143,11 +144,11 @@ impl RequestSignature {
         })
     }
 
-    /// Checks that the key signed this request to the owner of the key `to`. The caller checks the
-    /// key's permissions and the time.
+    /// Checks that the signer signed this request to the owner of the key `to`. The caller must
+    /// check the signer's permissions and the time.
     ///
     /// # Errors
-    /// If it did not.
+    /// If the signature does not match.
     pub fn verify(
         &self,
         to: &PublicKey,
@@ -166,7 +167,7 @@ impl RequestSignature {
     /// UTC.
     ///
     /// # Errors
-    /// If they differ by more than [`CLOCK_TOLERANCE_MS`].
+    /// If the clocks differ by more than [`CLOCK_TOLERANCE_MS`].
     pub fn check_time(&self, now_ms: u64) -> Result<(), ClockDiffers> {
         let agent_ms = self.stamp.time_ms;
         if agent_ms.abs_diff(now_ms) > CLOCK_TOLERANCE_MS {
@@ -210,7 +211,7 @@ fn decimal(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }
 
-/// Formats milliseconds since 1970 as date and time in the Gregorian calendar (H. Hinnant,
+/// Formats milliseconds since 1970 as a date and time in the Gregorian calendar (H. Hinnant,
 /// "chrono-compatible low-level date algorithms", `civil_from_days`).
 fn utc(time_ms: u64) -> String {
     const DAYS_OF_400_YEARS: u64 = 146_097;
@@ -234,7 +235,7 @@ fn utc(time_ms: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Compares with `date -u -d @N`.
+    /// The expected dates are from `date -u -d @N`.
     #[test]
     fn times_are_shown_as_dates() {
         for (time_ms, text) in [

@@ -1,4 +1,4 @@
-//! The helper's key of a round, for sealing the helper's shares.
+//! The helper's key for a round, to which the helper's shares are sealed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,38 +9,39 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::hex::from_hex;
 use crate::{BadSignature, Digest, HexUnreadable, PublicKey, Signature, SigningKey};
 
-/// The key of one round of one study, signed by the helper.
+/// The helper's key for one round of one study, signed by the helper.
 ///
-/// It proves that the helper has opened this round. The helper has the secret half, and erases it
-/// when the round closes.
+/// The key proves that the helper has opened this round. The helper keeps the secret half, and
+/// erases it when the round closes.
 ///
-/// The text is 208 hexadecimal digits: the round as 8 little-endian bytes, the key, the signature.
+/// The string form consists of 208 hexadecimal digits: the round as 8 little-endian bytes, the key,
+/// and the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundKey {
     /// The round.
     pub round: u64,
     /// The public key (X25519).
     pub key: [u8; 32],
-    /// Helper's signature over study, round and key.
+    /// The helper's signature over the study, the round and the key.
     pub signature: Signature,
 }
 
 const PURPOSE: &str = "fedbo helper round key, version 1";
 
 impl RoundKey {
-    /// Size of a key with its signature, without the round.
+    /// Size of a key and its signature in bytes, without the round.
     pub(crate) const SIZE: u64 = 32 + 64;
 
-    /// Creates the key of a round of the study with this configuration, signed by the helper.
+    /// Creates and signs the key for a round of the study with this configuration.
     pub fn new(helper: &SigningKey, config: &Digest, round: u64, key: [u8; 32]) -> Self {
         let parts: [&[u8]; 3] = [&config.0, &round.to_le_bytes(), &key];
         Self { round, key, signature: helper.sign(PURPOSE, &parts) }
     }
 
-    /// Checks that the helper signed the key for this study and its round.
+    /// Checks that the helper signed the key for this study and the key's round.
     ///
     /// # Errors
-    /// If it did not.
+    /// If the signature does not match.
     pub fn verify(&self, helper: &PublicKey, config: &Digest) -> Result<(), BadSignature> {
         let parts: [&[u8]; 3] = [&config.0, &self.round.to_le_bytes(), &self.key];
         helper.verify(PURPOSE, &parts, &self.signature)

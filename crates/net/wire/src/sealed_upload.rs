@@ -1,12 +1,12 @@
-//! An agent's upload in a round of a secure sum: one vector in two shares, each sealed for one
-//! server.
+//! An agent's upload in a round of a secure sum: one vector in two shares, each sealed for one of
+//! the servers.
 
 use std::fmt;
 
 use crate::upload::Header;
 use crate::{Digest, UploadUnreadable};
 
-/// A vector sent to the two servers of a secure sum.
+/// A vector for the two servers of a secure sum.
 ///
 /// ```text
 /// "FBSU" | version u16 | 0 u16 | slot u32 | n_features u32 | round u64 | config 32 | map 32 | nonce 16 | public share | sealed for the leader |
@@ -18,7 +18,7 @@ use crate::{Digest, UploadUnreadable};
 pub struct SealedUpload {
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// Hash of the feature map of the vector.
+    /// Hash of the feature map with which the vector was made.
     pub map: Digest,
     /// The agent's slot.
     pub slot: u32,
@@ -34,10 +34,10 @@ pub struct SealedUpload {
     pub for_helper: Vec<u8>,
 }
 
-/// Sizes of the parts of a report in bytes, which the study's configuration fixes.
+/// Sizes of the parts of an upload in bytes. The study's configuration fixes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedSizes {
-    /// M, which the header repeats.
+    /// The number of features M, which the header repeats.
     pub n_features: u32,
     /// Size of the public share.
     pub public: usize,
@@ -50,12 +50,12 @@ pub struct SealedSizes {
 const MAGIC: [u8; 4] = *b"FBSU";
 
 impl SealedUpload {
-    /// Size of the message, the same for all uploads of a study.
+    /// Returns the size of an upload in bytes, which is the same for all uploads of a study.
     pub fn n_bytes(sizes: SealedSizes) -> usize {
         Header::SIZE + 16 + sizes.public + sizes.for_leader + sizes.for_helper
     }
 
-    /// Encodes the message.
+    /// Encodes the upload.
     pub fn to_bytes(&self, n_features: u32) -> Vec<u8> {
         let header = Header {
             slot: self.slot,
@@ -72,10 +72,10 @@ impl SealedUpload {
         bytes
     }
 
-    /// Decodes a message with parts of these sizes. Checks the size before it allocates (INV-19).
+    /// Decodes an upload with parts of these sizes. Checks the size before it allocates (INV-19).
     ///
     /// # Errors
-    /// If the bytes are not such a message.
+    /// If the bytes are not such an upload.
     pub fn from_bytes(bytes: &[u8], sizes: SealedSizes) -> Result<Self, UploadUnreadable> {
         let expected = Self::n_bytes(sizes);
         let (header, mut fields) =

@@ -4,8 +4,9 @@
 //! signature over the digest of the request and the response. The sizes of all parts follow from
 //! the study's configuration.
 //!
-//! A helper draws a session when it begins to serve a study, and accepts only requests of this
-//! session. Requests recorded in an earlier session can therefore not be replayed (INV-28).
+//! A helper draws a session identifier when it begins to serve a study, and accepts only requests
+//! with this identifier. Requests recorded in an earlier session can therefore not be replayed
+//! (INV-28).
 
 use std::fmt;
 
@@ -18,7 +19,7 @@ use crate::{
 /// Maximum number of reports in a verification request.
 pub const REPORTS_MAX: usize = 500;
 
-/// Error when decoding bytes that are not a message between the servers of this study.
+/// Error for bytes that are not a message between the servers of this study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerMessageUnreadable {
     /// The message has the wrong kind, version, round, study or length.
@@ -27,12 +28,12 @@ pub enum ServerMessageUnreadable {
         /// Name of the wrong field.
         field: &'static str,
     },
-    /// The helper did not sign the response, or signed it for another request.
+    /// The helper did not sign the response, or signed it for a different request.
     #[error("the response is not the helper's response to the request: {0}")]
     Signature(#[from] BadSignature),
 }
 
-/// An agent's report, as the leader forwards it to the helper.
+/// An agent's report, as forwarded by the leader to the helper.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PassedReport {
     /// The agent's slot.
@@ -63,17 +64,17 @@ pub struct PassedSizes {
 /// 16 random bytes that a helper draws when it begins to serve a study.
 pub type Session = [u8; 16];
 
-/// Session in a request to open a round; the response contains the helper's session.
+/// Session in a request to open a round, whose response contains the helper's session.
 pub const NO_SESSION: Session = [0; 16];
 
-/// Context of a message: the study's configuration, the round, the helper's session.
+/// The context of a message: the study's configuration, the round, and the helper's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SumPlace {
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
     /// Round of the message.
     pub round: u64,
-    /// Session of the helper.
+    /// The helper's session.
     pub session: Session,
 }
 
@@ -81,7 +82,7 @@ const HEADER_SIZE: usize = 4 + 2 + 2 + 8 + 32 + 16 + 4;
 const SIGNATURE_SIZE: usize = 64;
 
 impl SumPlace {
-    /// Encodes kind, version, context and a count.
+    /// Encodes a header with the kind, version, context and a count.
     fn header(self, kind: [u8; 4], n: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(kind);
@@ -94,7 +95,7 @@ impl SumPlace {
         bytes
     }
 
-    /// Checks the header. Returns its count and the rest of the message.
+    /// Checks the header. Returns the count and the rest of the message.
     fn read(
         self,
         kind: [u8; 4],
@@ -128,10 +129,10 @@ const CLOSED: [u8; 4] = *b"FBCA";
 const REVEAL: [u8; 4] = *b"FBRQ";
 const ENTRIES: [u8; 4] = *b"FBRA";
 
-/// `FBOQ`: the leader is about to begin a round.
+/// Encodes `FBOQ`, which announces that the leader is about to begin a round.
 ///
-/// It identifies the helper's newest share known to the leader, by its round and the helper's
-/// commitment to it.
+/// The message identifies the helper's newest share known to the leader, by the share's round and
+/// the helper's commitment.
 ///
 /// ```text
 /// header | n × (round u64 | hash 32), n at most 1
@@ -145,12 +146,12 @@ pub fn open_to_bytes(place: SumPlace, known: Option<(u64, Digest)>) -> Vec<u8> {
     bytes
 }
 
-/// Maximum size of a request to open a round.
+/// Returns the maximum size of a request to open a round.
 pub fn open_size() -> usize {
     HEADER_SIZE + 8 + 32
 }
 
-/// Decodes [`open_to_bytes`].
+/// Decodes a message of [`open_to_bytes`].
 ///
 /// # Errors
 /// If the bytes are not this message.
@@ -174,15 +175,15 @@ pub fn open_from_bytes(
 /// The helper's response to a leader that opens a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenAnswer {
-    /// Session to be used in all further messages.
+    /// Session to use in all further messages.
     pub session: Session,
-    /// Key of the round; `None` if the helper has closed the round.
+    /// Key for the round, or `None` if the helper has closed the round.
     pub key: Option<RoundKey>,
 }
 
 impl OpenAnswer {
-    /// `FBOA`: the header, the session, n × (key 32 | signature of the key 64), n at most 1, the
-    /// signature.
+    /// Encodes `FBOA`: the header, the session, n × (key 32 | signature of the key 64), n at most
+    /// 1, the signature.
     pub fn to_bytes(&self, place: SumPlace, (key, request): (&SigningKey, &[u8])) -> Vec<u8> {
         let mut bytes = place.header(OPENED, self.key.iter().len());
         bytes.extend(self.session);
@@ -193,12 +194,13 @@ impl OpenAnswer {
         signed(bytes, key, request)
     }
 
-    /// Maximum size of a response.
+    /// Returns the maximum size of a response.
     pub fn size_max() -> usize {
         HEADER_SIZE + 16 + 32 + 64 + SIGNATURE_SIZE
     }
 
-    /// Decodes [`OpenAnswer::to_bytes`]. The caller must check the signature of the round key.
+    /// Decodes a message of [`OpenAnswer::to_bytes`]. The caller must check the signature of the
+    /// round key.
     ///
     /// # Errors
     /// If the bytes are not this message, or not the helper's response to this request.
@@ -226,7 +228,7 @@ impl OpenAnswer {
     }
 }
 
-/// `FBVQ`: reports for the helper to verify.
+/// Encodes `FBVQ`, which contains reports for the helper to verify.
 ///
 /// ```text
 /// header: kind 4 | version u16 | 0 u16 | round u64 | config 32 | session 16 | n u32
@@ -244,13 +246,13 @@ pub fn verify_to_bytes(place: SumPlace, reports: &[PassedReport]) -> Vec<u8> {
     bytes
 }
 
-/// Size of a request with `n` reports.
+/// Returns the size of a request with `n` reports.
 pub fn verify_size(sizes: PassedSizes, n: usize) -> usize {
     let one = 4 + 16 + sizes.public + sizes.for_helper + sizes.verifier;
     HEADER_SIZE + n.saturating_mul(one)
 }
 
-/// Decodes [`verify_to_bytes`]. Checks the size before it allocates (INV-19).
+/// Decodes a message of [`verify_to_bytes`]. Checks the size before it allocates (INV-19).
 ///
 /// # Errors
 /// If the bytes are not this message.
@@ -276,8 +278,8 @@ pub fn verify_from_bytes(
 /// The helper's verdict on a report: the verifier message, or `None` if the report is refused.
 pub type Verdict = Option<Vec<u8>>;
 
-/// `FBVA`: the header, then for each report u8 (1 if it is valid) and the verifier message (zeros
-/// if it is not), then the signature.
+/// Encodes `FBVA`: the header, then for each report u8 (1 if it is valid) and the verifier message
+/// (zeros if it is not valid), then the signature.
 pub fn verdicts_to_bytes(
     place: SumPlace,
     (key, request): (&SigningKey, &[u8]),
@@ -295,7 +297,7 @@ pub fn verdicts_to_bytes(
     signed(bytes, key, request)
 }
 
-/// Decodes [`verdicts_to_bytes`].
+/// Decodes a message of [`verdicts_to_bytes`].
 ///
 /// # Errors
 /// If the bytes are not this message, or not the helper's response to this request.
@@ -323,19 +325,20 @@ pub fn verdicts_from_bytes(
     (0..n).map(|_| verdict().ok_or(ServerMessageUnreadable::Field { field: "verdict" })).collect()
 }
 
-/// `FBCQ`: the slots of the round's sum; the header, then n × slot u32, ascending.
+/// Encodes `FBCQ`, which contains the slots in the round's sum: the header, then n × slot u32,
+/// ascending.
 pub fn close_to_bytes(place: SumPlace, slots: &[u32]) -> Vec<u8> {
     let mut bytes = place.header(CLOSE, slots.len());
     slots.iter().for_each(|slot| bytes.extend(slot.to_le_bytes()));
     bytes
 }
 
-/// Size of a request with `n` slots.
+/// Returns the size of a request with `n` slots.
 pub fn close_size(n: usize) -> usize {
     HEADER_SIZE + n.saturating_mul(4)
 }
 
-/// Decodes [`close_to_bytes`].
+/// Decodes a message of [`close_to_bytes`].
 ///
 /// # Errors
 /// If the bytes are not this message.
@@ -350,7 +353,7 @@ pub fn close_from_bytes(
         .ok_or(ServerMessageUnreadable::Field { field: "slots" })
 }
 
-/// Reads `n` slots, ascending and below `n_slots`.
+/// Reads `n` slots, which must ascend and be below `n_slots`.
 fn read_slots(fields: &mut Fields<'_>, n: u32, n_slots: u32) -> Option<Vec<u32>> {
     if fields.n_left() < 4 * u64::from(n) {
         return None;
@@ -364,15 +367,16 @@ fn read_slots(fields: &mut Fields<'_>, n: u32, n_slots: u32) -> Option<Vec<u32>>
 /// The helper's response to a close request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseAnswer {
-    /// The helper's share over these slots is charged and stored. A hash that reveals nothing about
+    /// The helper's share for these slots is charged and stored. A hash that reveals nothing about
     /// the share commits the helper to it.
     Closed {
-        /// Slots of the sum, possibly those of an earlier request: a round closes once.
+        /// Slots in the sum. They may come from an earlier request, because a round closes only
+        /// once.
         slots: Vec<u32>,
         /// SHA-256 of a secret salt and the share.
         commitment: Digest,
     },
-    /// The helper lacks the vectors of these slots, and has not closed the round.
+    /// The helper has no vectors for these slots, and has not closed the round.
     Missing {
         /// Slots without a vector.
         slots: Vec<u32>,
@@ -380,8 +384,8 @@ pub enum CloseAnswer {
 }
 
 impl CloseAnswer {
-    /// `FBCA`: the header, u8 (1 if the round is closed), the commitment or zeros, n × slot u32,
-    /// the signature.
+    /// Encodes `FBCA`: the header, u8 (1 if the round is closed), the commitment or zeros, n × slot
+    /// u32, the signature.
     pub fn to_bytes(&self, place: SumPlace, (key, request): (&SigningKey, &[u8])) -> Vec<u8> {
         let (closed, slots, commitment) = match self {
             Self::Closed { slots, commitment } => (1, slots, *commitment),
@@ -394,12 +398,12 @@ impl CloseAnswer {
         signed(bytes, key, request)
     }
 
-    /// Maximum size of a response.
+    /// Returns the maximum size of a response.
     pub fn size_max(n_slots: u32) -> usize {
         HEADER_SIZE + 1 + 32 + 4 * n_slots as usize + SIGNATURE_SIZE
     }
 
-    /// Decodes [`CloseAnswer::to_bytes`].
+    /// Decodes a message of [`CloseAnswer::to_bytes`].
     ///
     /// # Errors
     /// If the bytes are not this message, or not the helper's response to this request.
@@ -425,20 +429,20 @@ impl CloseAnswer {
     }
 }
 
-/// `FBRQ`: reveals the leader's share of a round, which commits the leader to it; the header with
-/// n = the share's size, the share.
+/// Encodes `FBRQ`, which reveals the leader's share of a round and commits the leader to it: the
+/// header with n = the share's size, the share.
 pub fn reveal_to_bytes(place: SumPlace, share: &[u8]) -> Vec<u8> {
     let mut bytes = place.header(REVEAL, share.len());
     bytes.extend(share);
     bytes
 }
 
-/// Size of a request with a share of `share` bytes.
+/// Returns the size of a request with a share of `share` bytes.
 pub fn reveal_size(share: usize) -> usize {
     HEADER_SIZE + share
 }
 
-/// Decodes [`reveal_to_bytes`].
+/// Decodes a message of [`reveal_to_bytes`].
 ///
 /// # Errors
 /// If the bytes are not this message.
@@ -458,9 +462,9 @@ pub fn reveal_from_bytes(
 /// share of the same round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelperEntry {
-    /// The entry: its release is the helper's share.
+    /// The entry, whose release is the helper's share.
     pub entry: LedgerEntry,
-    /// Digest of the leader's share of the round; zeros if the leader has not revealed one.
+    /// Digest of the leader's share of the round, or zeros if the leader has not revealed one.
     pub leader_share: Digest,
     /// The helper's signature.
     pub signature: Signature,
@@ -468,18 +472,18 @@ pub struct HelperEntry {
 
 const ENTRY: &str = "fedbo helper entry, version 1";
 
-/// Digest that identifies the leader's share in the helper's signature.
+/// Returns the digest that identifies the leader's share in the helper's signature.
 pub fn share_digest(share: &[u8]) -> Digest {
     digest("fedbo share of a release, version 1", &[share])
 }
 
-/// Hash that commits the helper to its share before it sees the leader's.
+/// Returns the hash that commits the helper to its share before it sees the leader's share.
 pub fn commitment(salt: &[u8; 32], share: &[u8]) -> Digest {
     digest("fedbo commitment to a share, version 1", &[salt, share])
 }
 
 impl HelperEntry {
-    /// Signs the entry at the end of the chain with this hash.
+    /// Signs the entry that ends the chain with this hash.
     pub fn new(
         key: &SigningKey,
         config: &Digest,
@@ -492,10 +496,10 @@ impl HelperEntry {
         Self { entry, leader_share, signature }
     }
 
-    /// Checks that the helper signed the entry at the end of the chain with this hash.
+    /// Checks that the helper signed the entry that ends the chain with this hash.
     ///
     /// # Errors
-    /// If it did not.
+    /// If the signature does not match.
     pub fn verify(
         &self,
         helper: &PublicKey,
@@ -508,8 +512,8 @@ impl HelperEntry {
     }
 }
 
-/// `FBRA`: entries of the helper's ledger, in order; the header, the 32-byte salt of the round's
-/// commitment, the entries, the signature.
+/// Encodes `FBRA`, which contains entries of the helper's ledger in order: the header, the 32-byte
+/// salt of the round's commitment, the entries, the signature.
 ///
 /// ```text
 /// n × (seq u64 | round u64 | n_event u64 | event | n_release u64 | release | leader's share 32 | signature 64)
@@ -526,7 +530,7 @@ pub fn entries_to_bytes(
     signed(bytes, key, request)
 }
 
-/// Decodes [`entries_to_bytes`]: the salt and the entries.
+/// Decodes a message of [`entries_to_bytes`] into the salt and the entries.
 ///
 /// # Errors
 /// If the bytes are not this message, or not the helper's response to this request.
@@ -578,7 +582,7 @@ impl HelperEntry {
     }
 }
 
-/// Maximum size of a list of `n` entries.
+/// Returns the maximum size of a list of `n` entries.
 pub fn entries_size_max(n: u64, release_bytes_max: u64) -> u64 {
     let one = release_bytes_max.saturating_add(32 + crate::EVENT_BYTES_MAX + 32 + 64);
     n.saturating_mul(one).saturating_add((HEADER_SIZE + 32 + SIGNATURE_SIZE) as u64)

@@ -1,4 +1,4 @@
-//! Enrolment tokens. An operator gives a token to a party, which uses it once to take a slot.
+//! Enrolment tokens. An operator gives a token to a party, which uses it once to claim a slot.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,30 +9,31 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::keys::sha256;
 use crate::{Digest, PublicKey, SigningKey, digest};
 
-/// A single-use secret to take a slot, with the coordinator's key and the digest of the study's
-/// configuration.
+/// A single-use secret for claiming a slot, with the coordinator's key and the digest of the
+/// study's configuration.
 ///
-/// The key and the digest tell the holder which coordinator to trust and which configuration it
-/// agrees to (INV-11).
+/// The key and the digest tell the holder which coordinator to trust and which configuration to
+/// agree to (INV-11).
 ///
-/// The text is `fbt2_` followed by unpadded URL-safe base64 of the three fields in this order and
-/// the first four bytes of their SHA-256. Only this text reveals the secret. The secret is never
-/// sent: [`EnrolmentToken::key`] signs in its place.
+/// The string form is `fbt2_` followed by unpadded URL-safe base64 of the three fields in this
+/// order and the first four bytes of their SHA-256. Only this string reveals the secret. The secret
+/// is never sent. Instead, requests are signed with [`EnrolmentToken::key`].
 #[derive(Clone)]
 pub struct EnrolmentToken {
-    /// 20 bytes from the system's generator.
+    /// The secret: 20 bytes from the system's random number generator.
     pub secret: [u8; 20],
-    /// Key of the coordinator that accepts the token and signs everything that the agent receives.
+    /// The key of the coordinator that accepts the token and signs everything that the agent
+    /// receives.
     pub coordinator: PublicKey,
-    /// [`config_digest`](crate::config_digest) of the study; the party agrees to no other
+    /// [`config_digest`](crate::config_digest) of the study. The party agrees only to this
     /// configuration.
     pub config: Digest,
 }
 
-/// Error when parsing a text that is not a token. It reveals nothing about the text.
+/// Error for a string that is not a token. Reveals nothing about the string.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenUnreadable {
-    /// The text does not begin with the prefix of a token.
+    /// The string does not begin with the prefix of a token.
     #[error(
         "this is another kind of text: an enrolment token begins with \"fbt2_\"; ask the study's operator for it"
     )]
@@ -68,26 +69,26 @@ pub enum TokenUnreadable {
 }
 
 const PREFIX: &str = "fbt2_";
-/// The prefix of tokens of version 1 of the protocol.
+/// The prefix of tokens from version 1 of the protocol.
 const EARLIER_PREFIX: &str = "fbt1_";
 
 const CHECK_SIZE: usize = 4;
 const SIZE: usize = 20 + 32 + 32 + CHECK_SIZE;
 
-/// Length of the text: the prefix, and four characters per three bytes without padding.
+/// Length of the string form: the prefix, and four characters per three bytes without padding.
 const TEXT_LENGTH: usize = PREFIX.len() + (4 * SIZE).div_ceil(3);
 
 impl EnrolmentToken {
-    /// Derives a key from the secret. Its signature in an [`EnrolRequest`](crate::EnrolRequest)
-    /// takes the slot.
+    /// Derives a key from the secret. An [`EnrolRequest`](crate::EnrolRequest) signed with this key
+    /// claims the slot.
     ///
-    /// A coordinator stores only the public half, which cannot take a slot.
+    /// A coordinator stores only the public half, with which nobody can claim a slot.
     pub fn key(&self) -> SigningKey {
         let seed = digest("fedbo enrolment token, version 2", &[&self.secret]);
         SigningKey::from_seed(seed.0)
     }
 
-    /// Returns the text to give to the party.
+    /// Returns the string to give to the party.
     pub fn to_text(&self) -> Zeroizing<String> {
         let mut bytes = Zeroizing::new([0; SIZE]);
         let (content, check) = bytes.split_at_mut(SIZE - CHECK_SIZE);
@@ -105,7 +106,7 @@ impl EnrolmentToken {
 impl FromStr for EnrolmentToken {
     type Err = TokenUnreadable;
 
-    /// Parses a token; surrounding white space is ignored.
+    /// Parses a token. Surrounding white space is ignored.
     fn from_str(text: &str) -> Result<Self, TokenUnreadable> {
         let text = text.trim();
         if text.starts_with(EARLIER_PREFIX) {

@@ -1,5 +1,5 @@
-//! An agent's upload of a round: one weight sample, in a message of a size that the configuration
-//! fixes (INV-12).
+//! An agent's upload in a round: one weight sample, in a message whose size is fixed by the
+//! configuration (INV-12).
 
 use std::fmt;
 
@@ -8,46 +8,46 @@ use zeroize::Zeroize as _;
 use crate::fields::Fields;
 use crate::{Digest, LAYOUT_VERSION, ProblemCode};
 
-/// A weight sample ω_n sent to the coordinator.
+/// A weight sample ω_n for the coordinator.
 ///
 /// ```text
 /// "FBUP" | version u16 | 0 u16 | slot u32 | n_features u32 | round u64 | config 32 | map 32 | weights 8·M
 /// ```
 ///
-/// Numbers are little-endian; weights are IEEE 754 binary64.
+/// Numbers are little-endian. Weights are IEEE 754 binary64.
 #[derive(Clone, PartialEq)]
 pub struct Upload {
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// Hash of the feature map of the weights.
+    /// Hash of the feature map to which the weights belong.
     pub map: Digest,
     /// The agent's slot.
     pub slot: u32,
-    /// Round of the upload; 0 is the exchange before the first query.
+    /// Round of the upload. Round 0 is the exchange before the first query.
     pub round: u64,
     /// The M weights. Not checked to be finite here (INV-5).
     pub weights: Vec<f64>,
 }
 
-/// Error when decoding bytes that are not an upload of this study.
+/// Error for bytes that are not an upload of this study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UploadUnreadable {
-    /// The bytes do not begin with this study's kind of upload.
+    /// The bytes do not begin with the magic number of this study's kind of upload.
     #[error("not an upload of this study: it does not begin with the bytes {expected}")]
     OtherKind {
-        /// The first bytes expected.
+        /// The expected first bytes.
         expected: &'static str,
     },
     /// The version is not supported.
     #[error("an upload of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
-        /// Version found.
+        /// The version found.
         found: u16,
     },
     /// The reserved bytes are not zero.
     #[error("bytes 6 and 7 of an upload are zero in this version, here they are {found}")]
     Reserved {
-        /// Their value.
+        /// The value of the reserved bytes.
         found: u16,
     },
     /// The number of weights differs from the study's.
@@ -58,7 +58,7 @@ pub enum UploadUnreadable {
         /// The study's M.
         expected: u32,
     },
-    /// Too few or too many bytes.
+    /// There are too few or too many bytes.
     #[error("the upload has {found} bytes, one of this study has {expected}")]
     Size {
         /// The number of bytes found.
@@ -81,7 +81,7 @@ impl UploadUnreadable {
 
 const MAGIC: [u8; 4] = *b"FBUP";
 
-/// The header of every kind of upload.
+/// The header that all kinds of uploads share.
 pub(crate) struct Header {
     pub(crate) slot: u32,
     pub(crate) n_features: u32,
@@ -106,8 +106,8 @@ impl Header {
         bytes
     }
 
-    /// Reads the header of a message of exactly `expected` bytes. Returns it with the rest of the
-    /// message.
+    /// Reads the header of a message of exactly `expected` bytes. Returns the header and the rest
+    /// of the message.
     pub(crate) fn read<'a>(
         magic: [u8; 4],
         named: &'static str,
@@ -148,13 +148,13 @@ impl Header {
 }
 
 impl Upload {
-    /// Size of a message with M weights, the same for all uploads of a study; `usize::MAX` on
-    /// overflow.
+    /// Returns the size of an upload with M weights in bytes, which is the same for all uploads of
+    /// a study; `usize::MAX` on overflow.
     pub fn n_bytes(n_features: usize) -> usize {
         n_features.saturating_mul(8).saturating_add(Header::SIZE)
     }
 
-    /// Encodes the message. With more than `u32::MAX` weights, no decoder accepts the result.
+    /// Encodes the upload. With more than `u32::MAX` weights, no decoder accepts the result.
     pub fn to_bytes(&self) -> Vec<u8> {
         let n_features = u32::try_from(self.weights.len()).unwrap_or(u32::MAX);
         let header = Header {
@@ -172,11 +172,11 @@ impl Upload {
         bytes
     }
 
-    /// Decodes a message of a study with M = `n_features`, keeping every bit of the weights. Checks
-    /// the size before it allocates (INV-19).
+    /// Decodes an upload of a study with M = `n_features`, preserving every bit of the weights.
+    /// Checks the size before it allocates (INV-19).
     ///
     /// # Errors
-    /// If the bytes are not such a message.
+    /// If the bytes are not such an upload.
     pub fn from_bytes(bytes: &[u8], n_features: u32) -> Result<Self, UploadUnreadable> {
         let expected = Self::n_bytes(n_features as usize);
         let (header, mut fields) = Header::read(MAGIC, "FBUP", bytes, (n_features, expected))?;
@@ -187,7 +187,8 @@ impl Upload {
     }
 }
 
-/// Overwrites the weights when dropped (INV-16). A caller that moves them out must clear them.
+/// Overwrites the weights when dropped (INV-16). A caller that moves the weights out must clear
+/// them.
 impl Drop for Upload {
     fn drop(&mut self) {
         self.weights.zeroize();
@@ -195,7 +196,7 @@ impl Drop for Upload {
 }
 
 impl fmt::Debug for Upload {
-    /// Prints lengths only: weights stay out of logs (INV-4).
+    /// Prints only lengths, to keep weights out of logs (INV-4).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -1,4 +1,4 @@
-//! Tests of the JSON bodies.
+//! Tests of JSON bodies.
 
 use std::collections::BTreeSet;
 

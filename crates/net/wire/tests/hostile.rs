@@ -1,4 +1,4 @@
-//! Hostile bytes are refused, or are exactly one message (INV-19).
+//! Hostile bytes are refused, or decode to exactly one message (INV-19).
 
 #![expect(clippy::unwrap_used, reason = "a test fails on unexpected data")]
 
@@ -56,7 +56,7 @@ fn handouts() -> [Handout; 3] {
     ]
 }
 
-/// Returns all strings that differ from `bytes` in one bit.
+/// Returns all byte strings that differ from `bytes` in one bit.
 fn flips(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     (0..8 * bytes.len()).map(|bit| {
         let mut flipped = bytes.to_vec();
@@ -107,8 +107,8 @@ fn no_part_of_an_upload_is_one_and_no_flipped_bit_is_lost() {
     let longer = [&bytes[..], &[0]].concat();
     assert!(!check_upload(&longer, 3));
     let n_accepted = flips(&bytes).filter(|flipped| check_upload(flipped, 3)).count();
-    // Magic, version, reserved bytes and number of weights have one valid value; other bits are
-    // content.
+    // The magic number, version, reserved bytes and number of weights have only one valid value.
+    // All other bits are content.
     assert_eq!(n_accepted, 8 * (bytes.len() - 4 - 2 - 2 - 4));
 }
 
@@ -143,13 +143,13 @@ fn what_a_coordinator_signs_has_one_form() {
         }
         assert!(!check_signed(&[unsigned, &[0]].concat(), LIMITS));
         let n_accepted = flips(unsigned).filter(|flipped| check_signed(flipped, LIMITS)).count();
-        // At least changes of round and config are accepted, and no change of magic, version or
-        // lengths.
+        // Changes of the round and the configuration are accepted, but no change of the magic
+        // number, version or lengths.
         assert!(n_accepted > 8 * 40 && n_accepted < 8 * (unsigned.len() - 6));
     }
 }
 
-/// SplitMix64, a generator of pseudo-random bytes.
+/// SplitMix64, a pseudo-random number generator.
 struct Noise(u64);
 
 impl Noise {
@@ -249,7 +249,7 @@ fn broadcasts_of_any_bytes() {
     fuzz_broadcast(10_000);
 }
 
-/// Fast, since unsigned bytes are refused before they are parsed.
+/// This test is fast, because unsigned bytes are refused before they are parsed.
 #[test]
 fn unsigned_broadcasts_and_texts_of_any_bytes() {
     let mut noise = Noise(3);

@@ -1,17 +1,19 @@
 //! Claimed lengths of gigabytes cost neither memory nor time (INV-19).
 //!
-//! This is the only test in its process: it measures the address space, which other threads would
-//! change.
+//! This is the only test in its process, because it measures the address space, which other threads
+//! would change.
 
 use std::time::{Duration, Instant};
 
 use fedbo_wire::{Handout, Limits, SigningKey, Upload};
 
-/// The largest possible study, so that only the bytes present limit a message.
+/// The limits of the largest possible study, so that messages are limited only by the bytes that
+/// are present.
 const LIMITS: Limits =
     Limits { n_features: u32::MAX, n_slots: u32::MAX, release_bytes_max: u64::MAX };
 
-/// Maximum address space that a decoder may take, in bytes. Trusting a length takes 2 GiB or more.
+/// Maximum address space that a decoder may allocate, in bytes. Trusting a length would allocate 2
+/// GiB or more.
 const BOUND: u64 = 256 << 20;
 
 const LENGTHS: [u64; 7] =
@@ -24,7 +26,7 @@ fn header(kind: u8) -> Vec<u8> {
     bytes
 }
 
-/// Returns handouts in which each length field has each of these values, followed by a few bytes.
+/// Returns handouts in which each length field has each of the lengths, followed by a few bytes.
 fn unsigned_handouts() -> Vec<Vec<u8>> {
     let long = |length: u64| length.to_le_bytes();
     let mut handouts = Vec::new();
@@ -47,8 +49,8 @@ fn unsigned_handouts() -> Vec<Vec<u8>> {
     handouts
 }
 
-/// Largest size of this process's address space so far, in bytes. `None` if the system does not
-/// report it.
+/// Returns the largest size of this process's address space so far, in bytes, or `None` if the
+/// system does not report it.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"))?;
@@ -82,7 +84,7 @@ fn hostile_lengths_take_no_memory_and_no_time() {
     assert!(begun.elapsed() < Duration::from_secs(2));
     if let (Some(before), Some(after)) = (before, peak()) {
         assert!(after - before < BOUND, "from {before} to {after} bytes");
-        // Control: trusting a length exceeds the bound.
+        // Control: trusting a length would exceed the bound.
         let trusted: Vec<f64> = Vec::with_capacity(1 << 27);
         assert!(peak().unwrap() - before > BOUND);
         drop(trusted);

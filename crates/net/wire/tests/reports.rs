@@ -1,4 +1,4 @@
-//! Reports of peers have one encoding, and only their sender's signature is accepted.
+//! Peers' reports have exactly one encoding, and only the sender's signature is accepted.
 
 use fedbo_wire::{
     Digest, PeerIdentity, PeerReport, Receipt, ReportUnreadable, SharedObservation, SigningKey,

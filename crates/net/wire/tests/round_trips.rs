@@ -8,7 +8,7 @@ use fedbo_wire::{
 };
 use proptest::prelude::*;
 
-/// Any bit pattern, including NaN with its payload.
+/// Generates any bit pattern, including NaN with any payload.
 fn any_weight() -> impl Strategy<Value = f64> {
     any::<u64>().prop_map(f64::from_bits)
 }
@@ -83,7 +83,7 @@ fn any_handout() -> impl Strategy<Value = (Handout, Limits)> {
     let head = (any::<u64>(), any::<[u8; 32]>());
     (any::<[u8; 32]>(), any::<u64>(), any::<bool>(), head, content).prop_map(
         |(config, round, collects, (seq, hash), (mut content, limits))| {
-            // Half of them have the key of their round.
+            // Half of these handouts have the key for their round.
             if let (Content::Shares { key, .. }, true) = (&mut content, collects) {
                 *key = Some(RoundKey { round, key: config, signature: Signature([3; 64]) });
             }
@@ -97,7 +97,7 @@ fn any_handout() -> impl Strategy<Value = (Handout, Limits)> {
     )
 }
 
-/// Compares bit for bit.
+/// Compares two contents bit for bit.
 fn same(one: &Content, other: &Content) -> bool {
     match (one, other) {
         (

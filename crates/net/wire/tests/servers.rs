@@ -1,4 +1,4 @@
-//! Messages between the two servers of a secure sum, with their cards and uploads.
+//! Messages between the two servers of a secure sum, and the servers' cards and uploads.
 
 use data_encoding::BASE64URL_NOPAD;
 use fedbo_wire::{
@@ -28,7 +28,7 @@ fn report(slot: u32) -> PassedReport {
     }
 }
 
-/// A message is accepted only in its own context, and only with its exact length.
+/// Checks that a message is accepted only in its own context and with its exact length.
 fn whole<T>(
     bytes: &[u8],
     read: impl Fn(&[u8], SumPlace) -> Result<T, ServerMessageUnreadable>,
@@ -46,8 +46,8 @@ fn whole<T>(
     read(bytes, PLACE).expect("the message itself")
 }
 
-/// Every flipped bit of a response is detected, and the response is accepted only for its own
-/// request.
+/// Checks that every flipped bit in a response is detected, and that the response is accepted only
+/// for its own request.
 fn signed<T>(bytes: &[u8], read: impl Fn(&[u8], &[u8], u8) -> Result<T, ServerMessageUnreadable>) {
     for bit in 0..8 * bytes.len() {
         let mut changed = bytes.to_vec();

@@ -1,4 +1,4 @@
-//! Tests of the bytes that signatures cover, of clock tolerance, and of secrets in outputs.
+//! Tests of the bytes that signatures cover, the clock tolerance, and secrets in outputs.
 
 use fedbo_wire::{
     BadSignature, CLOCK_TOLERANCE_MS, ChainBroken, Digest, EnrolRequest, EnrolmentToken,
@@ -53,7 +53,7 @@ fn a_request_is_signed_with_all_that_matters() {
     ] {
         assert_eq!(signed.verify(&to, method, target, body), Err(BadSignature));
     }
-    // A request to one coordinator is not valid for another.
+    // A request to one coordinator is not valid for another coordinator.
     let elsewhere = SigningKey::from_seed([4; 32]).public();
     let moved = signed.verify(&elsewhere, "PUT", "/v1/a?b=c", b"body");
     assert_eq!(moved, Err(BadSignature));
@@ -140,7 +140,7 @@ fn entries_follow_their_head_by_number() {
     assert_eq!(after.to_string().split_once(':').unwrap().0, "6");
 }
 
-/// The known entry in the ledger's tests has the same hash here.
+/// The hash equals the known hash in the ledger's tests.
 #[test]
 fn the_hash_of_a_known_entry_is_the_ledgers() {
     let start = LedgerHead { seq: 0, hash: [7; 32] };

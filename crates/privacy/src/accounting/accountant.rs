@@ -1,4 +1,4 @@
-//! The interface of all accountants, and their kinds.
+//! The interface that all accountants implement, and the list of accountants.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::{FixedSizeAccountant, MomentsAccountant, PldAccountant, RenyiAccounta
 
 /// Composes the events of a study, in any order, and bounds their joint cost.
 ///
-/// Events may be chosen adaptively: each release may depend on all earlier ones.
+/// Events can be chosen adaptively: each release can depend on all earlier ones.
 pub trait Accountant {
     /// Returns the accountant's kind.
     fn kind(&self) -> AccountantKind;
@@ -23,24 +23,24 @@ pub trait Accountant {
     /// Returns the number of composed releases.
     fn n_releases(&self) -> u64;
 
-    /// Returns an upper bound on ε at this δ, rounded up; 0 before the first release.
+    /// Returns an upper bound on ε at `delta`, rounded up; 0 before the first release.
     ///
     /// # Errors
     /// If no finite ε is proved.
     fn epsilon(&self, delta: Delta) -> Result<f64, Unproved>;
 
-    /// Returns an upper bound on δ at this ε ≥ 0, rounded up and at most 1; 0 before the first
+    /// Returns an upper bound on δ at `epsilon` ≥ 0, rounded up and at most 1; 0 before the first
     /// release.
     ///
     /// # Errors
-    /// If `epsilon` is negative or not finite, or nothing is proved.
+    /// If `epsilon` is negative or not finite, or no bound can be proved.
     fn delta(&self, epsilon: f64) -> Result<f64, Unproved>;
 }
 
-/// An event without a proved bound.
+/// The error for an event for which the accountant proves no bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UnsupportedEvent {
-    /// The accountant supports only another sampling scheme.
+    /// The accountant does not support the event's sampling scheme.
     #[error(
         "the accountant {accountant} does not support {sampling}; use the accountant {instead}"
     )]
@@ -55,20 +55,20 @@ pub enum UnsupportedEvent {
     /// The noise or the sample cannot be reduced to a supported form.
     #[error(transparent)]
     Parameter(#[from] InvalidParameter),
-    /// The rounding bounds hold only for fewer releases.
+    /// The total exceeds the number of releases for which the rounding bounds hold.
     #[error("{found} releases are too many for the accountants, at most {limit}")]
     TooMany {
-        /// The resulting number of releases.
+        /// Number of releases after the addition.
         found: u64,
         /// Maximum number of releases.
         limit: u64,
     },
 }
 
-/// No bound is proved at this δ or ε.
+/// The error if no bound can be proved at the given δ or ε.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unproved {
-    /// No finite ε is proved.
+    /// No finite ε can be proved.
     #[error(
         "the accountant {accountant} proves no finite epsilon at delta = {delta:e}; use more noise or fewer rounds"
     )]
@@ -88,7 +88,7 @@ pub enum Unproved {
         multiplier: f64,
         /// q.
         rate: f64,
-        /// The smallest supported z with sampling.
+        /// The smallest z supported for releases with sampling.
         limit: f64,
     },
     /// The given ε is invalid.
@@ -97,16 +97,16 @@ pub enum Unproved {
 }
 
 impl Unproved {
-    /// Checks a caller's ε.
+    /// Checks that ε is finite and not negative.
     pub(super) fn check(epsilon: f64) -> Result<(), Self> {
         if epsilon.is_finite() && epsilon >= 0.0 { Ok(()) } else { Err(Self::Epsilon(epsilon)) }
     }
 }
 
-/// Maximum number of composed releases, for which the rounding bounds were checked.
+/// Maximum number of composed releases. The rounding bounds were checked up to this number.
 pub(super) const MAX_RELEASES: u64 = 1_000_000_000;
 
-/// Returns the total of `before` releases and `count` more.
+/// Returns `before + count`, or an error if the total exceeds the maximum.
 pub(super) fn n_releases_after(before: u64, count: u64) -> Result<u64, UnsupportedEvent> {
     let found = before.saturating_add(count);
     if found > MAX_RELEASES {
@@ -116,7 +116,7 @@ pub(super) fn n_releases_after(before: u64, count: u64) -> Result<u64, Unsupport
     Ok(found)
 }
 
-/// The kinds of accountants.
+/// An accountant, by its method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccountantKind {
     /// Privacy loss distributions, used for the reported figure: [`PldAccountant`].
@@ -125,7 +125,7 @@ pub enum AccountantKind {
     Renyi,
     /// The moments accountant of the paper: [`MomentsAccountant`].
     Moments,
-    /// Samples of a fixed size, replace-one adjacency: [`FixedSizeAccountant`].
+    /// Samples of a fixed size with replace-one adjacency: [`FixedSizeAccountant`].
     FixedSize,
 }
 
@@ -133,7 +133,7 @@ impl AccountantKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Pld, Self::Renyi, Self::Moments, Self::FixedSize];
 
-    /// Returns the name, as typed by users.
+    /// Returns the name that users type.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pld => "pld",
@@ -143,7 +143,7 @@ impl AccountantKind {
         }
     }
 
-    /// Returns the adjacency of datasets in the accountant's claims.
+    /// Returns the neighbouring relation for which the accountant's bounds hold.
     pub fn adjacency(self) -> Adjacency {
         match self {
             Self::Pld | Self::Renyi | Self::Moments => Adjacency::ZeroOut,
@@ -151,7 +151,7 @@ impl AccountantKind {
         }
     }
 
-    /// Creates an accountant of this kind without releases.
+    /// Creates an accountant of this kind with no releases yet.
     pub fn accountant(self) -> Box<dyn Accountant + Send + Sync> {
         match self {
             Self::Pld => Box::new(PldAccountant::new()),

@@ -1,4 +1,4 @@
-//! Calibration to a budget: the least noise, the most rounds, the largest rate.
+//! Calibration to a budget: the least noise, the most rounds or the largest rate that it allows.
 
 use super::accountant::{AccountantKind, MAX_RELEASES, Unproved, UnsupportedEvent};
 use super::composition::MIN_MULTIPLIER;
@@ -8,12 +8,12 @@ use super::event::{
 
 /// Relative precision of the results.
 const PRECISION: f64 = 1e-4;
-/// The search range of noise multipliers; with Poisson sampling it starts at [`MIN_MULTIPLIER`].
+/// The noise multipliers searched; with Poisson sampling, the range starts at [`MIN_MULTIPLIER`].
 const MULTIPLIERS: (f64, f64) = (1e-9, 1e9);
-/// The smallest rate in the search.
+/// The smallest rate searched.
 const LEAST_RATE: f64 = 1e-12;
 
-/// A budget: ε and δ.
+/// The largest ε allowed at a given δ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     epsilon: f64,
@@ -21,7 +21,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Checks the range.
+    /// Creates a budget after checking `epsilon`.
     ///
     /// # Errors
     /// If `epsilon` is not finite and above 0.
@@ -44,30 +44,30 @@ impl Budget {
     }
 }
 
-/// A value allowed by a budget, with its cost.
+/// A value that stays within a budget, with its cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibrated<T> {
     /// The value.
     pub value: T,
     /// ε evaluated at this value; at most the budget's.
     pub epsilon: f64,
-    /// True if the search ended at its limit, so that the budget may allow more.
+    /// True if the search stopped at its limit, so that the budget might allow more.
     pub is_limit: bool,
 }
 
-/// The error of a calibration without a result.
+/// The error if no value can be calibrated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CalibrationError {
-    /// Even the mildest value exceeds the budget.
+    /// Even the cheapest value exceeds the budget.
     #[error(
         "no {what} keeps epsilon at most {epsilon} at delta = {delta:e} with the accountant \
          {accountant}: even {mildest} costs more; allow a larger epsilon or delta, or change the \
          other settings"
     )]
     Impossible {
-        /// The calibrated quantity.
+        /// The quantity to calibrate.
         what: &'static str,
-        /// The mildest value tried.
+        /// The cheapest value tried.
         mildest: String,
         /// The budget's ε.
         epsilon: f64,
@@ -85,8 +85,8 @@ pub enum CalibrationError {
 }
 
 /// Returns the smallest noise multiplier with which `rounds` rounds stay within `budget`, to a
-/// relative precision of 1e−4. The search ends at 0.05 with Poisson sampling, below which no bound
-/// is proved, and at 1e−9 without.
+/// relative precision of 1e−4. The search stops at 0.05 with Poisson sampling, because no bound is
+/// proved below that, and at 1e−9 without it.
 ///
 /// # Errors
 /// If no multiplier up to 1e9 suffices, or the accountant does not support the sampling.
@@ -106,7 +106,7 @@ pub fn smallest_multiplier(
         Sampling::Poisson(_) | Sampling::WithoutReplacement { .. } => MULTIPLIERS.0,
     };
     let (least, most) = (least.ln(), MULTIPLIERS.1.ln());
-    // More noise costs less, so the search goes down from the largest multiplier.
+    // More noise costs less, so the search starts at the largest multiplier and decreases it.
     let found = search(&cost, most, least, 0.0, budget.epsilon)?;
     let Some((log, epsilon)) = found else {
         return Err(impossible(kind, "noise multiplier", "1e9".to_owned(), budget));
@@ -147,12 +147,12 @@ pub fn largest_rate(
         return Err(impossible(kind, "sampling rate", format!("{LEAST_RATE:e}"), budget));
     };
     let value = rate(log).map_err(UnsupportedEvent::from)?;
-    // A rate of 1 includes every agent, so it is not a limit of the search.
+    // A rate of 1 already includes every agent, so the budget cannot allow more.
     Ok(Calibrated { value, epsilon, is_limit: false })
 }
 
-/// Returns the largest number of rounds with such releases within `budget`, to one round or a
-/// relative precision of 1e−4. The search ends at 1e9.
+/// Returns the largest number of rounds with these releases that stay within `budget`, to one round
+/// or a relative precision of 1e−4. The search stops at 1e9.
 ///
 /// # Errors
 /// If one round exceeds the budget, or the accountant does not support these events.
@@ -195,7 +195,8 @@ pub fn largest_rounds(
     Ok(Calibrated { value: good.0, epsilon: good.1, is_limit: false })
 }
 
-/// Returns ε of `rounds` such releases; infinite if no finite bound is proved.
+/// Returns the ε of `rounds` releases with this noise and sampling; infinite if no finite bound is
+/// proved.
 fn epsilon(
     kind: AccountantKind,
     event: &PrivacyEvent,
@@ -222,8 +223,8 @@ fn impossible(
     }
 }
 
-/// Returns the point farthest from `mild` towards `harsh` with a cost within `limit`, and its cost;
-/// `None` if there is none. All points are logarithms; `start` is an initial guess.
+/// Returns the point farthest from `mild` towards `harsh` whose cost is within `limit`, with its
+/// cost; `None` if no point qualifies. All points are logarithms; `start` is an initial guess.
 fn search(
     cost: &impl Fn(f64) -> Result<f64, CalibrationError>,
     mild: f64,
@@ -234,7 +235,7 @@ fn search(
     let way = (harsh - mild).signum();
     let ahead = |a: f64, b: f64| (a - b) * way > 0.0;
     let (mut good, mut bad) = (None, None);
-    // Doubling steps away from the guess, until both a good and a bad point are known.
+    // Step away from the guess, doubling each step, until both a good and a bad point are known.
     let (mut at, mut step) = (start, 0.7);
     while good.is_none() || bad.is_none() {
         let epsilon = cost(at)?;
@@ -272,8 +273,8 @@ fn search(
     Ok(Some(good))
 }
 
-/// Returns the point at which the logarithm of the cost, interpolated linearly, equals that of
-/// `limit`. The point is shifted slightly towards the middle, so that both ends converge.
+/// Returns the point at which the linearly interpolated logarithm of the cost equals ln `limit`.
+/// The point is shifted slightly towards the middle so that both ends converge.
 fn between(ends: [f64; 2], costs: [f64; 2], limit: f64, halve: bool) -> f64 {
     let middle = 0.5 * (ends[0] + ends[1]);
     let logs = costs.map(|cost| (cost / limit).ln());
@@ -283,7 +284,7 @@ fn between(ends: [f64; 2], costs: [f64; 2], limit: f64, halve: bool) -> f64 {
     }
     let at = ends[0] + share.clamp(0.0, 1.0) * (ends[1] - ends[0]);
     let width = (ends[1] - ends[0]).abs();
-    // Shift past the estimate by about half the precision, on the side of the middle.
+    // Shift the estimate towards the middle by about half the precision.
     let push = (0.4 * PRECISION).max(0.02 * width).min((middle - at).abs());
     at + push.copysign(middle - at)
 }

@@ -1,17 +1,17 @@
-//! Complete claims about a study's privacy.
+//! Privacy claims, complete with everything on which they depend.
 
 use std::fmt;
 
 use super::accountant::{Accountant, AccountantKind, Unproved};
 use super::event::{Adjacency, Delta};
 
-/// The guarantee stated by a claim.
+/// The guarantee that a claim makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// fedbo's guarantee: integer sensitivity and exact noise.
     Default,
-    /// The paper's guarantee, for its reproduction: its floating-point mechanism and its choice of
-    /// δ.
+    /// The paper's guarantee, for reproducing its results: the paper's floating-point mechanism and
+    /// choice of δ.
     Paper,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// An ε with everything on which it depends (threat model, section 2).
+/// An ε together with everything on which it depends (threat model, section 2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
     /// An upper bound on ε.
@@ -37,7 +37,7 @@ pub struct Claim {
     pub accountant: AccountantKind,
     /// The adjacency of datasets.
     pub adjacency: Adjacency,
-    /// The stated guarantee.
+    /// The guarantee that the claim makes.
     pub mode: Mode,
 }
 
@@ -63,7 +63,7 @@ impl Claim {
         ))
     }
 
-    /// Returns the claim proved by `accountant` at this δ.
+    /// Returns the claim that `accountant` proves at `delta`.
     ///
     /// # Errors
     /// If the accountant proves no bound.
@@ -79,7 +79,7 @@ impl Claim {
     }
 }
 
-/// Formats one line; ε and δ have six digits, rounded up.
+/// Formats the claim on one line, with ε and δ rounded up to six digits.
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (epsilon, delta) = (rounded_up(self.epsilon), rounded_up(self.delta));
@@ -96,7 +96,7 @@ impl fmt::Display for Claim {
     }
 }
 
-/// Formats at most six significant digits, rounded up.
+/// Formats `value` with at most six significant digits, rounded up.
 fn rounded_up(value: f64) -> String {
     let text = format!("{value:.5e}");
     let mut near: f64 = text.parse().unwrap_or(value);

@@ -6,24 +6,25 @@ use super::accountant::{AccountantKind, Unproved, UnsupportedEvent, n_releases_a
 use super::event::{InvalidParameter, Noise, PrivacyEvent, Sampling, invalid};
 use super::subsampled::Subsampled;
 
-/// The smallest supported z with sampling. Below it, the ε of a single round is in the thousands.
+/// The smallest z supported for releases with sampling. For smaller z, a single round has an ε in
+/// the thousands.
 pub(super) const MIN_MULTIPLIER: f64 = 0.05;
-/// Larger multipliers are reduced to this one.
+/// Larger multipliers are lowered to this value.
 const MAX_MULTIPLIER: f64 = 1e12;
-/// Smaller rates are raised to this one.
+/// Smaller rates are raised to this value.
 const MIN_RATE: f64 = 1e-30;
 
-/// The smallest variance of a discrete Gaussian, in squared lattice units, for the reduction to a
+/// The smallest variance, in squared lattice units, at which a discrete Gaussian is reduced to a
 /// continuous one.
 const MIN_DISCRETE_VARIANCE: u128 = 100;
-/// The part s² of the variance used by the randomised rounding.
+/// s², the part of the variance that the randomised rounding uses up.
 const ROUNDING_VARIANCE: u128 = 9;
-/// η ≥ 2 Σ_{m≥1} exp(−2π² m² s²) = 1.44e−77: relative difference of Σ_k exp(−(k − y)²/(2 s²)) from
-/// s √(2π).
+/// η ≥ 2 Σ_{m≥1} exp(−2π² m² s²) = 1.44e−77: the relative difference between
+/// Σ_k exp(−(k − y)²/(2 s²)) and s √(2π).
 const ROUNDING_DEFECT: f64 = 1.5e-77;
 
-/// A continuous Gaussian that yields a release's noise by post-processing, up to a factor
-/// e^{±defect} of its probabilities.
+/// A continuous Gaussian from which post-processing yields a release's noise, with probabilities
+/// exact up to a factor e^{±defect}.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reduced {
     /// z, rounded down.
@@ -46,8 +47,8 @@ impl Reduced {
                 if bound == 0 {
                     return Err(invalid("norm bound", bound, "above 0"));
                 }
-                // Each of the four operations has a relative error of at most 2⁻⁵²; 8 covers them
-                // with a margin.
+                // Each of the four operations has a relative error of at most 2⁻⁵²; a factor of 8
+                // leaves a margin.
                 let left = (variance - ROUNDING_VARIANCE) as f64;
                 let multiplier = left.sqrt() / bound as f64 * (1.0 - 8.0 * f64::EPSILON);
                 // 2 artanh η ≤ 2.1 η for each coordinate.
@@ -61,14 +62,15 @@ impl Reduced {
 /// Poisson-sampled Gaussian releases under zero-out adjacency.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Composition {
-    /// Number of releases by the bits of (q, z), which order like positive numbers.
+    /// Number of releases for each (q, z). The keys are the bit patterns, which sort like the
+    /// positive numbers they encode.
     counts: BTreeMap<(u64, u64), u64>,
     n_releases: u64,
     defect: f64,
 }
 
 impl Composition {
-    /// Adds `count` releases; `kind` is used in errors.
+    /// Adds `count` releases; `kind` is named in errors.
     pub(super) fn add(
         &mut self,
         kind: AccountantKind,
@@ -112,7 +114,8 @@ impl Composition {
         sum * (1.0 + 1e-9)
     }
 
-    /// Returns the releases by (q, z); those without sampling are combined into a single Gaussian.
+    /// Returns the releases grouped by (q, z); those without sampling are combined into a single
+    /// Gaussian.
     ///
     /// # Errors
     /// If the noise is too small to be evaluated.
@@ -132,7 +135,7 @@ impl Composition {
             });
         }
         if !whole.is_empty() {
-            // Gaussians compose to the Gaussian with 1/z² = Σ count/z².
+            // The composition of Gaussians is the Gaussian with 1/z² = Σ count/z².
             let precision: f64 =
                 whole.iter().map(|part| part.count / part.multiplier / part.multiplier).sum();
             sampled.push(Subsampled {
@@ -145,18 +148,18 @@ impl Composition {
     }
 }
 
-/// The rate q and the noise multiplier z that represent the releases of a class.
+/// The choice of the q and z that represent all releases of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representative {
-    /// The largest q and the smallest z of the class, a pair that dominates each member
-    /// (`ACCOUNTING.md`, "Classes").
+    /// The largest q and the smallest z of the class, which dominate every member (`ACCOUNTING.md`,
+    /// "Classes").
     Worst,
-    /// The mean q and z; not a bound, but useful for a search.
+    /// The mean q and z. They give no bound, but are useful for a search.
     Mean,
 }
 
-/// Returns about `most` parts that represent all parts. Parts in the same cell of a grid of ratios
-/// 1 + 2^−n are a class; the grid is as fine as `most` allows.
+/// Returns about `most` parts that represent all parts. Parts in the same cell of a grid with ratio
+/// 1 + 2^−n form a class; the grid is as fine as `most` allows.
 pub(super) fn gathered(
     parts: &[Subsampled],
     most: usize,

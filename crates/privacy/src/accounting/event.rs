@@ -22,7 +22,7 @@ pub(super) fn invalid(
     InvalidParameter { name, value: value.to_string(), expected }
 }
 
-/// q: the probability that an agent takes part in a round, in `(0, 1]`.
+/// q: the probability with which an agent takes part in a round, in `(0, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct SamplingRate(f64);
 
@@ -48,7 +48,7 @@ impl SamplingRate {
     }
 }
 
-/// z: standard deviation of the noise over the sensitivity; finite and above 0.
+/// z: the standard deviation of the noise divided by the sensitivity; finite and above 0.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct NoiseMultiplier(f64);
 
@@ -94,7 +94,7 @@ impl Delta {
     }
 }
 
-/// The sampling of agents in a round.
+/// The sampling scheme that selects the agents of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
     /// Each agent takes part independently with probability q.
@@ -102,9 +102,9 @@ pub enum Sampling {
     /// Exactly `n_sampled` of `n_agents` agents, uniformly at random (the paper's Rényi variant,
     /// footnote 14).
     WithoutReplacement {
-        /// Size of the sample, at least 1 and at most `n_agents`.
+        /// Number of agents in the sample, at least 1 and at most `n_agents`.
         n_sampled: u32,
-        /// Size of the roster.
+        /// Number of agents on the roster.
         n_agents: u32,
     },
 }
@@ -112,16 +112,16 @@ pub enum Sampling {
 /// The noise added to the sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
-    /// Continuous Gaussian noise N(0, (z C)² I), with C the largest norm of one agent's vector.
+    /// Continuous Gaussian noise N(0, (z C)² I), where C is the largest norm of an agent's vector.
     Gaussian(NoiseMultiplier),
     /// Discrete Gaussian noise: each coordinate is k ∈ ℤ with probability ∝ exp(−k²/(2 σ²)).
     /// Vectors have integer coordinates and a squared norm of at most K².
     DiscreteGaussian {
         /// σ², in squared lattice units.
         variance: u128,
-        /// K, the largest norm of one agent's vector in lattice units, above 0.
+        /// K, the largest norm of an agent's vector in lattice units, above 0.
         bound: u64,
-        /// Number of coordinates of a release.
+        /// Number of coordinates in a release.
         n_coordinates: u64,
     },
 }
@@ -129,9 +129,9 @@ pub enum Noise {
 /// The relation that makes two datasets neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adjacency {
-    /// The same roster with one agent's vectors all zero.
+    /// The same roster, with all vectors of one agent set to zero.
     ZeroOut,
-    /// The same roster with one agent's vectors replaced by any others.
+    /// The same roster, with the vectors of one agent replaced by arbitrary vectors.
     ReplaceOne,
 }
 
@@ -144,11 +144,11 @@ impl fmt::Display for Adjacency {
     }
 }
 
-/// One release of a subsampled Gaussian mechanism, with exactly the parameters that an accountant
-/// needs.
+/// One release of a subsampled Gaussian mechanism, described by exactly the parameters that an
+/// accountant needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrivacyEvent {
-    /// The sampling of the agents.
+    /// The sampling scheme of the round.
     pub sampling: Sampling,
     /// The added noise.
     pub noise: Noise,

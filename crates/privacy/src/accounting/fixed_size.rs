@@ -1,4 +1,4 @@
-//! Samples of a fixed size, drawn without replacement.
+//! The accountant for samples of a fixed size, drawn without replacement.
 
 use std::collections::BTreeMap;
 
@@ -10,32 +10,33 @@ use super::renyi::{converted, rounded_up};
 /// The largest order evaluated.
 const MAX_ORDER: usize = 256;
 
-/// Accountant for samples of a fixed size: replace-one adjacency, Rényi divergences at integer orders.
+/// Accountant for samples of a fixed size, with replace-one adjacency and Rényi divergences at
+/// integer orders.
 ///
 /// Replacing one agent's vectors moves a sum by at most 2C, so a release with noise z C has the
 /// multiplier z/2 here (an event's multiplier is always relative to C).
 ///
 /// Let ε(j) = 2j/z² be the unsampled divergence and γ the sampling ratio. A release satisfies
 /// (α − 1) D_α ≤ ln(1 + γ² C(α, 2) min{4(e^{ε(2)} − 1), 2e^{ε(2)}} + Σ_{j=3}^α 2 γ^j C(α, j) e^{(j − 1) ε(j)})
-/// (Wang, Balle and Kasiviswanathan 2019), and never exceeds the unsampled (α − 1) ε(α). The bounds
-/// are interpolated linearly between integer orders, because (α − 1) D_α is convex in α. Conversion
-/// as in the Rényi accountant.
+/// (Wang, Balle and Kasiviswanathan 2019), and (α − 1) D_α never exceeds the unsampled
+/// (α − 1) ε(α). The bounds are interpolated linearly between integer orders, because (α − 1) D_α
+/// is convex in α. The conversion to (ε, δ) is that of the Rényi accountant.
 #[derive(Clone, Debug, Default)]
 pub struct FixedSizeAccountant {
-    /// Number of releases by n sampled, n agents and the bits of z.
+    /// Number of releases for each (`n_sampled`, `n_agents`, bits of z).
     counts: BTreeMap<(u32, u32, u64), u64>,
     n_releases: u64,
     defect: f64,
 }
 
 impl FixedSizeAccountant {
-    /// Creates an accountant without releases.
+    /// Creates an accountant with no releases yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns an upper bound on the Rényi divergence of the integer `order`, from 2 to 256, of all
-    /// releases together.
+    /// Returns an upper bound on the Rényi divergence of all releases together. `order` is from 2
+    /// to 256.
     ///
     /// # Errors
     /// If the order is out of range.
@@ -47,7 +48,7 @@ impl FixedSizeAccountant {
         Ok(self.log_moments()[index - 1] / f64::from(order - 1))
     }
 
-    /// Returns bounds on (α − 1) D_α of all releases for α = 1, 2, ….
+    /// Returns bounds on (α − 1) D_α for all releases together, for α = 1, 2, ….
     fn log_moments(&self) -> Vec<f64> {
         let mut sums = vec![0.0; MAX_ORDER];
         for (&(n_sampled, n_agents, multiplier), &count) in &self.counts {
@@ -61,7 +62,8 @@ impl FixedSizeAccountant {
     }
 }
 
-/// Returns bounds on (α − 1) D_α of one release for α = 1, 2, …; a `share` of 1 means no sampling.
+/// Returns bounds on (α − 1) D_α for one release, for α = 1, 2, …; a `share` of 1 means no
+/// sampling.
 fn log_moments(share: f64, multiplier: f64) -> Vec<f64> {
     let unit = 2.0 / multiplier / multiplier;
     // (j − 1) ε(j)
@@ -91,7 +93,8 @@ fn log_moments(share: f64, multiplier: f64) -> Vec<f64> {
     found
 }
 
-/// Returns (θ, K) for orders α = 1 + θ: integers, and tenths between the small ones.
+/// Returns (θ, K) for the orders α = 1 + θ: all integers, with steps of a tenth between the small
+/// ones.
 fn orders(log_moments: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     log_moments.windows(2).enumerate().flat_map(|(index, ends)| {
         let n_steps = if index < 12 { 10 } else { 1 };

@@ -1,7 +1,7 @@
-//! Privacy accounting: upper bounds on the joint cost of releases.
+//! Privacy accounting: upper bounds on the joint privacy cost of releases.
 //!
 //! Start at [`Accountant`]; [`AccountantKind::Pld`] computes the reported figure. The crate's
-//! `ACCOUNTING.md` contains claims, assumptions, proofs and the names of the tests.
+//! `ACCOUNTING.md` contains the claims, assumptions and proofs, and names the tests.
 
 mod accountant;
 mod calibration;

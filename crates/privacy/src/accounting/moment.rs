@@ -1,8 +1,8 @@
 //! Moments of the privacy loss, ln E exp(θ L), by the trapezoid rule.
 //!
-//! For an integrand that is analytic in a strip around the real line, the rule's error falls as
+//! For an integrand that is analytic in a strip around the real line, the error decreases as
 //! exp(−2πa/h), with step h and strip height a (Trefethen and Weideman, 2014). About fifty nodes
-//! give full precision. The bound is in `ACCOUNTING.md`, "Moments".
+//! give full precision. `ACCOUNTING.md`, "Moments", derives the bound.
 
 use std::f64::consts::{LN_2, PI};
 
@@ -11,7 +11,8 @@ use super::subsampled::{Direction, Subsampled};
 /// Maximum number of nodes.
 const MAX_NODES: f64 = 50_000.0;
 
-/// ln E exp(θ L) of one release, and the variance of L under the distribution tilted by exp(θ L).
+/// ln E exp(θ L) for the loss L of one release, and the variance of L under the distribution tilted
+/// by exp(θ L).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moment {
     /// K(θ) = ln E exp(θ L), rounded up: (α − 1) times the Rényi divergence of order α = θ + 1.
@@ -20,7 +21,7 @@ pub(super) struct Moment {
     pub(super) variance: f64,
 }
 
-/// Returns the sum over all releases.
+/// Returns the moment of the sum of all losses.
 pub(super) fn total(parts: &[Subsampled], direction: Direction, theta: f64) -> Moment {
     let mut sum = Moment::default();
     for part in parts {
@@ -31,8 +32,8 @@ pub(super) fn total(parts: &[Subsampled], direction: Direction, theta: f64) -> M
     sum
 }
 
-/// Returns K(θ) of one release: ln E_Q[(P/Q)^β] with β = θ + 1 for [`Direction::Remove`] and β = −θ
-/// for [`Direction::Add`].
+/// Returns K(θ) for one release: ln E_Q[(P/Q)^β] with β = θ + 1 for [`Direction::Remove`]
+/// and β = −θ for [`Direction::Add`].
 pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Moment {
     let (q, z) = (part.rate, part.multiplier);
     let beta = match direction {
@@ -40,12 +41,12 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
         Direction::Add => -theta,
     };
     let precision = 1.0 / (z * z);
-    // ln of P's moment for q = 1.
+    // Logarithm of the moment for q = 1.
     let unsampled = 0.5 * theta * (theta + 1.0) * precision;
     if q >= 1.0 {
         return Moment { log: unsampled * (1.0 + 4.0 * f64::EPSILON), variance: precision };
     }
-    // An estimate of the moment's excess over 1; the error must be small relative to it.
+    // The error must be small relative to the moment's excess over 1, which is estimated here.
     let mut digits = 44.0
         - (0.5 * theta * (theta + 1.0) * q * q * precision.min(600.0).exp_m1())
             .abs()
@@ -57,7 +58,7 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
             return by_convexity(q, theta, unsampled, precision);
         }
         let (found, excess) = grid.sum(part, direction, theta);
-        // Error of the rule and the omitted tails, relative to the excess.
+        // Error from the rule and the omitted tails, relative to the excess.
         let missed = (grid.log_missed - excess.abs().clamp(1e-300, 1.0).ln()).exp();
         if missed < 1e-13 || missed.is_nan() || digits > 2000.0 {
             let rounding = 1e-13 + missed;
@@ -73,8 +74,8 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
 }
 
 /// Bounds the moment by convexity of x^β: r^β ≤ 1 − q + q e^{βu}, hence
-/// ln E r^β ≤ ln(1 − q + q e^G) with G the moment without sampling. Used if the order is so large,
-/// or the noise so small, that the integral would need too many nodes.
+/// ln E r^β ≤ ln(1 − q + q e^G), where G is the logarithm of the moment without sampling. Used if
+/// the order is so large, or the noise so small, that the integral would need too many nodes.
 fn by_convexity(q: f64, theta: f64, unsampled: f64, precision: f64) -> Moment {
     let log = if (-1.0..=0.0).contains(&theta) {
         0.0 // E r^β ≤ (E r)^β for β between 0 and 1
@@ -86,33 +87,35 @@ fn by_convexity(q: f64, theta: f64, unsampled: f64, precision: f64) -> Moment {
     Moment { log: log + 8.0 * f64::EPSILON * (1.0 + unsampled.abs()), variance: precision }
 }
 
-/// The nodes: multiples of a step within intervals around 0, 1 and β; the integrand is negligible
-/// elsewhere.
+/// The nodes of the trapezoid rule: multiples of a step within intervals around 0, 1 and β. The
+/// integrand is negligible elsewhere.
 struct Grid {
     step: f64,
     intervals: Vec<(f64, f64)>,
-    /// ln of the error of the sum.
+    /// Logarithm of the error of the sum.
     log_missed: f64,
 }
 
 impl Grid {
     fn new(part: &Subsampled, beta: f64, unsampled: f64, digits: f64) -> Self {
         let (q, z) = (part.rate, part.multiplier);
-        // ln of the integral of |integrand| along a line in the strip, relative to the moment.
+        // Logarithm of the integral of |integrand| along a line in the strip, relative to the
+        // moment.
         let size = (3.0 + 3.0 * beta.abs()).ln();
         let below_zero = (-beta).max(0.0);
-        // Logarithm of the largest ratio of the tails around 0 and β to the moment.
+        // Logarithm of the largest ratio between the tails around 0 and β and the moment.
         let spread = if beta > 1.0 {
             unsampled.min(-beta * q.ln())
         } else {
-            // r stays near 1 − q below x = −s, s = z² ln(|β| q/(1 − q)), with the probability of that tail.
+            // r stays near 1 − q for x below −s, where s = z² ln(|β| q/(1 − q)). Use the
+            // probability of that tail.
             let s = (z * (below_zero * q / (1.0 - q)).ln()).max(0.0);
             let near_least = 0.5 * s * s + 3.0 + s.ln_1p();
             unsampled.min(below_zero * -(-q).ln_1p()).min(near_least).max(0.0)
         };
-        // Height of the strip, over z²: below π for a positive power, which is largest on the real
-        // line. A negative power grows by at most cos(height/2)^β, or as if x moved by
-        // z² ln cos(height).
+        // Height of the strip divided by z²: below π for a positive power, which is largest on the
+        // real line. A negative power grows by at most cos(height/2)^β, or as if x moved by z² ln
+        // cos(height).
         let (highest, turned) = if below_zero > 0.0 {
             let one = (4.0 / below_zero.sqrt()).min(PI / 2.0);
             let sigmas = (2.0 * (digits + size + spread + 60.0)).sqrt();
@@ -135,7 +138,7 @@ impl Grid {
             2.0 * PI * height / (wanted + 0.5 * height * highest)
         };
         let reach = z * (2.0 * (wanted + spread)).sqrt();
-        // For negative β, the integrand is at most (1 − q)^β times the density around 0, unless its
+        // For negative β, the integrand is at most (1 − q)^β times the density around 0, unless the
         // peak around β is within reach.
         let mut centres = [0.0, 1.0, if beta < -reach { 0.0 } else { beta }];
         centres.sort_by(f64::total_cmp);
@@ -163,8 +166,8 @@ impl Grid {
         })
     }
 
-    /// Returns the moment, and its excess over 1 as a sum of non-negative terms:
-    /// E[r^β − 1 − β(r − 1)], r = P/Q, E r = 1.
+    /// Returns the moment and its excess over 1, computed as a sum of non-negative terms: E[r^β − 1
+    /// − β(r − 1)] with r = P/Q and E r = 1.
     fn sum(&self, part: &Subsampled, direction: Direction, theta: f64) -> (Moment, f64) {
         // r^β Q is exp(θ L) times the outcome's distribution.
         let power = match direction {

@@ -1,4 +1,4 @@
-//! The moments accountant of the paper.
+//! The paper's moments accountant.
 
 use super::accountant::{Accountant, AccountantKind, Unproved, UnsupportedEvent};
 use super::composition::Composition;
@@ -9,19 +9,20 @@ use super::subsampled::{Subsampled, log_sum_exp};
 /// The largest λ that the paper's accountant evaluates (Abadi et al. 2016).
 const MAX_LAMBDA: u32 = 32;
 
-/// Moments accountant of DP-FTS-DE (after Abadi et al. 2016): zero-out adjacency, Poisson sampling.
+/// The moments accountant that DP-FTS-DE uses (after Abadi et al. 2016), with zero-out adjacency
+/// and Poisson sampling.
 ///
 /// ε = min over λ = 1..32 of (Σ_t ln A_{λ+1} + ln(1/δ))/λ,
 /// A_a = Σ_k C(a, k) (1 − q)^{a−k} q^k exp((k² − k)/(2z²)).
-/// Looser than the Rényi accountant: the same divergences, at integer orders and with a cruder
-/// conversion.
+/// This accountant is looser than the Rényi accountant: it evaluates the same divergences only at
+/// integer orders, and its conversion is cruder.
 #[derive(Clone, Debug, Default)]
 pub struct MomentsAccountant {
     events: Composition,
 }
 
 impl MomentsAccountant {
-    /// Creates an accountant without releases.
+    /// Creates an accountant with no releases yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -95,8 +96,8 @@ fn log_moment(part: &Subsampled, order: u32) -> f64 {
         terms.push(log_binomial + (a - k) * (-q).ln_1p() + k * q.ln() + exponent(k));
         log_binomial += ((a - k) / (k + 1.0)).ln();
     }
-    // The binomial weights sum to 1, so A = 1 + the excess of the terms k ≥ 2, which are
-    // non-negative.
+    // The binomial weights sum to 1, so A − 1 is the sum of the excesses of the terms k ≥ 2, which
+    // are non-negative.
     let excess: f64 = (2..=order as usize)
         .map(|k| (terms[k] - exponent(k as f64)).exp() * exponent(k as f64).exp_m1())
         .sum();

@@ -1,4 +1,4 @@
-//! Rényi divergences of the subsampled Gaussian at real orders, and their conversion to (ε, δ).
+//! Rényi divergences of the subsampled Gaussian at real orders, and the conversion to (ε, δ).
 
 use super::accountant::{Accountant, AccountantKind, Unproved, UnsupportedEvent};
 use super::composition::{Composition, Representative, gathered};
@@ -6,15 +6,17 @@ use super::event::{Delta, PrivacyEvent};
 use super::moment::total;
 use super::subsampled::{Direction, Subsampled};
 
-/// Maximum number of distinct releases in the search for the order, which is then used for all.
+/// Maximum number of distinct releases used to search for the order. The order found is then
+/// applied to all releases.
 const CLASSES: usize = 32;
-/// The range of orders: α = 1 + θ for θ between these.
+/// The smallest and largest θ; the order is α = 1 + θ.
 const ORDERS: (f64, f64) = (1e-9, 1e15);
 
-/// Rényi accountant: zero-out adjacency, Poisson sampling, order optimized over the reals.
+/// Rényi accountant, with zero-out adjacency and Poisson sampling. The order is optimized over the
+/// reals.
 ///
-/// The divergence of order α is integrated numerically with an error bound, in both directions.
-/// Divergences add over releases (Mironov 2017). Conversion:
+/// The divergence of order α is integrated numerically with an error bound, in both directions. The
+/// divergences of several releases add up (Mironov 2017). Conversion:
 /// ε = D_α + ln((α − 1)/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke 2020; Balle et al.
 /// 2020).
 #[derive(Clone, Debug, Default)]
@@ -23,13 +25,13 @@ pub struct RenyiAccountant {
 }
 
 impl RenyiAccountant {
-    /// Creates an accountant without releases.
+    /// Creates an accountant with no releases yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns an upper bound on the Rényi divergence of `order` > 1 of all releases together, the
-    /// larger of both directions.
+    /// Returns an upper bound on the Rényi divergence of `order` > 1 for all releases together: the
+    /// larger value of the two directions.
     ///
     /// # Errors
     /// If the noise is too small to be evaluated.
@@ -85,25 +87,25 @@ impl Accountant for RenyiAccountant {
     }
 }
 
-/// Rounds up a result of a few operations, so that it is at least the exact result.
+/// Rounds up the result of a few operations, so that it is at least the exact result.
 pub(super) fn rounded_up(value: f64) -> f64 {
     if value > 0.0 { value * (1.0 + 1e-12) } else { value }
 }
 
-/// Returns the smallest ε over the order, in one direction. If it is negative, (0, δ) holds.
+/// Returns the smallest ε over all orders, in one direction. If it is negative, (0, δ) holds.
 pub(super) fn smallest_epsilon(parts: &[Subsampled], direction: Direction, log_delta: f64) -> f64 {
     let of = |parts: &[Subsampled], theta: f64| {
         converted(total(parts, direction, theta).log, theta, log_delta)
     };
     let classes = gathered(parts, CLASSES, Representative::Mean);
-    // The optimal order for a Gaussian loss of the same variance.
+    // The optimal order for a Gaussian loss with the same variance.
     let variance = total(&classes, direction, 0.0).variance.max(1e-290);
     let guess = (2.0 * (-log_delta).max(0.1) / variance).sqrt();
     let theta = smallest(|log_theta| of(&classes, log_theta.exp()), guess);
     of(parts, theta)
 }
 
-/// Returns the smallest ln δ at `epsilon` over the order, in one direction; at most 0.
+/// Returns the smallest ln δ at `epsilon` over all orders, in one direction; at most 0.
 pub(super) fn smallest_delta(parts: &[Subsampled], direction: Direction, epsilon: f64) -> f64 {
     let of = |parts: &[Subsampled], theta: f64| {
         log_delta(total(parts, direction, theta).log, theta, epsilon)
@@ -126,8 +128,8 @@ pub(super) fn log_delta(moment: f64, theta: f64, epsilon: f64) -> f64 {
     moment - theta * (epsilon + theta.recip().ln_1p()) - theta.ln_1p()
 }
 
-/// Returns the θ that minimizes `at`(ln θ): descends from `guess` in steps of a factor 2, then uses
-/// golden-section search. Every value is a valid bound, so missing the minimum costs only
+/// Returns the θ that minimizes `at`(ln θ): descends from `guess` in steps of a factor of 2, then
+/// uses golden-section search. Every value is a valid bound, so missing the minimum costs only
 /// tightness.
 pub(super) fn smallest(at: impl Fn(f64) -> f64, guess: f64) -> f64 {
     let (lowest, highest) = (ORDERS.0.ln(), ORDERS.1.ln());

@@ -13,19 +13,19 @@ pub(super) struct Subsampled {
     pub(super) count: f64,
 }
 
-/// The outcome's distribution, one of the pair.
+/// The distribution of the pair from which the outcome is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// From P: loss ln(P/Q). The neighbouring dataset lacks the agent's vectors.
+    /// P, with loss ln(P/Q). The neighbouring dataset lacks the agent's vectors.
     Remove,
-    /// From Q: loss ln(Q/P). The neighbouring dataset has them.
+    /// Q, with loss ln(Q/P). The neighbouring dataset has the agent's vectors.
     Add,
 }
 
 impl Direction {
     pub(super) const BOTH: [Self; 2] = [Self::Remove, Self::Add];
 
-    /// Returns +1 or −1: the loss is this times ln(P/Q).
+    /// Returns +1 or −1, the factor by which ln(P/Q) is multiplied to give the loss.
     pub(super) fn sign(self) -> f64 {
         match self {
             Self::Remove => 1.0,
@@ -48,7 +48,7 @@ impl Subsampled {
         if rise > -0.5 { rise.ln_1p() } else { ((1.0 - q) + q * u.exp()).ln() }
     }
 
-    /// Returns the x with v(x) = `log_ratio`; −∞ if all values of v are larger.
+    /// Returns the x for which v(x) = `log_ratio`; −∞ if all values of v are larger.
     pub(super) fn position(&self, log_ratio: f64) -> f64 {
         let (q, v) = (self.rate, log_ratio);
         let u = if q >= 1.0 {
@@ -65,7 +65,7 @@ impl Subsampled {
         0.5 + u * self.multiplier * self.multiplier
     }
 
-    /// Returns an interval; the outcome lies beyond each end with probability at most
+    /// Returns an interval such that the outcome lies beyond each end with probability at most
     /// exp(−reach²/2).
     pub(super) fn within(&self, direction: Direction, reach: f64) -> (f64, f64) {
         let tail = reach * self.multiplier;

@@ -1,10 +1,10 @@
-//! Uniform bits from a cryptographic generator, in small portions.
+//! Uniform bits from a cryptographic generator, drawn a few at a time.
 
 use chacha20::ChaCha20Rng;
 use rand::{Rng, SeedableRng};
 use zeroize::Zeroize;
 
-/// The purpose of a stream that is derived from a round's key. Streams of the same key are
+/// The purpose of a stream derived from a round's key. Streams for different purposes are
 /// independent.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
@@ -24,7 +24,7 @@ pub(crate) enum Purpose {
     Helper = 7,
 }
 
-/// Bits of ChaCha20, cleared on drop (the generator clears its own state).
+/// Bits from ChaCha20, cleared on drop (the generator clears its own state).
 pub(crate) struct Bits {
     generator: ChaCha20Rng,
     pool: u64,
@@ -38,7 +38,7 @@ impl Bits {
         Self { generator, pool: 0, n_left: 0 }
     }
 
-    /// Draws an integer of `n` uniform bits, n ≤ 64.
+    /// Draws an integer with `n` uniform bits, n ≤ 64.
     pub(crate) fn take(&mut self, n: u32) -> u64 {
         debug_assert!(n <= 64);
         if n == 0 {
@@ -59,7 +59,7 @@ impl Bits {
         self.take(1) == 1
     }
 
-    /// Draws a uniform integer on 0..n, for n ≥ 1, by rejection.
+    /// Draws a uniform integer in 0..n, for n ≥ 1, by rejection.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         let n_bits = u64::BITS - (n - 1).leading_zeros();
         loop {
@@ -70,7 +70,7 @@ impl Bits {
         }
     }
 
-    /// Returns the generator, for consumers of whole words.
+    /// Returns the generator, for callers that draw whole words.
     pub(crate) fn generator(&mut self) -> &mut ChaCha20Rng {
         &mut self.generator
     }

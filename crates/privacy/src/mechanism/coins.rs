@@ -10,7 +10,7 @@ use crate::accounting::SamplingRate;
 pub(crate) struct CoinRate(u64);
 
 impl CoinRate {
-    /// Returns the rate nearest to `rate`; `None` if that is 0.
+    /// Returns the representable rate nearest to `rate`; `None` if the nearest is 0.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -41,11 +41,12 @@ impl CoinRate {
     }
 }
 
-/// A round's coins, one bit per slot. Secret (INV-4): no `Debug`, no count, cleared on drop.
+/// A round's coins, one bit per slot. The coins are secret (INV-4): the type has no `Debug` and no
+/// count, and is cleared on drop.
 pub(crate) struct Coins(Vec<u64>);
 
 impl Coins {
-    /// Tosses a coin for each slot from 32 separate bits; no branch depends on the result.
+    /// Tosses a coin for each slot, from 32 bits of its own; no branch depends on the result.
     pub(crate) fn toss(rate: CoinRate, n_slots: u32, bits: &mut Bits) -> Self {
         let mut coins = Vec::with_capacity(n_slots.div_ceil(64) as usize);
         let mut rest = n_slots;

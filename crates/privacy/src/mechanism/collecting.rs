@@ -1,5 +1,5 @@
-//! A round of the mechanism. Vectors stay unread until it closes; then coins and noise are drawn,
-//! and the vectors are added.
+//! A round of the mechanism. Vectors stay unread until the round closes; then coins and noise are
+//! drawn, and the vectors are added.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub enum VectorRefused {
     UnknownSlot {
         /// The slot.
         slot: u32,
-        /// The last slot.
+        /// The last slot on the roster.
         last: u32,
     },
     /// The vector has the wrong number of features.
@@ -30,13 +30,13 @@ pub enum VectorRefused {
     WrongLength {
         /// The slot.
         slot: u32,
-        /// M.
+        /// M, the number of features of the mechanism.
         expected: u32,
         /// The number of features received.
         found: usize,
     },
     /// The slot has already sent its vector. The error does not depend on the content of the second
-    /// vector, and servers repeat their response to the first (INV-6).
+    /// vector, and servers repeat their response to the first one (INV-6).
     #[error("slot {slot} has already sent its vector of this round; the first one counts")]
     Repeated {
         /// The slot.
@@ -44,8 +44,8 @@ pub enum VectorRefused {
     },
 }
 
-/// A round that accepts vectors and keeps them unread until it closes. It holds no key, noise or
-/// coins: if a machine is cloned during the round, each copy draws its own.
+/// A round that accepts vectors and keeps them unread until it closes. The round holds no key,
+/// noise or coins: if a machine is cloned during the round, each copy draws its own.
 pub struct Collecting {
     mechanism: Mechanism,
     round: u64,
@@ -53,7 +53,7 @@ pub struct Collecting {
     vectors: Sealed,
 }
 
-/// The result of a round: the released sums and their cost.
+/// The result of a round: the released sums and their privacy cost.
 #[derive(Debug)]
 #[must_use = "a release has been paid for when it is made"]
 pub struct Closed<K> {
@@ -64,7 +64,7 @@ pub struct Closed<K> {
 }
 
 impl Mechanism {
-    /// Begins a round. Draws no randomness yet.
+    /// Begins a round without drawing any randomness yet.
     pub fn begin(&self, round: u64, shape: ReleaseShape) -> Collecting {
         let settings = self.settings();
         Collecting {
@@ -75,8 +75,8 @@ impl Mechanism {
         }
     }
 
-    /// Draws a round's randomness from two independent streams of a fresh key: noise for every
-    /// coordinate, which is the initial value of the sums, and a coin for every slot (INV-8).
+    /// Draws a round's randomness from two independent streams of a fresh key: the noise for every
+    /// coordinate, with which the sums start, and a coin for every slot (INV-8).
     pub(super) fn noise_of_round<S: NoiseSource>(
         &self,
         header: &Header,
@@ -94,8 +94,8 @@ impl Mechanism {
 }
 
 impl Collecting {
-    /// Accepts the vector of a slot without reading it. A vector with a non-finite coordinate is
-    /// also accepted, and treated as zero.
+    /// Accepts a slot's vector without reading it. A vector with a non-finite coordinate is also
+    /// accepted, and treated as zero.
     ///
     /// # Errors
     /// For public reasons; see [`VectorRefused`]. The round continues without the vector.
@@ -103,17 +103,18 @@ impl Collecting {
         self.vectors.keep(slot, vector)
     }
 
-    /// Closes the round, even without any vectors (INV-3). Draws noise for every coordinate and a
-    /// coin for every slot from two independent streams of a fresh key. Then reads the vectors in
-    /// the order of slots, clips each, and adds it to its sum if the slot's coin selects it
-    /// (INV-8).
+    /// Closes the round, even if no vector has arrived (INV-3). Draws noise for every coordinate
+    /// and a coin for every slot from two independent streams of a fresh key. Then reads the
+    /// vectors in slot order, clips each vector, and adds it to its sum if the slot's coin selects
+    /// it (INV-8).
     ///
-    /// The sums start from the noise, so a sum without noise never exists. Costs O(P M + N M), the
-    /// same for each vector regardless of its content and coin: no branch depends on either
-    /// (INV-5). Secrets are cleared along the way.
+    /// The sums start from the noise, so a sum without noise never exists. The cost is
+    /// O(P M + N M), and each vector costs the same regardless of its content and coin: no branch
+    /// depends on either (INV-5). Secrets are cleared as soon as they have been used.
     ///
     /// # Errors
-    /// If the source has no randomness. No vector has been read then, and the round has no release.
+    /// If the source provides no randomness. In that case no vector has been read, and the round
+    /// has no release.
     pub fn close<S: NoiseSource>(self, source: &mut S) -> Result<Closed<S::Kind>, NoiseError> {
         let Self { mechanism, round, shape, vectors } = self;
         let header = Header::of(&mechanism, round, shape);

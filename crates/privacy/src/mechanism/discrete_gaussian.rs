@@ -5,12 +5,12 @@ use super::source::{NoiseError, NoiseSource};
 use super::wide::Wide;
 use crate::accounting::InvalidParameter;
 
-/// The distribution on ℤ with probability ∝ exp(−k² / (2 σ²)), σ² an integer.
+/// The distribution on ℤ in which k has probability ∝ exp(−k² / (2 σ²)), for an integer σ².
 ///
-/// Sampled by rejection from a discrete Laplace distribution (Canonne, Kamath and Steinke (2020),
-/// "The discrete Gaussian for differential privacy"), using only integers: the distribution is
-/// exact, not approximate (INV-8). The duration of a draw depends on its value, never on a vector.
-/// Releases are sent on schedule (INV-9), which hides the duration.
+/// Draws are sampled by rejection from a discrete Laplace distribution (Canonne, Kamath and Steinke
+/// (2020), "The discrete Gaussian for differential privacy"). Only integers are used, so the
+/// distribution is exact, not approximate (INV-8). The duration of a draw depends on its value,
+/// never on a vector. Releases are sent on schedule (INV-9), which hides the duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscreteGaussian {
     /// σ².
@@ -25,8 +25,8 @@ impl DiscreteGaussian {
     /// The largest variance, 2^80.
     pub const MAX_VARIANCE: u128 = 1 << 80;
 
-    /// Creates the distribution with this parameter σ²; its variance is at most σ² (Canonne, Kamath
-    /// and Steinke 2020).
+    /// Creates the distribution with parameter σ². The variance of a draw is at most σ² (Canonne,
+    /// Kamath and Steinke 2020).
     ///
     /// # Errors
     /// If σ² is 0 or above [`Self::MAX_VARIANCE`].
@@ -48,7 +48,7 @@ impl DiscreteGaussian {
         self.variance
     }
 
-    /// Returns `n` independent draws with a round's key of `source`.
+    /// Returns `n` independent draws, generated from the key that `source` provides for the round.
     ///
     /// # Errors
     /// If the source fails.
@@ -65,7 +65,7 @@ impl DiscreteGaussian {
         Ok(draws)
     }
 
-    /// Returns one sample. A draw Y from the Laplace distribution is accepted with probability
+    /// Returns one draw. A proposal Y from the Laplace distribution is accepted with probability
     /// exp(−(|Y| − σ²/t)² / (2 σ²)).
     ///
     /// # Panics
@@ -83,7 +83,7 @@ impl DiscreteGaussian {
         }
     }
 
-    /// Draws Y with probability ∝ exp(−|Y| / t); returns |Y| and whether Y < 0.
+    /// Draws Y with probability ∝ exp(−|Y| / t), and returns |Y| and whether Y < 0.
     fn laplace(&self, bits: &mut Bits) -> (u128, bool) {
         loop {
             let rest = bits.below(self.scale);
@@ -121,8 +121,8 @@ fn bernoulli_exp_one(bits: &mut Bits) -> bool {
 
 /// Returns true with probability exp(−γ), where `coin` is true with probability γ ≤ 1.
 ///
-/// The index of the first failing coin, where coin n has probability γ/n, is odd with probability
-/// Σ_n (−γ)ⁿ/n! = exp(−γ).
+/// The index of the first coin that fails, where coin n succeeds with probability γ/n, is odd with
+/// probability Σ_n (−γ)ⁿ/n! = exp(−γ).
 fn bernoulli_exp_fraction(mut coin: impl FnMut(&mut Bits) -> bool, bits: &mut Bits) -> bool {
     let mut n = 1;
     while bits.below(n) == 0 && coin(bits) {
@@ -131,7 +131,7 @@ fn bernoulli_exp_fraction(mut coin: impl FnMut(&mut Bits) -> bool, bits: &mut Bi
     n % 2 == 1
 }
 
-/// Returns true with probability numerator / denominator < 1, by comparison with a uniform number
+/// Returns true with probability numerator / denominator < 1, by comparing with a uniform number
 /// bit by bit.
 fn bernoulli(mut numerator: Wide, denominator: Wide, bits: &mut Bits) -> bool {
     loop {

@@ -1,4 +1,4 @@
-//! The lattice on which vectors are summed, and clipping.
+//! The lattice on which vectors are clipped and summed.
 
 use std::hint::black_box;
 
@@ -7,14 +7,15 @@ use zeroize::Zeroizing;
 use super::wide::Wide;
 use crate::accounting::NoiseMultiplier;
 
-/// The largest number of features of a vector, 2^14, so that sums of squares fit 64 bits.
+/// The largest number of features in a vector, 2^14, so that sums of squares fit in 64 bits.
 pub const MAX_FEATURES: u32 = 1 << 14;
 
 /// Fractional bits of the clipping factor.
 const FACTOR_BITS: u32 = 31;
 
-/// Multiples of a spacing g = 2^−e, with K = ⌊C / g⌋ the largest norm of a vector in units of g. K
-/// is in `2^23 .. 2^24`, or in `2^(b−2) .. 2^(b−1)` if each number of a vector is sent with b bits.
+/// The multiples of a spacing g = 2^−e, where K = ⌊C / g⌋ is the largest norm of a vector in units
+/// of g. K is in `2^23 .. 2^24`, or in `2^(b−2) .. 2^(b−1)` if each number of a vector is sent with
+/// b bits.
 ///
 /// C = S / √P is a float. Privacy depends only on K and on noise in units of g, so the rounding of
 /// C does not matter.
@@ -33,13 +34,13 @@ impl Lattice {
     /// Minimum and maximum of z: 2^−10 and 2^16.
     pub const MULTIPLIERS: (f64, f64) = (1.0 / 1024.0, 65_536.0);
 
-    /// Minimum and maximum number of bits of a number in a secure sum, including its sign.
+    /// Minimum and maximum number of bits per number in a secure sum, including the sign.
     pub const BITS: (u32, u32) = (8, 20);
 
-    /// Bits of a number on the finest lattice, used for sums in the clear.
+    /// Bits per number on the finest lattice, which is used for sums in the clear.
     pub(crate) const FINEST_BITS: u32 = 25;
 
-    /// Returns the lattice for clipping at `norm` with numbers of `bits` bits, at most
+    /// Returns the lattice for clipping at `norm` with `bits` bits per number, at most
     /// [`Self::FINEST_BITS`]; `None` if the norm is not within [`Self::NORMS`].
     #[expect(
         clippy::cast_possible_truncation,
@@ -98,8 +99,8 @@ impl Lattice {
         Wide::product(product, product).shifted_up(2 * s) // at most 2^32 K² < 2^80
     }
 
-    /// Returns the clipped vector in units of g, as [`Lattice::add`] adds it. At most
-    /// [`MAX_FEATURES`] numbers; the caller must clear them.
+    /// Returns the clipped vector in units of g, exactly as [`Lattice::add`] would add it. The
+    /// vector has at most [`MAX_FEATURES`] numbers; the caller must clear the result.
     ///
     /// # Panics
     /// Same as for [`Lattice::add`].
@@ -111,16 +112,16 @@ impl Lattice {
     }
 
     /// Adds a vector to `sums`, in units of g, truncated toward zero and then scaled down so that
-    /// Σ k² ≤ K². `mask` is −1 to add the vector and 0 to omit it. `scaled` is scratch space. All
-    /// three have the same length, at most [`MAX_FEATURES`].
+    /// Σ k² ≤ K². `mask` is −1 to add the vector and 0 to omit it. `scaled` is scratch space.
+    /// `vector`, `scaled` and `sums` have the same length, at most [`MAX_FEATURES`].
     ///
     /// v_i = trunc(x_i 2^j), where 2^j = 1/g, or less if some |v_i| would reach 2^25;
     /// k_i = trunc(v_i r), r = min(1, K / ⌈‖v‖⌉) rounded down to a multiple of 2^−31
     /// (paper: Algorithm 1 line 9).
     ///
-    /// If r = 1 then K ≥ ⌈‖v‖⌉, else Σ k² ≤ r² Σ v² ≤ K². If j was lowered, ‖v‖ ≥ 2^24 > K. A
-    /// vector with a non-finite coordinate is treated as zero. Every vector takes the same steps:
-    /// no branch depends on its contents or on the mask (INV-5).
+    /// If r = 1, then K ≥ ⌈‖v‖⌉; otherwise, Σ k² ≤ r² Σ v² ≤ K². If j was lowered, then
+    /// ‖v‖ ≥ 2^24 > K. A vector with a non-finite coordinate is treated as zero. Every vector takes
+    /// the same steps: no branch depends on its contents or on the mask (INV-5).
     ///
     /// # Panics
     /// If r² Σ v² or Σ k² still exceeds K²: the process stops before anything is sent (INV-7).
@@ -137,8 +138,8 @@ impl Lattice {
     }
 }
 
-/// [`Lattice::add`], compiled for each vector instruction set, with the same integer results on all
-/// of them. Returns Σ k².
+/// The body of [`Lattice::add`], compiled for each vector instruction set, with the same integer
+/// results on all of them. Returns Σ k².
 struct Add<'a> {
     exponent: i32,
     bound: u64,
@@ -181,15 +182,15 @@ impl pulp::WithSimd for Add<'_> {
     }
 }
 
-/// Returns all bits set if a ≥ b, and 0 otherwise. `black_box` hides the two cases from the
-/// compiler, which might otherwise branch.
+/// Returns all bits set if a ≥ b, and 0 otherwise. `black_box` hides from the compiler that there
+/// are only two cases, because it might otherwise branch.
 #[inline(always)]
 fn not_below(a: u64, b: u64) -> u64 {
     black_box(u64::from(a >= b)).wrapping_neg()
 }
 
-/// ⌊√n⌋, digit by digit: the same steps for every n, which the standard library does not guarantee
-/// (INV-5).
+/// Returns ⌊√n⌋, computed digit by digit. The steps are the same for every n, which the standard
+/// library does not guarantee (INV-5).
 #[inline(always)]
 fn square_root(n: u64) -> u64 {
     let (mut rest, mut root) = (n, 0);
@@ -203,8 +204,8 @@ fn square_root(n: u64) -> u64 {
     root
 }
 
-/// ⌊2^31 · bound / length⌋, at most 2^31, for bound below 2^32: the same steps for all arguments,
-/// which a processor's division does not guarantee (INV-5).
+/// Returns ⌊2^31 · bound / length⌋, at most 2^31, for a bound below 2^32. The steps are the same
+/// for all arguments, which a processor's division does not guarantee (INV-5).
 #[inline(always)]
 fn ratio(bound: u64, length: u64) -> u64 {
     let (mut rest, mut quotient) = (bound, 0);
@@ -214,19 +215,19 @@ fn ratio(bound: u64, length: u64) -> u64 {
         rest -= length & fits;
         quotient = (quotient << 1) | (fits & 1);
     }
-    // If length ≤ bound, the vector is not scaled down, and the digits above are meaningless.
+    // If length ≤ bound, the vector is not scaled down, and the digits computed above are ignored.
     let whole = not_below(bound, length);
     (quotient & !whole) | ((1 << FACTOR_BITS) & whole)
 }
 
-/// v², for |v| < 2^25.
+/// Returns v², for |v| < 2^25.
 #[inline(always)]
 fn square(v: i32) -> u64 {
     let v = i64::from(v);
     (v * v).cast_unsigned()
 }
 
-/// trunc(v · factor / 2^31), for factor ≤ 2^31.
+/// Returns trunc(v · factor / 2^31), for factor ≤ 2^31.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "it is at most |v| < 2^25")]
 fn shortened(v: i32, factor: u32) -> i32 {
@@ -235,31 +236,32 @@ fn shortened(v: i32, factor: u32) -> i32 {
     (size as i32 ^ sign) - sign
 }
 
-/// The bits of |x|.
+/// Mask for the bits of |x|.
 const ABSOLUTE: u64 = u64::MAX >> 1;
 
-/// The bits of infinity; those of NaN, without the sign, are larger.
+/// The bits of infinity. The bits of a NaN, without the sign, are larger.
 const INFINITY: i64 = 0x7ff << 52;
 
-/// ⌊log2 |x|⌋ of a normal number, given its bits; −1023 for smaller numbers and 1024 for non-finite
-/// ones.
+/// Returns ⌊log2 |x|⌋ for a normal number x, given its bits; −1023 for smaller numbers and 1024 for
+/// non-finite ones.
 #[inline(always)]
 fn exponent_of(bits: u64) -> i32 {
     let biased = ((bits >> 52) & 0x7ff) as i32;
     biased - 1023
 }
 
-/// 2^n for n in −1022..=1023.
+/// Returns 2^n, for n in −1022..=1023.
 #[inline(always)]
 fn power_of_two(n: i32) -> f64 {
     debug_assert!((-1022..=1023).contains(&n));
     f64::from_bits(u64::from((n + 1023).cast_unsigned()) << 52)
 }
 
-/// trunc(x 2^exponent) by integer operations, for results below 2^25 in magnitude.
+/// Returns trunc(x 2^exponent), computed with integer operations, for results below 2^25 in
+/// magnitude.
 ///
-/// With |x| = m 2^(b − 1075), m < 2^53 and b the biased exponent, the result is m shifted right by
-/// 1075 − b − exponent ≥ 28.
+/// If |x| = m 2^(b − 1075) with m < 2^53 and the biased exponent b, then the result is m shifted
+/// right by 1075 − b − exponent ≥ 28.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "below 2^25")]
 fn truncated(x: f64, exponent: i32) -> i32 {

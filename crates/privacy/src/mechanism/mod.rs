@@ -3,12 +3,12 @@
 //!
 //! [`Mechanism`] holds the public parameters. [`Mechanism::begin`] begins a round, and
 //! [`Collecting`] keeps arriving vectors unread. [`Collecting::close`] draws coins and noise, then
-//! reads and adds the vectors. It returns a [`Release`] and the
-//! [`PrivacyEvent`](crate::accounting::PrivacyEvent) that it costs. The mechanism reads no clock,
+//! reads and adds the vectors. The result is a [`Release`] and the
+//! [`PrivacyEvent`](crate::accounting::PrivacyEvent) to account for. The mechanism reads no clock,
 //! stores no files and has no notion of agents: a slot is a number. The crate's `MECHANISM.md`
 //! states the claim and proves it.
 //!
-//! [`PaperMechanism`] is for reproduction. Its guarantee is the paper's, which assumes exact real
+//! [`PaperMechanism`] reproduces the paper. It has the paper's guarantee, which assumes exact real
 //! numbers.
 
 mod bits;

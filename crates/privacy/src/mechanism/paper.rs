@@ -1,4 +1,4 @@
-//! The paper's mechanism in floating-point numbers, for reproduction.
+//! The paper's mechanism in floating-point arithmetic, for reproducing its results.
 
 use std::fmt;
 
@@ -15,29 +15,29 @@ use crate::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, Sampling
 /// Parameters of the paper's mechanism.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperSettings {
-    /// N: agents, at least 1.
+    /// N: the number of agents, at least 1.
     pub n_slots: u32,
-    /// P: sub-regions, at least 1.
+    /// P: the number of sub-regions, at least 1.
     pub n_regions: u32,
-    /// M: features, from 1 to [`super::MAX_FEATURES`].
+    /// M: the number of features, from 1 to [`super::MAX_FEATURES`].
     pub n_features: u32,
     /// S: the clipping threshold; each vector is clipped at S / √P. An infinite S disables clipping
     /// and requires z = 0.
     pub max_norm: f64,
-    /// The sampling of agents, and q.
+    /// The sampling scheme for agents, with its q.
     pub sampling: PaperSampling,
     /// z ≥ 0; 0 with q = 1 is FTS with distributed exploration, which is not private.
     pub noise_multiplier: f64,
-    /// The weight that scales the noise.
+    /// The weight φ_max that scales the noise.
     pub weight_max: WeightMax,
 }
 
-/// The paper's sampling of the agents of a round. Sums are divided by q in both variants.
+/// The paper's schemes for sampling the agents of a round. Sums are divided by q in both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PaperSampling {
-    /// Each agent with probability q (Algorithm 1 line 6).
+    /// Samples each agent with probability q (Algorithm 1 line 6).
     Poisson(SamplingRate),
-    /// ⌊q N⌋ agents, uniformly at random (footnote 14).
+    /// Samples ⌊q N⌋ agents uniformly at random (footnote 14).
     FixedSize(SamplingRate),
 }
 
@@ -50,14 +50,14 @@ impl PaperSampling {
     }
 }
 
-/// The φ_max of the noise.
+/// The choice of φ_max, the weight that scales the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightMax {
     /// The maximum over all regions and agents, as in the paper.
     Overall,
     /// The maximum over the agents, separately for each region, as in the authors' code. In units
-    /// of each region's own noise, an agent still adds at most 1/(z √P) to each of P regions, so
-    /// the overall multiplier is z in both variants.
+    /// of the region's noise, an agent still adds at most 1/(z √P) to each of P regions, so the
+    /// overall multiplier is z in both variants.
     PerRegion,
 }
 
@@ -67,7 +67,7 @@ pub enum PaperError {
     /// A count is out of range.
     #[error(transparent)]
     Dimensions(#[from] MechanismError),
-    /// S, z or q is unusable.
+    /// S, z or q is out of range.
     #[error("{name} = {value}: it must be {expected}")]
     Number {
         /// The setting.
@@ -77,7 +77,7 @@ pub enum PaperError {
         /// Description of the accepted values.
         expected: &'static str,
     },
-    /// ⌊q N⌋ = 0.
+    /// The sample would be empty, because ⌊q N⌋ = 0.
     #[error("a sample of sampling_rate = {rate} of {n_slots} agents is empty")]
     NobodySampled {
         /// q.
@@ -92,20 +92,20 @@ pub enum PaperError {
     WeightShape {
         /// The first region with a missing row or a row of the wrong length.
         region: usize,
-        /// The row's length.
+        /// The number of weights found.
         found: usize,
         /// N.
         n_slots: u32,
         /// P.
         n_regions: u32,
     },
-    /// A row of weights is not a weighted average.
+    /// The weights in a row are negative or do not sum to 1.
     #[error("the weights of region {region} must be at least 0 and sum to 1")]
     Weights {
         /// The region.
         region: usize,
     },
-    /// The source has no randomness.
+    /// The source provides no randomness.
     #[error(transparent)]
     Noise(#[from] NoiseError),
 }
@@ -115,19 +115,19 @@ pub enum PaperError {
 /// ω^(i) = (1/q) Σ_{n ∈ S_t} φ_n^(i) ω̂_n + N(0, (z φ_max S/q)² I),   ω̂_n = ω_n / max(1, ‖ω_n‖ / (S/√P))
 /// Shapes: φ P×N with rows that sum to 1, ω_n and ω^(i) M. Sensitivity of the joint vector: φ_max S / q.
 ///
-/// The guarantee is the paper's, for real numbers: in floating-point numbers neither the sum nor
-/// the noise is exact, so INV-7 and INV-8 do not hold here. Use [`super::Mechanism`] if privacy
-/// matters.
+/// The guarantee is the paper's, which assumes real numbers. In floating-point arithmetic neither
+/// the sum nor the noise is exact, so INV-7 and INV-8 do not hold here. Use [`super::Mechanism`] if
+/// privacy matters.
 ///
-/// Deviation from the authors' code: the release of an empty sample is pure noise (INV-3). Their
-/// code releases uniform numbers instead, which reveals that no agent was sampled.
+/// Deviation from the authors' code: if the sample is empty, the release is pure noise (INV-3). The
+/// authors' code releases uniform numbers instead, which reveals that no agent was sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperMechanism {
     settings: PaperSettings,
 }
 
 impl PaperMechanism {
-    /// Checks the settings.
+    /// Creates the mechanism after checking the settings.
     ///
     /// # Errors
     /// If a setting is out of range; the error names it.
@@ -162,7 +162,7 @@ impl PaperMechanism {
         &self.settings
     }
 
-    /// Returns ⌊q N⌋ for samples of a fixed size.
+    /// Returns ⌊q N⌋ if samples have a fixed size.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -177,7 +177,7 @@ impl PaperMechanism {
         }
     }
 
-    /// Returns the event that each release costs by the paper's argument; `None` without noise,
+    /// Returns the privacy event of each release, by the paper's argument; `None` without noise,
     /// because then nothing is private.
     pub fn event(&self) -> Option<PrivacyEvent> {
         let noise = NoiseMultiplier::new(self.settings.noise_multiplier).ok()?;
@@ -190,10 +190,11 @@ impl PaperMechanism {
         Some(PrivacyEvent { sampling, noise: Noise::Gaussian(noise) })
     }
 
-    /// Begins a round with its weights φ, P rows of N. Draws no randomness yet.
+    /// Begins a round with the weights φ, P rows of N, without drawing any randomness yet.
     ///
     /// # Errors
-    /// If the weights do not have the shape P × N, or a row is not a weighted average.
+    /// If the weights do not have the shape P × N, or a row has a negative weight or does not sum
+    /// to 1.
     pub fn begin(&self, round: u64, weights: Vec<Vec<f64>>) -> Result<PaperCollecting, PaperError> {
         self.check_weights(&weights)?;
         Ok(PaperCollecting {
@@ -204,7 +205,8 @@ impl PaperMechanism {
         })
     }
 
-    /// Runs a whole round: vector n belongs to slot n, and a refused vector is treated as zero.
+    /// Runs a whole round, in which vector n belongs to slot n. A refused vector is treated as
+    /// zero.
     ///
     /// # Errors
     /// Same as for [`Self::begin`] and [`PaperCollecting::close`].
@@ -266,8 +268,8 @@ impl PaperMechanism {
         sampled
     }
 
-    /// ω̂ = ω / max(1, ‖ω‖ / (S/√P)), or zero if ω is not finite. Squares of huge coordinates do
-    /// not overflow.
+    /// Replaces ω by ω̂ = ω / max(1, ‖ω‖ / (S/√P)), or by zero if ω is not finite. The squares of
+    /// huge coordinates do not overflow.
     fn clip(&self, vector: &mut [f64]) {
         let largest = vector.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
         if !vector.iter().all(|x| x.is_finite()) {
@@ -285,8 +287,8 @@ impl PaperMechanism {
     }
 }
 
-/// A round of the paper's mechanism that accepts vectors. It keeps them unread until it closes, so
-/// their order does not matter.
+/// An open round of the paper's mechanism. Vectors stay unread until the round closes, so their
+/// order does not matter.
 pub struct PaperCollecting {
     mechanism: PaperMechanism,
     round: u64,
@@ -294,7 +296,7 @@ pub struct PaperCollecting {
     vectors: Sealed,
 }
 
-/// The result of a round of the paper's mechanism, and its cost by the paper's argument.
+/// The result of a round of the paper's mechanism, and the privacy cost by the paper's argument.
 #[derive(Debug)]
 #[must_use = "a release has been paid for when it is made"]
 pub struct PaperClosed<K> {
@@ -305,7 +307,7 @@ pub struct PaperClosed<K> {
 }
 
 impl PaperCollecting {
-    /// Accepts the vector of a slot without reading it.
+    /// Accepts a slot's vector without reading it.
     ///
     /// # Errors
     /// For public reasons; see [`VectorRefused`].
@@ -313,11 +315,12 @@ impl PaperCollecting {
         self.vectors.keep(slot, vector)
     }
 
-    /// Samples agents, averages their vectors and adds noise, even without any vectors (INV-3). The
-    /// key is drawn before any vector is read (INV-8).
+    /// Samples agents, averages their vectors and adds noise, even if no vector has arrived
+    /// (INV-3). The key is drawn before any vector is read (INV-8).
     ///
     /// # Errors
-    /// If the source has no randomness. No vector has been read then, and the round has no release.
+    /// If the source provides no randomness. In that case no vector has been read, and the round
+    /// has no release.
     pub fn close<S: NoiseSource>(self, source: &mut S) -> Result<PaperClosed<S::Kind>, NoiseError> {
         let key = source.key(self.round)?;
         // Nothing below can fail.

@@ -1,4 +1,4 @@
-//! The release of a round of the paper's mechanism, and its bytes.
+//! The release of a round of the paper's mechanism, and its encoding.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,16 +11,16 @@ use super::source::Kind;
 #[derive(Clone, PartialEq)]
 pub struct PaperRelease<K> {
     round: u64,
-    /// Standard deviations of the noise, P.
+    /// Standard deviations of the noise, one for each of P regions.
     noise_stds: Vec<f64>,
-    /// Averages, P×M, row by row.
+    /// Weighted averages, P×M, row by row.
     region_weights: Vec<f64>,
     kind: PhantomData<fn() -> K>,
 }
 
 const FORMAT: [u8; 8] = *b"fdbpap\x001";
 
-/// Size of the fields before the numbers: format, kind, round, P, M.
+/// Size in bytes of the fields before the numbers: format, kind, round, P, M.
 const HEADER_SIZE: usize = 8 + 1 + 8 + 4 + 4;
 
 impl<K> PaperRelease<K> {
@@ -45,7 +45,7 @@ impl<K> PaperRelease<K> {
     }
 
     /// Returns z φ_max S/q for each of P regions: the standard deviation of the noise on each of
-    /// its numbers.
+    /// the region's numbers.
     pub fn noise_stds(&self) -> &[f64] {
         &self.noise_stds
     }
@@ -57,7 +57,7 @@ impl<K> PaperRelease<K> {
 }
 
 impl<K: Kind> PaperRelease<K> {
-    /// Encodes the release in a fixed little-endian layout with a size determined by P and M.
+    /// Encodes the release in a fixed little-endian layout. P and M determine the size.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = FORMAT.to_vec();
         bytes.push(K::CODE);
@@ -71,11 +71,11 @@ impl<K: Kind> PaperRelease<K> {
         bytes
     }
 
-    /// Decodes [`Self::to_bytes`]. Allocates only after checking the size (INV-19), and accepts
-    /// only finite numbers (INV-21).
+    /// Decodes the output of [`Self::to_bytes`]. Allocates only after checking the size (INV-19),
+    /// and accepts only finite numbers (INV-21).
     ///
     /// # Errors
-    /// If the bytes are not exactly a release of kind K.
+    /// If the bytes do not encode exactly one release of kind K.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReleaseRefused> {
         let mut fields = Fields(bytes);
         if fields.take() != Some(FORMAT) {

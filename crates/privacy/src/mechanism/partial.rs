@@ -2,8 +2,8 @@
 //!
 //! Integer addition commutes, so a release has the same bytes whether one collector has all vectors
 //! of a round or several collectors share them. A collector keeps vectors unread until it is told
-//! which of them count, and then adds those. A part has no noise, so it is as secret as the
-//! vectors. The sum of the parts starts from the noise, as in
+//! which slots count, and then adds the vectors of those slots. A part contains no noise, so it is
+//! as secret as the vectors. The sum of the parts starts from the noise, as in
 //! [`Collecting::close`](super::Collecting::close).
 
 use std::fmt;
@@ -17,7 +17,7 @@ use super::sealed::Sealed;
 use super::settings::Mechanism;
 use super::source::{NoiseError, NoiseSource};
 
-/// The unread vectors of a round at one of several collectors. Created by
+/// The unread vectors of a round at one of several collectors, created by
 /// [`Mechanism::begin_part`].
 pub struct PartCollecting {
     lattice: Lattice,
@@ -26,8 +26,8 @@ pub struct PartCollecting {
     vectors: Sealed,
 }
 
-/// The sum of one collector's clipped vectors, in units of the lattice's spacing. It has no noise
-/// and is secret.
+/// The sum of one collector's clipped vectors, in units of the lattice's spacing. The sum contains
+/// no noise and is secret.
 pub struct PartialSum {
     sums: Zeroizing<Vec<i64>>,
 }
@@ -43,10 +43,10 @@ pub enum PartRefused {
         /// The release's length.
         expected: usize,
     },
-    /// A number exceeds the maximum for this many clipped vectors.
+    /// A number is larger than the given number of clipped vectors can make it.
     #[error("a partial sum is larger than {n_vectors} clipped vectors can make it")]
     TooLarge {
-        /// The claimed number of vectors in the part.
+        /// The number of vectors that the part claims to contain.
         n_vectors: usize,
     },
 }
@@ -59,8 +59,9 @@ impl Mechanism {
         self.coin_rate().is_one()
     }
 
-    /// Begins a collector's part of a round, for vectors of `n_numbers` ≤ M numbers; the missing
-    /// ones are zero. `None` if coins decide participation, or the vectors are too long.
+    /// Begins a collector's part of a round, for vectors with `n_numbers` ≤ M numbers; the
+    /// remaining numbers are zero. `None` if coins decide participation, or the vectors are too
+    /// long.
     #[must_use]
     pub fn begin_part(
         &self,
@@ -77,11 +78,11 @@ impl Mechanism {
     }
 
     /// Closes a round that is split into parts: draws noise for every coordinate from a fresh key,
-    /// and adds the parts to it. The release is bitwise equal to that of
-    /// [`Collecting::close`](super::Collecting::close) over all vectors of the parts.
+    /// and adds the parts to the noise. The release is bitwise equal to the one from
+    /// [`Collecting::close`](super::Collecting::close) with the vectors of all parts.
     ///
     /// # Errors
-    /// If the source has no randomness. The round then has no release.
+    /// If the source provides no randomness. In that case the round has no release.
     ///
     /// # Panics
     /// If a part and the release differ in length; [`PartialSum::of`] refuses such parts.
@@ -104,7 +105,7 @@ impl Mechanism {
 }
 
 impl PartCollecting {
-    /// Accepts the vector of a slot without reading it, like
+    /// Accepts a slot's vector without reading it, like
     /// [`Collecting::receive`](super::Collecting::receive).
     ///
     /// # Errors
@@ -119,13 +120,13 @@ impl PartCollecting {
         self.vectors.by_slot.contains_key(&slot)
     }
 
-    /// Returns the slots with vectors, in order.
+    /// Returns the slots whose vectors have arrived, in ascending order.
     pub fn slots(&self) -> impl Iterator<Item = u32> {
         self.vectors.by_slot.keys().copied()
     }
 
-    /// Reads the vectors of the slots that count, clips and sums them. The steps are the same for
-    /// every vector (INV-5). The vectors are kept, so that the part can be recomputed.
+    /// Reads, clips and sums the vectors of the slots that count. The steps are the same for every
+    /// vector (INV-5). The vectors are kept, so that the part can be recomputed.
     ///
     /// # Panics
     /// If a clipped vector is still too long: the process stops before anything is sent (INV-7).
@@ -144,11 +145,11 @@ impl PartCollecting {
 }
 
 impl PartialSum {
-    /// Creates a received part of a round from its numbers, which are the sum of the vectors of
+    /// Creates a part of a round from the numbers received, which are the sum of the vectors of
     /// `n_vectors` slots.
     ///
     /// # Errors
-    /// If no such vectors can produce the numbers.
+    /// If the sum of `n_vectors` clipped vectors cannot produce the numbers.
     pub fn of(
         mechanism: &Mechanism,
         (round, shape): (u64, ReleaseShape),

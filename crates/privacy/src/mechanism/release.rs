@@ -1,4 +1,4 @@
-//! The release of a round, and its bytes.
+//! The release of a round, and its encoding.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,10 +10,10 @@ use super::source::Kind;
 /// The shape of the sums that a round releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseShape {
-    /// P sums of M numbers, one per region, for agent weights that differ between regions.
+    /// P sums of M numbers each, one sum per region, for agent weights that differ between regions.
     Regions,
-    /// One sum of M numbers over all slots, with the noise of one region; sufficient once weights
-    /// are uniform.
+    /// One sum of M numbers over all slots, with the noise of one region. This shape is sufficient
+    /// once the weights are uniform.
     Total,
 }
 
@@ -30,7 +30,7 @@ impl ReleaseShape {
     }
 }
 
-/// The public fields of a release before its sums.
+/// The public fields that precede the sums in a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) mechanism: [u8; 32],
@@ -64,12 +64,12 @@ impl Header {
         u64::from(self.n_sums()) * u64::from(self.n_features)
     }
 
-    /// Like [`Self::n_coordinates`]; a mechanism has at most 2^24 coordinates.
+    /// Returns [`Self::n_coordinates`] as a `usize`; a mechanism has at most 2^24 coordinates.
     pub(crate) fn len(&self) -> usize {
         self.n_sums() as usize * self.n_features as usize
     }
 
-    /// Returns the index of the sum that includes the vector of a slot (INV-11).
+    /// Returns the index of the sum that includes the slot's vector (INV-11).
     pub(crate) fn sum_of(&self, slot: u32) -> u32 {
         match self.shape {
             ReleaseShape::Regions => slot % self.n_regions,
@@ -80,7 +80,7 @@ impl Header {
 
 /// The noisy sums of one round, in multiples of the lattice's spacing g.
 ///
-/// A release comes only from a closed round or from the bytes of one. Its kind K,
+/// A release is created only by closing a round or by decoding a release. The kind K,
 /// [`Secure`](super::Secure) or [`Simulated`](super::Simulated), never changes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Release<K> {
@@ -92,10 +92,10 @@ pub struct Release<K> {
 /// The error for bytes that are not a release of this kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseRefused {
-    /// The bytes do not start like a release of this version.
+    /// The bytes do not start with this version's format identifier.
     #[error("not a release of a supported version")]
     UnknownFormat,
-    /// The release is of the other kind: simulated instead of secure noise, or the reverse.
+    /// The release has the wrong kind: simulated instead of secure noise, or the reverse.
     #[error("the release is of another kind: simulated and secure releases do not mix")]
     OtherKind,
     /// There are too few or too many bytes.
@@ -106,16 +106,16 @@ pub enum ReleaseRefused {
         /// The actual number of bytes.
         found: usize,
     },
-    /// A field has a value that no mechanism writes.
+    /// A field has a value that no mechanism would write.
     #[error("the release's {field} is out of range")]
     Field {
         /// The field's name.
         field: &'static str,
     },
-    /// The release was made by another mechanism.
+    /// The release was made by a different mechanism.
     #[error("the release was made by a mechanism with other parameters")]
     OtherMechanism,
-    /// The release belongs to another round.
+    /// The release belongs to a different round.
     #[error("the release belongs to round {found}, not {expected}")]
     OtherRound {
         /// The requested round.
@@ -127,7 +127,7 @@ pub enum ReleaseRefused {
 
 const FORMAT: [u8; 8] = *b"fdbrel\x001";
 
-/// Size of the fields before the sums: format, kind, shape, mechanism, round, P, M, e.
+/// Size in bytes of the fields before the sums: format, kind, shape, mechanism, round, P, M, e.
 const HEADER_SIZE: usize = 8 + 1 + 1 + 32 + 8 + 4 + 4 + 4;
 
 impl<K> Release<K> {
@@ -150,7 +150,7 @@ impl<K> Release<K> {
         self.header.mechanism
     }
 
-    /// Returns P of the mechanism; the release has P sums or one.
+    /// Returns P, the number of regions of the mechanism. The release has P sums or one.
     pub fn n_regions(&self) -> u32 {
         self.header.n_regions
     }
@@ -175,7 +175,7 @@ impl<K> Release<K> {
         &self.sums
     }
 
-    /// Returns the sum of a region in the units of the vectors, k g: M numbers. A
+    /// Returns the M numbers of a region's sum in the units of the vectors, k g. A
     /// [`ReleaseShape::Total`] has only region 0.
     ///
     /// # Panics
@@ -193,8 +193,7 @@ impl<K> Release<K> {
 }
 
 impl<K: Kind> Release<K> {
-    /// Encodes the release in a fixed little-endian layout with a size determined by shape, P and
-    /// M.
+    /// Encodes the release in a fixed little-endian layout. The shape, P and M determine the size.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_SIZE + 8 * self.sums.len());
         bytes.extend(FORMAT);
@@ -210,10 +209,10 @@ impl<K: Kind> Release<K> {
         bytes
     }
 
-    /// Decodes [`Self::to_bytes`]. Allocates only after checking the size (INV-19).
+    /// Decodes the output of [`Self::to_bytes`]. Allocates only after checking the size (INV-19).
     ///
     /// # Errors
-    /// If the bytes are not exactly a release of kind K.
+    /// If the bytes do not encode exactly one release of kind K.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReleaseRefused> {
         let mut fields = Fields(bytes);
         if fields.take() != Some(FORMAT) {
@@ -251,10 +250,11 @@ impl<K: Kind> Release<K> {
 }
 
 impl Mechanism {
-    /// Decodes a release of this mechanism and round.
+    /// Decodes a release that this mechanism made in `round`.
     ///
     /// # Errors
-    /// If the bytes are not a release, or belong to another kind, mechanism or round.
+    /// If the bytes do not encode a release, or the release has a different kind, mechanism or
+    /// round.
     pub fn read<K: Kind>(&self, round: u64, bytes: &[u8]) -> Result<Release<K>, ReleaseRefused> {
         let release = Release::from_bytes(bytes)?;
         let found = &release.header;
@@ -267,14 +267,14 @@ impl Mechanism {
         Ok(release)
     }
 
-    /// Returns the size in bytes of a release of this shape, the same in every round (INV-4,
-    /// INV-18).
+    /// Returns the size in bytes of a release with this shape, which is the same in every round
+    /// (INV-4, INV-18).
     pub fn release_size(&self, shape: ReleaseShape) -> u64 {
         HEADER_SIZE as u64 + 8 * Header::of(self, 0, shape).n_coordinates()
     }
 }
 
-/// Takes fixed-size fields from the front of some bytes.
+/// Reads fixed-size fields from the front of a byte slice.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl Fields<'_> {

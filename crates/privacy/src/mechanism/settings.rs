@@ -10,22 +10,22 @@ use super::lattice::{Lattice, MAX_FEATURES};
 use super::source::{NoiseError, NoiseSource};
 use crate::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 
-/// All public parameters of the mechanism. With the vectors and the randomness, they determine a
-/// release. Fixed before the first round (INV-11).
+/// All public parameters of the mechanism. Together with the vectors and the randomness, they
+/// determine a release. They are fixed before the first round (INV-11).
 #[derive(Clone, Debug, PartialEq)]
 pub struct MechanismSettings {
-    /// N: slots of the roster, at least 1. Slots are numbered from 0; an unused slot is equivalent
-    /// to a zero vector.
+    /// N: the number of slots on the roster, at least 1. Slots are numbered from 0; an unused slot
+    /// is equivalent to a zero vector.
     pub n_slots: u32,
-    /// P: regions, at least 1; may exceed N.
+    /// P: the number of regions, at least 1; can exceed N.
     pub n_regions: u32,
-    /// M: features of a vector, from 1 to [`MAX_FEATURES`].
+    /// M: the number of features in a vector, from 1 to [`MAX_FEATURES`].
     pub n_features: u32,
     /// S: the clipping threshold of the joint vector; each vector is clipped at S / √P.
     pub max_norm: f64,
-    /// q: probability that a slot takes part in a round; rounded to the nearest k / 2^32.
+    /// q: the probability with which a slot takes part in a round; rounded to the nearest k / 2^32.
     pub sampling_rate: SamplingRate,
-    /// z: standard deviation of the noise over S / √P, within [`Lattice::MULTIPLIERS`].
+    /// z: the standard deviation of the noise divided by S / √P, within [`Lattice::MULTIPLIERS`].
     pub noise_multiplier: NoiseMultiplier,
 }
 
@@ -34,7 +34,7 @@ pub struct MechanismSettings {
 pub enum Server {
     /// The coordinator, to which agents upload.
     Leader,
-    /// The second server, run by another party.
+    /// The second server, run by a different party.
     Helper,
 }
 
@@ -64,7 +64,7 @@ pub enum MechanismError {
         /// The largest accepted product.
         largest: u64,
     },
-    /// S is unusable.
+    /// S / √P is out of range.
     #[error(
         "max_norm = {max_norm}: max_norm / sqrt(n_regions) must be between {smallest:e} and \
          {largest:e}; 1.1 * sqrt(n_regions * n_features) is a value that needs no data",
@@ -108,9 +108,9 @@ pub enum MechanismError {
 /// A slot takes part in a round independently with probability q. The vectors of participating
 /// slots are mapped to a [`Lattice`], clipped at norm K, and summed as integers, per region or in
 /// one total. Each coordinate of a sum includes a draw from the discrete Gaussian with
-/// σ² = ⌈(z K)²⌉. The sensitivity under zero-out adjacency is K in both shapes, since a slot adds
-/// to exactly one sum. There is no division: readers of the release apply weights and 1/q as
-/// post-processing.
+/// σ² = ⌈(z K)²⌉. The sensitivity under zero-out adjacency is K for both shapes, because a slot
+/// adds to exactly one sum. The mechanism does not divide: readers of the release apply weights and
+/// 1/q as post-processing.
 ///
 /// Reference: DP-FTS-DE, Algorithm 1 lines 5 to 11, with these deviations: one sum per vector
 /// instead of P weighted ones, noise on a lattice, no division by q.
@@ -124,10 +124,10 @@ pub struct Mechanism {
 }
 
 impl Mechanism {
-    /// The largest number of coordinates of a release, P·M: 2^24.
+    /// The largest number of coordinates in a release, P·M: 2^24.
     pub const MAX_COORDINATES: u64 = 1 << 24;
 
-    /// Validates the settings and derives lattice, coins and noise from them.
+    /// Validates the settings and derives the lattice, the coin rate and the noise from them.
     ///
     /// # Errors
     /// If a setting is out of range; the error names it.
@@ -135,9 +135,9 @@ impl Mechanism {
         Self::with_bits(settings, Lattice::FINEST_BITS)
     }
 
-    /// Like [`Self::new`], for a secure sum with numbers of `bits` bits including the sign, within
-    /// [`Lattice::BITS`]. The noise of each server has the full σ of the mechanism, which
-    /// [`Self::event`] assumes.
+    /// Like [`Self::new`], but for a secure sum with `bits` bits per number, including the sign,
+    /// within [`Lattice::BITS`]. Each server's noise has the mechanism's full σ, as [`Self::event`]
+    /// assumes.
     ///
     /// # Errors
     /// If a setting is out of range; the error names it.
@@ -154,7 +154,7 @@ impl Mechanism {
         let norm = settings.max_norm / f64::from(settings.n_regions).sqrt();
         let lattice = Lattice::for_norm(norm, bits)
             .ok_or(MechanismError::MaxNorm { max_norm: settings.max_norm })?;
-        // INV-7: sums of N vectors plus noise below 2^61 fit 64 bits.
+        // INV-7: sums of N vectors plus noise below 2^61 fit in 64 bits.
         assert!(u128::from(settings.n_slots) * u128::from(lattice.bound()) < 1 << 62);
         let rate = CoinRate::nearest(settings.sampling_rate)
             .ok_or(MechanismError::SamplingRate { rate: settings.sampling_rate.get() })?;
@@ -174,7 +174,7 @@ impl Mechanism {
         &self.settings
     }
 
-    /// Returns the lattice of the coordinates.
+    /// Returns the lattice on which vectors are clipped and summed.
     pub fn lattice(&self) -> &Lattice {
         &self.lattice
     }
@@ -184,8 +184,8 @@ impl Mechanism {
         &self.noise
     }
 
-    /// Returns σ g: the standard deviation of the noise on each released value, at least z S / √P
-    /// as rounded to the lattice.
+    /// Returns σ g, the standard deviation of the noise on each released value. It is at least z S
+    /// / √P, with S / √P rounded to the lattice.
     #[expect(
         clippy::cast_precision_loss,
         reason = "only for weighting a release; the noise is drawn in integers"
@@ -204,11 +204,11 @@ impl Mechanism {
         Zeroizing::new(self.lattice.clipped(vector))
     }
 
-    /// Returns the complete noise that one server of a secure sum adds to `n` numbers of a round,
-    /// from the server's own stream.
+    /// Returns all the noise that one server of a secure sum adds to the `n` numbers of a round,
+    /// drawn from the server's own stream.
     ///
     /// # Errors
-    /// If the source has no randomness.
+    /// If the source provides no randomness.
     pub fn server_noise<S: NoiseSource>(
         &self,
         server: Server,
@@ -228,7 +228,7 @@ impl Mechanism {
         Ok(Zeroizing::new(noise))
     }
 
-    /// Returns q as used: k / 2^32.
+    /// Returns q as rounded to k / 2^32.
     pub fn sampling_rate(&self) -> f64 {
         self.rate.get()
     }
@@ -253,19 +253,19 @@ impl Mechanism {
         bytes
     }
 
-    /// Returns SHA-256 of [`Self::to_bytes`], which identifies the mechanism in a release.
+    /// Returns the SHA-256 hash of [`Self::to_bytes`], which identifies the mechanism in a release.
     pub fn hash(&self) -> [u8; 32] {
         self.hash
     }
 
-    /// Returns the region of a slot: its number modulo P, independently of the other slots
+    /// Returns the region of a slot: the slot's number modulo P, independently of the other slots
     /// (INV-11).
     pub fn region_of(&self, slot: u32) -> u32 {
         slot % self.settings.n_regions
     }
 
-    /// Returns the event that each release costs. It does not depend on the shape: it counts the
-    /// coordinates of the longer one.
+    /// Returns the privacy event of each release. The event does not depend on the shape, because
+    /// it counts the coordinates of the longer one.
     pub fn event(&self) -> PrivacyEvent {
         let rate = SamplingRate::new(self.rate.get()).unwrap_or(self.settings.sampling_rate);
         PrivacyEvent {

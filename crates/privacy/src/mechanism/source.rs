@@ -1,4 +1,4 @@
-//! The source of a round's randomness, and the resulting kind of release.
+//! Sources of a round's randomness, and the kinds of release that they produce.
 
 use zeroize::Zeroizing;
 
@@ -12,16 +12,16 @@ mod sealed {
 
     use super::NoiseError;
 
-    /// Keys of rounds; cannot be implemented outside of this crate.
+    /// Keys for rounds. This trait cannot be implemented outside the crate.
     pub trait Keys {
-        /// Returns the key of a round's streams.
+        /// Returns the key from which a round's streams are derived.
         fn key(&mut self, round: u64) -> Result<Zeroizing<[u8; 32]>, NoiseError>;
         /// Records the number of 32-bit words that a round has drawn.
         fn count(&mut self, _n_words: u128) {}
     }
 
     pub trait Sealed {
-        /// The code in the bytes of a release.
+        /// The kind's code in an encoded release.
         const CODE: u8;
     }
 }
@@ -34,14 +34,14 @@ pub trait Kind: Sealed + Copy + Eq + std::fmt::Debug + Send + Sync + 'static {
     const PRIVATE: bool;
 }
 
-/// Noise from the operating system's random generator.
+/// The kind of releases with noise from the operating system's random generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secure {}
 
-/// Noise from a seed, which gives no privacy (INV-10).
+/// The kind of releases with noise from a seed, which gives no privacy (INV-10).
 ///
-/// A simulated release differs in type from a secure one. The first example does not compile; with
-/// `Secure` instead of `Simulated` it does:
+/// Simulated and secure releases have different types. The first example does not compile; the
+/// second, with `Secure` instead of `Simulated`, does:
 ///
 /// ```compile_fail,E0308
 /// use fedbo_privacy::mechanism::{Release, Secure, Simulated};
@@ -70,18 +70,18 @@ impl Kind for Simulated {
     const PRIVATE: bool = false;
 }
 
-/// A source of one key per round. Sealed: the sources are [`SecureNoise`] and, for simulations,
-/// `SimNoise`.
+/// A source of one key per round. The trait is sealed; it is implemented by [`SecureNoise`] and,
+/// for simulations, by `SimNoise`.
 pub trait NoiseSource: sealed::Keys {
     /// The kind of the resulting releases.
     type Kind: Kind;
 }
 
-/// 32 fresh bytes from the operating system for each round, expanded by ChaCha20 and cleared after
-/// use (INV-8).
+/// A source that takes 32 fresh bytes from the operating system for each round. ChaCha20 expands
+/// them, and they are cleared after use (INV-8).
 ///
 /// The source has no seed and can be neither stored nor copied (INV-10). The first example does not
-/// compile; without the bound `Clone` it does:
+/// compile; the second, without the bound `Clone`, does:
 ///
 /// ```compile_fail,E0277
 /// fn copies<T: Clone>(_: T) {}
@@ -118,9 +118,9 @@ impl NoiseSource for SecureNoise {
     type Kind = Secure;
 }
 
-/// Noise determined by a seed and the round number, for simulations and tests.
+/// A source whose noise is determined by a seed and the round number, for simulations and tests.
 ///
-/// The same seed and round give the same coins and noise, regardless of earlier draws.
+/// The same seed and round always give the same coins and noise, regardless of earlier draws.
 #[cfg(feature = "simulation")]
 #[derive(Debug)]
 pub struct SimNoise {
@@ -130,7 +130,7 @@ pub struct SimNoise {
 
 #[cfg(feature = "simulation")]
 impl SimNoise {
-    /// Creates the source with this seed.
+    /// Creates a source from a seed.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, n_words: 0 }
     }

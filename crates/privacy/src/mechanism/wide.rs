@@ -1,4 +1,4 @@
-//! Unsigned integers of 256 bits, with the operations needed for an exact comparison.
+//! Unsigned 256-bit integers, with the operations needed for exact comparisons.
 
 /// `high` · 2^128 + `low`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -8,24 +8,24 @@ pub(crate) struct Wide {
 }
 
 impl Wide {
-    /// a · b.
+    /// Returns a · b.
     pub(crate) fn product(a: u128, b: u128) -> Self {
         let (low, high) = a.carrying_mul(b, 0);
         Self { high, low }
     }
 
-    /// 2 · self, for numbers below 2^255.
+    /// Returns 2 · self, for numbers below 2^255.
     pub(crate) fn doubled(self) -> Self {
         Self { high: (self.high << 1) | (self.low >> 127), low: self.low << 1 }
     }
 
-    /// self − other, for `other` ≤ `self`.
+    /// Returns self − other, for `other` ≤ `self`.
     pub(crate) fn minus(self, other: Self) -> Self {
         let (low, borrow) = self.low.overflowing_sub(other.low);
         Self { high: self.high - other.high - u128::from(borrow), low }
     }
 
-    /// ⌈self / 2^shift⌉ for `shift` < 128; `None` if the result has more than 128 bits.
+    /// Returns ⌈self / 2^shift⌉, for `shift` < 128; `None` if the result has more than 128 bits.
     pub(crate) fn shifted_up(self, shift: u32) -> Option<u128> {
         if shift == 0 {
             return (self.high == 0).then_some(self.low);
@@ -43,7 +43,8 @@ impl Wide {
 mod tests {
     use super::*;
 
-    /// Checked against the schoolbook formula: (a·2^64 + b)² = a²·2^128 + 2ab·2^64 + b².
+    /// Products are checked against the schoolbook formula:
+    /// (a·2^64 + b)² = a²·2^128 + 2ab·2^64 + b².
     #[test]
     fn products_carry_into_the_upper_half() {
         let all = Wide::product(u128::MAX, u128::MAX); // (2^128 − 1)² = (2^128 − 2)·2^128 + 1

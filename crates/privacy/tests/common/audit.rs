@@ -2,7 +2,7 @@
 
 use super::float;
 
-/// Returns the interval of probabilities p with n · KL(k/n ‖ p) ≤ ln(1/α): each end fails with
+/// Returns the interval of probabilities p with n · KL(k/n ‖ p) ≤ ln(1/α). Each end fails with
 /// probability at most α (Chernoff).
 fn interval(hits: u64, tries: u64, alpha: f64) -> (f64, f64) {
     let (found, limit) = (float(hits) / float(tries), (1.0 / alpha).ln() / float(tries));
@@ -27,8 +27,8 @@ fn interval(hits: u64, tries: u64, alpha: f64) -> (f64, f64) {
     (end(0.0), end(1.0))
 }
 
-/// Counts of the adversary's guesses that the slot is present: right ones with the slot, wrong ones
-/// without it.
+/// Counts of the adversary's guesses that the slot is present: right guesses in runs with the slot,
+/// and wrong guesses in runs without it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttackRecord {
     pub(crate) tries: u64,
@@ -37,8 +37,8 @@ pub(crate) struct AttackRecord {
 }
 
 impl AttackRecord {
-    /// Counts guesses by a threshold on a statistic, from equally many runs with and without the
-    /// slot.
+    /// Counts the guesses that a threshold on a statistic gives, from equally many runs with and
+    /// without the slot.
     pub(crate) fn above(threshold: f64, with: &[f64], without: &[f64]) -> Self {
         assert_eq!(with.len(), without.len());
         let count = |runs: &[f64]| runs.iter().filter(|t| **t > threshold).count() as u64;
@@ -62,7 +62,7 @@ impl AttackRecord {
     }
 }
 
-/// Returns Φ⁻¹, by bisection.
+/// Computes Φ⁻¹ by bisection.
 fn normal_quantile(probability: f64) -> f64 {
     let (mut low, mut high) = (-40.0, 40.0);
     for _ in 0..80 {

@@ -1,4 +1,4 @@
-//! Common parts of the mechanism's tests: settings, rounds with a known seed, and sums without
+//! Helpers shared by the mechanism's tests: settings, rounds with a known seed, and sums without
 //! noise.
 #![expect(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ pub(crate) fn settings(
     }
 }
 
-/// Creates a mechanism with such settings.
+/// Creates a mechanism with these settings.
 pub(crate) fn mechanism(
     n_slots: u32,
     n_regions: u32,
@@ -67,8 +67,8 @@ pub(crate) fn release(
     collecting.close(source).unwrap().release
 }
 
-/// Returns the sums of a round without noise: its release minus that of the same round without
-/// vectors.
+/// Returns the sums of a round without noise: the round's release minus that of the same round
+/// without vectors.
 pub(crate) fn pre_noise(
     mechanism: &Mechanism,
     round: u64,

@@ -24,13 +24,13 @@ pub(crate) struct Axis {
     /// Names of categories, which occupy the intervals from 0 to 1, from 1 to 2, and so on; empty
     /// for a numeric axis.
     pub(crate) names: Vec<String>,
-    /// The constructor with its range, which recreates the axis with another number of ticks, and
-    /// the current number of ticks.
+    /// Constructor and range, from which [`Self::with_ticks`] recreates the axis.
     made: (Made, f64, f64),
+    /// Requested number of ticks; 0 if the ticks are fixed.
     pub(crate) n_ticks: u32,
 }
 
-/// The constructor of an axis.
+/// Constructor that created an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
     Fixed,
@@ -42,7 +42,8 @@ enum Made {
 }
 
 impl Axis {
-    /// A linear axis from `low` to `high` with these ticks. `low` may be greater than `high`.
+    /// Creates a linear axis from `low` to `high` with these ticks. `low` can be greater than
+    /// `high`.
     fn stepped(made: (Made, f64, f64), (low, high): (f64, f64), ticks: Vec<(f64, String)>) -> Self {
         Self {
             low,
@@ -70,7 +71,7 @@ impl Axis {
         }
     }
 
-    /// An integer axis from `low` to `high`, without margins.
+    /// Creates an integer axis from `low` to `high`, without margins.
     pub(crate) fn iterations(low: f64, high: f64, n_ticks: u32) -> Self {
         let made = (Made::Iterations, low, high);
         let high = high.max(low + 1.0);
@@ -79,7 +80,7 @@ impl Axis {
         Self { n_ticks, ..Self::stepped(made, (low, high), ticks) }
     }
 
-    /// An integer axis with margins, so that points at either end are drawn in full.
+    /// Creates an integer axis with margins, so that points at either end are drawn in full.
     pub(crate) fn whole(low: f64, high: f64, n_ticks: u32) -> Self {
         let margin = ((high - low) * 0.04).max(0.5);
         let step = nice_step((high - low).max(1.0), n_ticks).max(1.0);
@@ -88,29 +89,29 @@ impl Axis {
         Self { n_ticks, ..Self::stepped(made, (low - margin, high + margin), ticks) }
     }
 
-    /// From 0 to `high`, which must be above 0, for bars. Leaves room for a number after the
-    /// longest bar.
+    /// Creates an axis for bars, from 0 to `high`, which must be above 0. Leaves room for a number
+    /// after the longest bar.
     pub(crate) fn of_bars(high: f64, n_ticks: u32) -> Self {
         let ticks = linear_ticks(0.0, high, nice_step(high, n_ticks));
         Self::stepped((Made::Fixed, 0.0, 0.0), (0.0, 1.12 * high), ticks)
     }
 
-    /// A linear axis from `low` to `high`, without ticks.
+    /// Creates a linear axis from `low` to `high`, without ticks.
     pub(crate) fn bare(low: f64, high: f64) -> Self {
         Self::stepped((Made::Fixed, 0.0, 0.0), (low, high), Vec::new())
     }
 
-    /// Categories side by side.
+    /// Creates an axis of categories side by side.
     pub(crate) fn columns(names: Vec<String>) -> Self {
         Self { names: names.clone(), ..Self::bare(0.0, names.len().max(1) as f64) }
     }
 
-    /// Categories from top to bottom.
+    /// Creates an axis of categories from top to bottom.
     pub(crate) fn rows(names: Vec<String>) -> Self {
         Self { names: names.clone(), ..Self::bare(names.len().max(1) as f64, 0.0) }
     }
 
-    /// The axis of a parameter's range. `names` creates an axis of categories,
+    /// Creates the axis for a parameter's range. `names` creates an axis of categories,
     /// [`columns`](Self::columns) or [`rows`](Self::rows).
     pub(crate) fn of_range(
         range: &Kind,
@@ -134,7 +135,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis of negative values: `low` and `high` are −log10 of −value.
+    /// Creates a logarithmic axis of negative values: `low` and `high` are −log10 of −value.
     pub(crate) fn mirrored_log(low: f64, high: f64, n_ticks: u32) -> Self {
         let mut axis = Self::log(-high, -low, n_ticks);
         (axis.low, axis.high) = (-axis.high, -axis.low);
@@ -176,7 +177,7 @@ impl Axis {
         Self { ticks: Vec::new(), ..make(2) }
     }
 
-    /// The labels within the permitted overhang.
+    /// Returns the labels that stay within the permitted overhang.
     fn labels_inside(&self, width: f64, overhang: f64, font: Font) -> Vec<Extent> {
         let mut inside = Vec::with_capacity(self.ticks.len());
         for (index, (position, label)) in self.ticks.iter().enumerate() {
@@ -190,7 +191,7 @@ impl Axis {
         inside
     }
 
-    /// Linear scale, with a margin.
+    /// Creates a linear axis with a margin.
     pub(crate) fn linear(low: f64, high: f64, n_ticks: u32) -> Self {
         let margin = match high / 2.0 - low / 2.0 {
             half if half > 1e-12 * low.abs().max(high.abs()) => half * 0.1,
@@ -202,7 +203,7 @@ impl Axis {
         Self { n_ticks, ..Self::stepped(made, (low, high), ticks) }
     }
 
-    /// Logarithmic scale, with a margin. `low` and `high` are decimal logarithms.
+    /// Creates a logarithmic axis with a margin. `low` and `high` are decimal logarithms.
     pub(crate) fn log(low: f64, high: f64, n_ticks: u32) -> Self {
         let made = (Made::Log, low, high);
         let margin = ((high - low) * 0.05).max(0.02);
@@ -239,7 +240,7 @@ impl Axis {
             }
         }
         if ticks.len() < 2 {
-            // Less than a factor of two: the logarithm is almost linear there.
+            // Within a factor of two, the logarithm is almost linear.
             let (from, to) = (10_f64.powf(low), 10_f64.powf(high));
             ticks = linear_ticks(from, to, nice_step(to - from, n_ticks));
             ticks.iter_mut().for_each(|(position, _)| *position = position.log10());
@@ -256,8 +257,8 @@ impl Axis {
         self.scale == Scale::Log
     }
 
-    /// Returns the position of a value on the axis: 0 at its start, 1 at its end. A value beyond an
-    /// end is clamped.
+    /// Returns the position of a value on the axis: 0 at its start, 1 at its end. Values beyond
+    /// either end are clamped.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let position = match self.scale {
             Scale::Linear => value,
@@ -275,7 +276,7 @@ impl Axis {
     }
 }
 
-/// The ends of a tick's label.
+/// The horizontal extent of a tick's label.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     index: usize,
@@ -287,8 +288,8 @@ fn overlap(labels: &[Extent]) -> bool {
     labels.windows(2).any(|pair| pair[1].from < pair[0].to + LABEL_GAP)
 }
 
-/// The smallest step of 1, 2 or 5 times a power of ten that gives no more than about `n_ticks`
-/// ticks.
+/// Returns the smallest step of 1, 2 or 5 times a power of ten that gives no more than about
+/// `n_ticks` ticks.
 fn nice_step(range: f64, n_ticks: u32) -> f64 {
     let least = range / f64::from(n_ticks.max(1));
     let power = 10_f64.powf(least.log10().floor());
@@ -325,7 +326,7 @@ fn linear_label(value: f64, step: f64, largest: f64) -> String {
     text.replace('-', "−")
 }
 
-/// Formats a label of a power of ten, or of a digit times a power of ten.
+/// Formats the label of a power of ten, or of a digit times a power of ten.
 fn power_label(position: f64) -> String {
     let value = 10_f64.powf(position);
     let text = if (9e-5..2e5).contains(&value) {

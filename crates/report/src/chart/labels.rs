@@ -1,14 +1,14 @@
-//! Readable positions of names: beside points, where they cover the least, and at the ends of
+//! Readable positions for names: beside points, where they cover the least, and at the ends of
 //! lines.
 
 use std::f64::consts::TAU;
 
-/// Costs of a name's position.
+/// Costs of placing a name.
 ///
 /// Per length of a hidden line (`HIDDEN`); per area shared with a disc or an error bar (`COVERED`),
-/// shared with another name, or beyond the panel; per length of a tie that crosses another name;
-/// per unit of closeness to another agent's disc; and per unit of distance from the name's own
-/// disc.
+/// shared with another name (`ON_NAME`), or outside the panel (`BEYOND`); per length of a tie that
+/// crosses another name (`TIED`); per unit of closeness to another agent's disc (`NEAR`); and per
+/// unit of distance from the name's own disc (`FAR`).
 const HIDDEN: f64 = 1.0;
 const COVERED: f64 = 1.0;
 const ON_NAME: f64 = 4.0;
@@ -16,7 +16,7 @@ const BEYOND: f64 = 3.0;
 const TIED: f64 = 16.0;
 const NEAR: f64 = 2.5;
 const FAR: f64 = 0.6;
-/// Distance from another agent's disc below which a name may be mistaken for that agent's.
+/// Distance from another agent's disc below which a name may seem to belong to that agent.
 const APART: f64 = 14.0;
 /// Distance below which a line counts as hidden by a name.
 const CLEAR: f64 = 2.5;
@@ -31,15 +31,15 @@ const N_DIRECTIONS: u32 = 24;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spot {
     pub(super) middle: (f64, f64),
-    /// Half of its width and of its height.
+    /// Half of the width and height.
     half: (f64, f64),
 }
 
 impl Spot {
-    /// A spot at a distance from a point in a direction (of length 1).
+    /// Creates a spot at a distance from a point, in a direction given as a unit vector.
     ///
-    /// It is centred above, below or beside the point in the four main directions, and touches it
-    /// with a corner in between.
+    /// In the four main directions, the spot is centred above, below or beside the point. In
+    /// between, a corner of the spot faces the point.
     pub(super) fn beside(
         (x, y): (f64, f64),
         [dx, dy]: [f64; 2],
@@ -56,30 +56,30 @@ impl Spot {
         }
     }
 
-    /// The upper left and lower right corners.
+    /// Returns the upper left and lower right corners.
     pub(super) fn corners(self) -> ((f64, f64), (f64, f64)) {
         let ((x, y), (width, height)) = (self.middle, self.half);
         ((x - width, y - height), (x + width, y + height))
     }
 
-    /// The rectangle between two corners.
+    /// Creates the rectangle between two corners.
     pub(super) fn between((left, top): (f64, f64), (right, bottom): (f64, f64)) -> Self {
         let middle = (f64::midpoint(left, right), f64::midpoint(top, bottom));
         Self { middle, half: ((right - left) / 2.0, (bottom - top) / 2.0) }
     }
 
-    /// The point of the rectangle nearest to the given point.
+    /// Returns the point of the rectangle that is nearest to the given point.
     pub(super) fn nearest(self, (x, y): (f64, f64)) -> (f64, f64) {
         let ((left, top), (right, bottom)) = self.corners();
         (x.clamp(left, right), y.clamp(top, bottom))
     }
 
-    /// The area of the intersection with another spot.
+    /// Returns the area of the intersection with another spot.
     pub(super) fn overlap(self, other: Self) -> f64 {
         self.shared(other.middle, other.half)
     }
 
-    /// The area of the intersection with a rectangle given by its centre and half size.
+    /// Returns the area of the intersection with a rectangle given by its centre and half size.
     fn shared(self, middle: (f64, f64), half: (f64, f64)) -> f64 {
         let along = |a: f64, half_a: f64, b: f64, half_b: f64| {
             let length = (a + half_a).min(b + half_b) - (a - half_a).max(b - half_b);
@@ -89,7 +89,7 @@ impl Spot {
             * along(self.middle.1, self.half.1, middle.1, half.1)
     }
 
-    /// The spot enlarged by a margin.
+    /// Returns the spot enlarged by a margin.
     fn grown(self, margin: f64) -> Self {
         Self { half: (self.half.0 + margin, self.half.1 + margin), ..self }
     }
@@ -100,7 +100,7 @@ impl Spot {
         wide.hypot(beyond(y, self.middle.1, self.half.1))
     }
 
-    /// The length of the part of a line inside the spot.
+    /// Returns the length of the part of a line inside the spot.
     fn hidden(self, [(ax, ay), (bx, by)]: [(f64, f64); 2]) -> f64 {
         let (dx, dy) = (bx - ax, by - ay);
         let ((left, top), (right, bottom)) = self.corners();
@@ -202,7 +202,7 @@ impl Ground {
         self.names.split_off(n_given)
     }
 
-    /// The spot for a name with the lowest cost.
+    /// Returns the spot with the lowest cost for a name.
     ///
     /// For equal costs, a nearer and more conventional spot wins: directly below first, then below
     /// before above and right before left; or directly right first, then right before left and
@@ -233,7 +233,7 @@ impl Ground {
     }
 }
 
-/// Heights for names at the ends of lines, as close as possible to the lines.
+/// Returns heights for names at the ends of lines, as close as possible to the lines.
 ///
 /// Each name has height `height`, all are between `top` and `bottom`, and they keep the order of
 /// the lines. If there is not enough room, they are packed evenly.
@@ -245,7 +245,7 @@ pub(super) fn spread(wanted: &[f64], height: f64, (top, bottom): (f64, f64)) -> 
     let height = height.min((bottom - top) / n as f64);
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
-    // Blocks of touching names, each as close as possible to its lines: (sum of the preferred start
+    // Blocks of adjacent names, each as close as possible to its lines: (sum of the preferred start
     // heights, names).
     let mut blocks: Vec<(f64, Vec<usize>)> = Vec::new();
     let first_of = |(sum, names): &(f64, Vec<usize>)| {
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Markers of radius 5 in a panel, with names of these widths beside them.
+    /// Returns markers of radius 5 in a panel, with names of these widths beside them.
     fn beside_markers(at: &[(f64, f64, f64)], lines: &[f64]) -> (Vec<Spot>, Ground, Vec<Wanted>) {
         let line = |y: &f64| [(70.0, *y), (400.0, *y)];
         let ground = || Ground {
@@ -392,8 +392,8 @@ mod tests {
         }
     }
 
-    /// Many markers below the upper border, crossed by two lines: no name covers the tie of another
-    /// name to its marker.
+    /// Places many markers below the upper border, crossed by two lines. No name covers the tie of
+    /// another name to its marker.
     #[test]
     fn names_and_the_ties_of_others_keep_apart() {
         let crowd = [

@@ -2,7 +2,7 @@
 //! a footnote at the bottom.
 //!
 //! Columns are as wide as their panels with the labels of their vertical axes. Rows are as high as
-//! their panels with the labels below. Texts never overlap: tick labels that do not fit are
+//! their panels with the labels below. Text never overlaps: tick labels that do not fit are
 //! omitted, names are shortened, the legend continues on a new line if necessary, and names beside
 //! points and at the ends of lines avoid each other.
 
@@ -63,14 +63,14 @@ pub(super) enum Shape {
 /// Distance between a sign and its text, and size of markers in signs.
 const SIGN_GAP: f64 = 7.0;
 const SIGN_SIZE: f64 = 4.0;
-/// Height of a line of the legend, and of a panel's title including its spacing.
+/// Height of a legend line, and of a panel's title including spacing.
 const KEY_LINE: f64 = NAME.em + 8.0;
 const TITLE_ROOM: f64 = 24.0;
 /// Distance between the labels of a row and the titles of the next row, and between panels without
 /// labels.
 const ROW_GAP: f64 = 14.0;
 const BARE_GAP: f64 = 20.0;
-/// Maximum overhang of the labels of a horizontal axis.
+/// Maximum overhang of labels on a horizontal axis.
 const OVERHANG: f64 = 12.0;
 /// Maximum size of category names: beside panels in one, two, or more columns; and vertically,
 /// below a panel.
@@ -87,7 +87,7 @@ const NEXT_BAR: f64 = 7.0;
 const NAME_GAP: f64 = 14.0;
 /// Maximum width of a rule's name.
 const RULE_NAME: f64 = 160.0;
-/// Half the width of the caps of an error bar.
+/// Half the width of an error bar's caps.
 const CAP: f64 = 3.0;
 
 /// Computes all positions of a chart.
@@ -297,8 +297,8 @@ struct View<'a> {
     /// Width and height, including the strip.
     size: Point,
     x: Axis,
-    /// Names of the categories below, whether they are vertical, and names of the categories beside
-    /// the panel.
+    /// Names of the categories below the panel, true if they are vertical, and names of the
+    /// categories beside the panel.
     x_names: (Vec<String>, bool),
     y_names: Vec<String>,
     rule_names: Vec<String>,
@@ -336,7 +336,7 @@ impl<'a> View<'a> {
         self.x_names = names_below(&self.panel.x.names, self.size.0, self.small);
     }
 
-    /// Labels of the vertical axis, each with its height.
+    /// Returns the labels of the vertical axis, each with its height.
     fn y_labels(&self) -> Vec<(f64, &str)> {
         if !self.panel.framed || !self.panel.y_labels {
             return Vec::new();
@@ -368,7 +368,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Distance from the end of the rules to the end of their names.
+    /// Returns the distance from the end of the rules to the end of their names.
     fn right_room(&self) -> f64 {
         let width = LABEL.widest(&self.rule_names);
         match self.rule_names.len() {
@@ -377,7 +377,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Height of the labels below the panel.
+    /// Returns the height of the labels below the panel.
     fn below(&self) -> f64 {
         let label = if self.panel.x_label.is_empty() { 0.0 } else { NAME.em + 8.0 };
         self.labels_below() + label
@@ -428,7 +428,7 @@ impl<'a> View<'a> {
         at.iter().map(|at| self.point(at)).collect()
     }
 
-    /// The lower right corner.
+    /// Returns the lower right corner.
     fn end(&self) -> Point {
         (self.at.0 + self.size.0, self.at.1 + self.size.1)
     }
@@ -622,7 +622,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The rectangles of the labels, which avoid lines, points, error bars and other names.
+    /// Returns the rectangles of the labels, which avoid lines, points, error bars and other names.
     fn places_of_labels(&self) -> Vec<Spot> {
         if self.panel.labels.is_empty() {
             return Vec::new();
@@ -681,8 +681,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// Names of categories that fit below a panel, and whether they are vertical. The names are empty
-/// if there is no room.
+/// Returns the names of categories, shortened to fit below a panel, and true if they are vertical.
+/// The names are empty if there is no room.
 fn names_below(names: &[String], width: f64, font: Font) -> (Vec<String>, bool) {
     let column = width / names.len().max(1) as f64;
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -693,7 +693,8 @@ fn names_below(names: &[String], width: f64, font: Font) -> (Vec<String>, bool) 
     (thinned(font.cut_apart(&all, UPWARDS), column, font), true)
 }
 
-/// Names of categories that fit beside a panel; empty names if there is no room.
+/// Returns the names of categories, shortened to fit beside a panel; empty names if there is no
+/// room.
 fn names_beside(names: &[String], (width, height): Point, font: Font) -> Vec<String> {
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     thinned(font.cut_apart(&all, width), height / names.len().max(1) as f64, font)
@@ -719,10 +720,10 @@ pub(super) mod tests {
     use super::super::{Label, Rule, Strip, at, in_strip};
     use super::*;
 
-    /// With more than this number of names beside points and lines in a panel, some may overlap.
+    /// If a panel has more names than this beside points and lines, some may overlap.
     const N_CROWD: usize = 20;
 
-    /// The upper left and lower right corners of a shape.
+    /// Returns the upper left and lower right corners of a shape.
     fn extent(shape: &Shape) -> (Point, Point) {
         let around = |points: &[Point]| {
             let fold = |pick: fn(f64, f64) -> f64, start| {
@@ -752,7 +753,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Asserts that everything is inside the canvas, and that no two texts overlap.
+    /// Asserts that everything is inside the canvas, and that no text overlaps other text.
     pub(in super::super) fn assert_readable(chart: &Chart, scene: &Scene) {
         let (width, height) = (f64::from(scene.size.0), f64::from(scene.size.1));
         let mut texts: Vec<(&str, Point, Point)> = Vec::new();
@@ -778,7 +779,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A panel with every kind of content.
+    /// Creates a panel with every kind of content.
     fn panel(cell: (usize, usize), n_names: usize, above: bool) -> Panel {
         let names = |stem: &str| -> Vec<String> {
             (0..n_names).map(|index| format!("{stem} {index} of several categories")).collect()

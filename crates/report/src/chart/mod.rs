@@ -37,16 +37,16 @@ pub enum Scale {
     Log,
 }
 
-/// A picture. Any text may be empty. Texts that are too long are shortened.
+/// A picture. Any string may be empty. Strings that are too long are shortened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Chart {
-    /// Title at the top, and the line below it.
+    /// Title at the top, and the line below the title.
     pub(crate) title: String,
     pub(crate) facts: String,
     /// The legend, above the panels.
     pub(crate) keys: Vec<Key>,
     pub(crate) panels: Vec<Panel>,
-    /// Labels of the axes of all panels.
+    /// Axis labels shared by all panels.
     pub(crate) x_label: String,
     pub(crate) y_label: String,
     pub(crate) footnote: String,
@@ -79,7 +79,7 @@ pub(crate) enum Sign {
     /// A line that ends in a marker.
     Ending(Stroke, Glyph),
     Fill(RGBColor),
-    /// A filled box with a border, for a colour that may be white.
+    /// A filled box with a border, for colours that may be white.
     Boxed(RGBColor),
     /// The colours of trials from the first to the last.
     Order,
@@ -90,7 +90,7 @@ impl Sign {
         Self::Line { stroke, glyph: None, band: false }
     }
 
-    /// A line with a marker at its middle.
+    /// Creates the sign of a line with a marker at its middle.
     pub(crate) fn curve(stroke: Stroke, glyph: Glyph) -> Self {
         Self::Line { stroke, glyph: Some(glyph), band: false }
     }
@@ -159,7 +159,7 @@ impl Panel {
 
 #[cfg(test)]
 impl Panel {
-    /// The positions of its points, in lengths from the upper left corner.
+    /// Returns the positions of the panel's points, in lengths from the upper left corner.
     pub(crate) fn places(&self) -> Vec<(f64, f64)> {
         let points = self.marks.iter().filter_map(|mark| match mark {
             Mark::Points { at, .. } => Some(at),
@@ -179,7 +179,7 @@ impl Panel {
 /// A strip beyond the range of the vertical axis, for entries without a position on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Strip {
-    /// True if it is above the range.
+    /// True if the strip is above the range.
     pub(crate) above: bool,
     pub(crate) height: f64,
     pub(crate) label: &'static str,
@@ -203,12 +203,12 @@ pub(crate) enum Y {
     Strip(f64),
 }
 
-/// The position given by two values.
+/// Returns the position given by two values.
 pub(crate) fn at(x: f64, y: f64) -> At {
     At { x, y: Y::Value(y), shift: (0.0, 0.0) }
 }
 
-/// A position in the strip; `share` is the height, 0.5 for the middle.
+/// Returns a position in the strip; `share` is the height, 0.5 for the middle.
 pub(crate) fn in_strip(x: f64, share: f64) -> At {
     At { y: Y::Strip(share), ..at(x, 0.0) }
 }
@@ -280,7 +280,7 @@ pub(crate) struct Label {
 }
 
 impl Chart {
-    /// Computes all positions. In tests it also checks that the result is readable.
+    /// Computes all positions. In tests, also checks that the result is readable.
     fn placed(&self) -> Scene {
         let scene = layout::place(self);
         #[cfg(test)]
@@ -313,7 +313,7 @@ impl Chart {
         render::svg(&self.placed()).expect("a picture")
     }
 
-    /// The picture in memory. Errors identify it by the file name `file`.
+    /// Returns the picture in memory. Errors identify the picture by the file name `file`.
     pub(crate) fn picture(self, file: &str) -> Picture {
         Picture { file: PathBuf::from(file), chart: self }
     }
@@ -336,7 +336,7 @@ impl Picture {
     /// Returns the picture as SVG text, as it would be written to a file.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] if it cannot be drawn.
+    /// Returns [`ReportError::Draw`] if the picture cannot be drawn.
     pub fn svg(&self) -> Result<String, ReportError> {
         let svg = render::svg(&self.chart.placed());
         svg.map_err(|message| render::draw_error(&self.file, message))
@@ -346,15 +346,15 @@ impl Picture {
     /// to a file.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] if it cannot be drawn.
+    /// Returns [`ReportError::Draw`] if the picture cannot be drawn.
     pub fn png(&self) -> Result<Vec<u8>, ReportError> {
         let png = render::png(&self.chart.placed());
         png.map_err(|message| render::draw_error(&self.file, message))
     }
 }
 
-/// Writes a picture's two files, SVG and PNG, into a folder and returns their paths. `chart` may be
-/// the reason why there is no picture, which becomes the error.
+/// Writes a picture's two files, SVG and PNG, into a folder and returns their paths. An `Err` in
+/// `chart` is the reason why there is no picture, and is returned as the error.
 pub(crate) fn write(
     chart: Result<Chart, String>,
     folder: &Path,

@@ -52,7 +52,7 @@ pub(super) fn svg(scene: &Scene) -> Result<String, String> {
     Ok(format!("{head}>\n<title>{title}</title>\n<desc>{description}</desc>\n{rest}"))
 }
 
-/// Escapes markup in a text for an SVG, and replaces control characters with spaces.
+/// Escapes markup in a string for an SVG, and replaces control characters with spaces.
 fn escaped(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
@@ -114,7 +114,7 @@ fn draw<DB: DrawingBackend>(
     drawn.and_then(|()| area.present()).map_err(|error| error.to_string())
 }
 
-/// The backend of a text. Backends interpret sizes and heights differently.
+/// The backend that draws text. Backends interpret sizes and heights differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextMetrics {
     Svg,
@@ -196,7 +196,7 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
         Ok(())
     }
 
-    /// The size at which the backend renders this font.
+    /// Returns the size that makes the backend render this font correctly.
     fn size(&self, font: Font) -> f64 {
         font.em
             * match self.text {
@@ -205,7 +205,7 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
             }
     }
 
-    /// Returns the distance from a text's anchor at the top down to the backend's baseline.
+    /// Returns the distance from the anchor at the top of a text down to the backend's baseline.
     fn baseline(&self, font: Font) -> f64 {
         match self.text {
             TextMetrics::Svg => 0.76 * font.em,

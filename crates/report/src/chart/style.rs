@@ -7,7 +7,7 @@ use super::text::Font;
 
 /// Text and axes.
 pub(crate) const INK: RGBColor = RGBColor(30, 30, 30);
-/// Secondary texts and lines.
+/// Secondary text and lines.
 pub(crate) const GREY: RGBColor = RGBColor(95, 95, 95);
 /// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(229, 229, 229);
@@ -30,7 +30,7 @@ pub(crate) const NOTE: Font = Font { em: 11.0, bold: false, color: GREY };
 /// Names beside markers and at the ends of rules.
 pub(crate) const LABEL: Font = Font { em: 11.5, bold: false, color: INK };
 
-/// Number of columns of a grid of panels, and the size of each panel.
+/// Returns the number of columns in a grid of panels, and the size of each panel.
 pub(crate) fn grid(n_panels: usize) -> (usize, (f64, f64)) {
     let n_columns = match n_panels {
         0 | 1 => 1,
@@ -49,7 +49,7 @@ pub(crate) fn grid(n_panels: usize) -> (usize, (f64, f64)) {
     (n_columns, panel_size)
 }
 
-/// Tick labels, which are smaller if there are several columns.
+/// Returns the font of tick labels, which is smaller if there are several columns.
 pub(crate) fn tick_font(n_columns: usize) -> Font {
     Font { em: if n_columns == 1 { 13.0 } else { 12.0 }, bold: false, color: INK }
 }
@@ -104,7 +104,7 @@ pub(crate) enum Marker {
     Plus,
 }
 
-/// The position of a text relative to its point, which is on the baseline.
+/// The position of text relative to its anchor point, which is on the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -125,21 +125,21 @@ pub(crate) struct Stroke {
 }
 
 impl Stroke {
-    /// A solid line.
+    /// Creates a solid line.
     pub(crate) const fn solid(color: RGBColor, width: f64) -> Self {
         Self { color, width, dash: &[], skip: 0.0 }
     }
 
-    /// The line of the arm with this index.
+    /// Returns the line style for the arm with this index.
     ///
     /// The least common multiple of the numbers of colours, markers and dash patterns is 168, so
-    /// this number of arms have distinct styles.
+    /// that many arms have distinct styles.
     pub(crate) fn of_arm(arm_idx: usize) -> Self {
         let dash = DASHES[arm_idx % DASHES.len()];
         Self { dash, ..Self::solid(color_of_arm(arm_idx), LINE_WIDTH) }
     }
 
-    /// The reference line with this index: thin, grey and without markers.
+    /// Returns the style of the reference line with this index: thin, grey and without markers.
     pub(crate) fn of_reference(reference_idx: usize) -> Self {
         const DASHES: [&[f64]; 3] = [&[5.0, 3.0], &[1.5, 2.5], &[8.0, 3.0, 1.5, 3.0]];
         Self { dash: DASHES[reference_idx % DASHES.len()], ..Self::solid(GREY, 1.25) }
@@ -151,7 +151,7 @@ impl Stroke {
 pub(crate) struct Glyph {
     pub(crate) marker: Marker,
     pub(crate) color: RGBColor,
-    /// The size of its shape.
+    /// The size of the shape.
     scale: f64,
     /// Size of the white rim around the shape; 0 for none.
     rim: f64,
@@ -161,27 +161,27 @@ pub(crate) struct Glyph {
 }
 
 impl Glyph {
-    /// A shape with a white rim.
+    /// Creates a shape with a white rim.
     pub(crate) const fn new(marker: Marker, color: RGBColor) -> Self {
         Self { marker, color, scale: 1.0, rim: 1.3, ring: 0.0, hole: 0.0 }
     }
 
-    /// The marker of the arm with this index.
+    /// Returns the marker for the arm with this index.
     pub(crate) fn of_arm(arm_idx: usize) -> Self {
         Self::new(MARKERS[arm_idx % MARKERS.len()], color_of_arm(arm_idx))
     }
 
-    /// A disc with a white rim.
+    /// Creates a disc with a white rim.
     pub(crate) const fn disc(color: RGBColor) -> Self {
         Self { rim: 1.22, ..Self::new(Marker::Circle, color) }
     }
 
-    /// A cross for a failure, without a rim since crosses may be dense.
+    /// Creates a cross for a failure, without a rim since crosses may be dense.
     pub(crate) const fn failed(color: RGBColor) -> Self {
         Self { scale: 0.85, ..Self::new(Marker::Cross, color).bare() }
     }
 
-    /// A diamond for the best trial.
+    /// Creates a diamond for the best trial.
     pub(crate) const fn best(color: RGBColor) -> Self {
         Self { scale: 1.35, rim: 1.75, ..Self::new(Marker::Diamond, color) }
     }
@@ -201,13 +201,13 @@ impl Glyph {
         Self { ring: 1.95, ..self }
     }
 
-    /// Distance from the centre to the outermost point.
+    /// Returns the distance from the centre to the outermost point.
     pub(super) fn reach(self) -> f64 {
         self.rim.max(1.1 * self.ring).max(1.3 * self.scale)
     }
 
-    /// The parts drawn on top of each other around the origin, each with a shape, a size and a
-    /// colour.
+    /// Returns the parts drawn on top of each other around the origin, each with a shape, a size
+    /// and a colour.
     pub(super) fn parts(self) -> impl Iterator<Item = (Marker, f64, RGBColor)> {
         let disc = |size, color| (Marker::Circle, size, color);
         let parts = [
@@ -222,13 +222,13 @@ impl Glyph {
     }
 }
 
-/// The colour of the arm, player or series with this index.
+/// Returns the colour for the arm, player or series with this index.
 pub(crate) fn color_of_arm(arm_idx: usize) -> RGBColor {
     COLORS[arm_idx % COLORS.len()]
 }
 
-/// Mixes a colour with white and keeps `percent` of it. The result is opaque, so both file formats
-/// look the same.
+/// Mixes `percent` of a colour with white. The result is opaque, so both file formats look the
+/// same.
 pub(crate) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
     let percent = percent.min(100);
     let mix = |channel: u8| {
@@ -238,8 +238,8 @@ pub(crate) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
     RGBColor(mix(r), mix(g), mix(b))
 }
 
-/// Colours from the first trial (0) to the last (1). They become darker, so that the order is
-/// visible without colour.
+/// Returns the colour of a trial, from the first (0) to the last (1). Colours become darker, so
+/// that the order is visible without colour.
 pub(crate) fn color_of_order(share: f64) -> RGBColor {
     const STOPS: [[f64; 3]; 5] = [
         [161.0, 218.0, 180.0],
@@ -267,13 +267,14 @@ fn channel(value: f64) -> u8 {
     value.round() as u8
 }
 
-/// Size of each of `n` markers: `largest` up to `n_large` markers, then decreasing.
+/// Returns the size of each of `n` markers: `largest` for up to `n_large` markers, then decreasing
+/// with `n`.
 pub(crate) fn size_for(n: usize, n_large: f64, (smallest, largest): (f64, f64)) -> f64 {
     (largest * (n_large / n.max(1) as f64).powf(0.35)).clamp(smallest, largest)
 }
 
 impl Marker {
-    /// Corners around the origin, at a distance of about one unit.
+    /// Returns the corners around the origin, at a distance of about one unit.
     pub(super) fn outline(self) -> Vec<(f64, f64)> {
         let polygon = |n: u32, start: f64, radius: f64| -> Vec<(f64, f64)> {
             let corner = |index| {

@@ -1,4 +1,4 @@
-//! Shapes and texts that tests parse from an SVG. Lengths are in pixels of the drawing, four per
+//! Shapes and text that tests parse from an SVG. Lengths are in pixels of the drawing, four per
 //! unit of length.
 
 /// A position in the drawing.
@@ -23,7 +23,7 @@ pub(crate) fn length(element: &str, name: &str) -> f64 {
     attribute(element, name).parse().expect("a length")
 }
 
-/// Centres of the discs of one colour.
+/// Returns the centres of the discs of one colour.
 pub(crate) fn discs(svg: &str, fill: &str) -> Vec<At> {
     let discs = elements(svg, "circle").into_iter();
     let of_color = discs.filter(|disc| attribute(disc, "fill") == fill);
@@ -38,7 +38,7 @@ pub(crate) fn corners(element: &str) -> Vec<At> {
     attribute(element, "points").split_whitespace().map(pair).collect()
 }
 
-/// Centres of the polygons of one colour with this number of corners.
+/// Returns the centres of the polygons of one colour with this number of corners.
 pub(crate) fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
     let polygons = elements(svg, "polygon").into_iter();
     let of_color = polygons.filter(|polygon| attribute(polygon, "fill") == fill);
@@ -51,7 +51,7 @@ pub(crate) fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
     of_color.map(corners).filter(|corners| corners.len() == n_corners).map(middle).collect()
 }
 
-/// Rectangles of one colour, as left, upper, right and lower edges.
+/// Returns the rectangles of one colour, as left, upper, right and lower edges.
 pub(crate) fn rectangles(svg: &str, fill: &str) -> Vec<[f64; 4]> {
     let rectangles = elements(svg, "rect").into_iter();
     let of_color = rectangles.filter(|rectangle| attribute(rectangle, "fill") == fill);
@@ -62,15 +62,15 @@ pub(crate) fn rectangles(svg: &str, fill: &str) -> Vec<[f64; 4]> {
     of_color.map(edges).collect()
 }
 
-/// Corners of the lines of one colour with more than `n_least` corners, which excludes axes and the
-/// legend.
+/// Returns the corners of the lines of one colour with more than `n_least` corners, which excludes
+/// axes and the legend.
 pub(crate) fn lines(svg: &str, stroke: &str, n_least: usize) -> Vec<Vec<At>> {
     let lines = elements(svg, "polyline").into_iter();
     let of_color = lines.filter(|line| attribute(line, "stroke") == stroke).map(corners);
     of_color.filter(|line| line.len() > n_least).collect()
 }
 
-/// Texts with their positions.
+/// Returns each text with its position.
 pub(crate) fn texts(svg: &str) -> Vec<(String, At)> {
     let text = |element: &str| {
         let (_, content) = element.split_once('>').expect("a text");
@@ -95,7 +95,7 @@ pub(crate) fn assert_says(svg: &str, words: &[&str]) {
     }
 }
 
-/// Width and height in the header of a PNG.
+/// Returns the width and height in the header of a PNG.
 pub(crate) fn png_size(png: &[u8]) -> (f64, f64) {
     assert!(png.starts_with(b"\x89PNG"));
     let number =
@@ -103,13 +103,13 @@ pub(crate) fn png_size(png: &[u8]) -> (f64, f64) {
     (number(16), number(20))
 }
 
-/// Width and height of an SVG.
+/// Returns the width and height of an SVG.
 pub(crate) fn svg_size(svg: &str) -> (f64, f64) {
     let picture = elements(svg, "svg").remove(0);
     (length(picture, "width"), length(picture, "height"))
 }
 
-/// Asserts that all marks and texts are inside the picture and that all numbers are valid.
+/// Asserts that all marks and text are inside the picture and that all numbers are valid.
 pub(crate) fn assert_sound(svg: &str, case: &str) {
     for bad in ["NaN", "inf", "2147483647", "-2147483648"] {
         assert!(!svg.replace("infeasible", "").contains(bad), "{bad} in {case}");

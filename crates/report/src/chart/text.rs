@@ -14,16 +14,16 @@ pub(super) const FAMILY: &str = "Noto Sans, Open Sans, Helvetica, Arial, DejaVu 
 /// descent.
 pub(super) const BITMAP_SIZE_PER_EM: f64 = 2789.0 / 2048.0;
 
-/// Maximum number of characters of a name, regardless of the room.
+/// Maximum number of characters in a name, regardless of the available width.
 const SHORTENED_CHARS_MAX: usize = 200;
 
-/// Factor by which the reader's browser font may be wider.
+/// Factor by which the font in the reader's browser may be wider.
 const WIDER: f64 = 1.08;
 
 /// The regular font of the pictures, Noto Sans in TrueType format, for web pages that should match
 /// them.
 ///
-/// This is a static, so that a program contains the font only once.
+/// A static rather than a constant, so that a program contains the font only once.
 pub static FONT: &[u8] = ttf_noto_sans::REGULAR;
 /// The bold font of the pictures.
 pub static BOLD_FONT: &[u8] = ttf_noto_sans::BOLD;
@@ -37,7 +37,7 @@ pub(crate) fn register_fonts() -> Result<(), String> {
     if *REGISTERED { Ok(()) } else { Err("the built-in font is damaged".to_owned()) }
 }
 
-/// Size, weight and colour of a text.
+/// Size, weight and colour of text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Font {
     /// The em size in units of length.
@@ -51,7 +51,7 @@ impl Font {
         if self.bold { FontStyle::Bold } else { FontStyle::Normal }
     }
 
-    /// Width of a text in units of length, in the embedded font.
+    /// Returns the width of a string in units of length, in the embedded font.
     pub(crate) fn width(self, text: &str) -> f64 {
         // Measure at a large size, since plotters returns whole pixels. A damaged font is reported
         // when the picture is drawn.
@@ -62,23 +62,24 @@ impl Font {
         measured.map_or(0.0, |(width, _)| f64::from(width) * self.em / 100.0)
     }
 
-    /// Width of a text, including the margin for a wider font.
+    /// Returns the width of a string, including the margin for a wider font.
     pub(crate) fn room(self, text: &str) -> f64 {
         WIDER * self.width(text)
     }
 
-    /// The largest room required by several texts.
+    /// Returns the largest [`room`](Self::room) of several strings.
     pub(crate) fn widest<'a>(self, texts: impl IntoIterator<Item = &'a String>) -> f64 {
         texts.into_iter().map(|text| self.room(text)).fold(0.0, f64::max)
     }
 
-    /// The same font, reduced if the text needs more room than this.
+    /// Returns the same font, reduced if the string needs more room than this.
     pub(crate) fn fitted(self, text: &str, room: f64) -> Self {
         let factor = (room / self.room(text).max(1.0)).clamp(0.4, 1.0);
         Self { em: self.em * factor, ..self }
     }
 
-    /// Shortens a text to this room: [`shortened`](Self::shortened) with a margin for a wider font.
+    /// Shortens a string to this room: [`shortened`](Self::shortened) with a margin for a wider
+    /// font.
     pub(crate) fn cut(self, text: &str, room: f64) -> String {
         self.shortened(text, room / WIDER)
     }
@@ -89,7 +90,7 @@ impl Font {
         self.shortened_apart(names, room / WIDER)
     }
 
-    /// Shortens a text to this width by omitting its middle, since the ends of a name carry the
+    /// Shortens a string to this width by omitting its middle, since the ends of a name carry the
     /// most information.
     fn shortened(self, text: &str, width: f64) -> String {
         // Replace control characters with spaces to keep the name on one line. Limit the length to
@@ -140,7 +141,7 @@ impl Font {
         plain
     }
 
-    /// Height of capitals and digits in units of length.
+    /// Returns the height of capitals and digits in units of length.
     pub(crate) fn cap_height(self) -> f64 {
         0.714 * self.em
     }

@@ -1,5 +1,5 @@
-//! The axis of values. It resolves the better values: linear or logarithmic, without outliers on
-//! the worse side.
+//! The value axis, which resolves the better values: it is linear or logarithmic, and leaves off
+//! outliers on the worse side.
 
 use fedbo_space::Direction;
 
@@ -10,14 +10,14 @@ use super::{Scale, Strip};
 const LARGEST: f64 = 1e300;
 /// Approximate number of ticks.
 const N_TICKS: u32 = 7;
-/// Ratio of values of one sign above which the axis is logarithmic, if a logarithm spreads the
+/// Ratio between values of one sign above which the axis is logarithmic, if a logarithm spreads the
 /// better values.
 const WIDE: f64 = 100.0;
-/// A logarithm spreads the better values if the better end is the one near 0, or if best and median
-/// differ by more than this factor.
+/// A logarithm spreads the better values if the better end is the one near 0, or if the best value
+/// and the median differ by more than this factor.
 const WIDE_HALF: f64 = 10.0;
 /// A curve has diverged if its distance from the best value is more than this multiple of the
-/// typical one.
+/// typical distance.
 const DIVERGED: f64 = 20.0;
 /// The same criterion on a logarithmic axis, in decades.
 const DIVERGED_DECADES: f64 = 1.5;
@@ -32,7 +32,7 @@ pub(crate) struct ValueAxis {
     pub(crate) axis: Axis,
     spacing: Spacing,
     direction: Direction,
-    /// The best value and the worst value on the axis, if there are values beyond the latter.
+    /// The best and worst values on the axis, if there are values beyond the worst.
     limits: Option<(f64, f64)>,
 }
 
@@ -55,8 +55,8 @@ impl Spacing {
 }
 
 impl ValueAxis {
-    /// Creates the axis of finite values. `scale` selects a linear or logarithmic axis; `None`
-    /// chooses by the values.
+    /// Creates the axis for finite values. `scale` selects a linear or logarithmic axis; `None`
+    /// lets the values decide.
     ///
     /// Returns an error if a logarithmic axis is requested and a value is not above 0.
     pub(crate) fn of(
@@ -67,7 +67,7 @@ impl ValueAxis {
         Self::of_curves(values, None, direction, scale)
     }
 
-    /// Same as [`ValueAxis::of`], for the values of curves.
+    /// Same as [`ValueAxis::of`], for values that form curves.
     ///
     /// `typical_worst` is a value that most curves do not exceed. If some curves go far beyond it,
     /// the axis ends near it.
@@ -135,14 +135,14 @@ impl ValueAxis {
         self.direction == Direction::Minimize
     }
 
-    /// The strip for values off the axis; `None` if there are none.
+    /// Returns the strip for values off the axis; `None` if there are none.
     pub(crate) fn strip(&self) -> Option<Strip> {
         let (above, label) = (self.is_worse_above(), "worse");
         self.limits.map(|_| Strip { above, height: STRIP, label })
     }
 }
 
-/// The label of a value axis, with the direction of better values.
+/// Returns the label of a value axis, with the direction of better values.
 pub(crate) fn labelled(y_label: &str, direction: Direction) -> String {
     let y_label = if y_label.is_empty() { "value" } else { y_label };
     let better = match direction {
@@ -178,11 +178,11 @@ fn fitting_spacing(values: &[f64]) -> Spacing {
     if decades(worst) > WIDE.log10() && spreads_better { spacing } else { Spacing::Linear }
 }
 
-/// Returns the values in a typical range, without those that would compress the others.
+/// Returns the values in a typical range, without the values that would compress the others.
 ///
 /// `values` are sorted from best to worst; `typical_worst` is a value that most curves do not
-/// exceed. Nothing is left off unless the worst value is very far from it, so that a curve that
-/// starts only slightly worse stays on the axis.
+/// exceed. Nothing is left off unless the worst value is very far from `typical_worst`, so that a
+/// curve that starts only slightly worse stays on the axis.
 fn within_typical(values: &[f64], typical_worst: Option<f64>, wanted: Option<Spacing>) -> &[f64] {
     let (Some(typical_worst), [best, .., worst]) = (typical_worst, values) else {
         return values;
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    /// Holds for any number of values of diverged curves, even if they grow step by step without a
+    /// Diverged curves can have any number of values, even values that grow step by step without a
     /// gap.
     #[test]
     fn diverged_curves_do_not_press_the_others_together() {

@@ -11,9 +11,9 @@ use crate::chart::style::{BLUE, Glyph, INK, Marker, Stroke, WHITE, grid, size_fo
 use crate::chart::{At, Chart, Key, Mark, Panel, Sign, Strip, at, counted, in_strip, write};
 use crate::error::ReportError;
 
-/// Approximate number of ticks of the vertical axis.
+/// Approximate number of ticks on the vertical axis.
 const N_TICKS: u32 = 7;
-/// Height of the strip for C2.
+/// Height of the strip that shows C2.
 const STRIP: f64 = 18.0;
 /// Overlap of a fill with its neighbour, which prevents a visible gap between them.
 const UNDER: f64 = 0.5;
@@ -79,7 +79,7 @@ pub enum Region {
 }
 
 impl Default for DecisionRegionsPicture {
-    /// No epochs and no path, with the default axis names.
+    /// Creates a picture without epochs and path, with the default axis labels.
     fn default() -> Self {
         Self {
             title: String::new(),
@@ -99,8 +99,8 @@ impl DecisionRegionsPicture {
     /// axis marks the epochs after which C2 forbids stopping.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] if a number is not finite, epochs do not increase, cells have no
-    /// height, or the trial was stopped after an epoch that is not on its path;
+    /// Returns [`ReportError::Draw`] if a number is not finite, epochs do not increase, cells have
+    /// no height, or the trial was stopped after an epoch that is not on its path; returns
     /// [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path, trial: Option<u64>) -> Result<Vec<PathBuf>, ReportError> {
         let [svg, png] = decision_regions_files(trial);
@@ -191,7 +191,7 @@ impl DecisionRegionsPicture {
         let mut path = self.path.iter();
         let stop = self.stopped_at.and_then(|stop| path.position(|(epoch, _)| *epoch == stop));
         let end = stop.map_or(way.last(), |index| way.get(index));
-        // The fills behind it are red and yellow, so a black ring makes the end visible.
+        // The fills behind the end are red and yellow, so a black ring makes it visible.
         panel.points(end.copied().into_iter().collect(), self.end().0.ringed(), MARK);
         Chart {
             title: self.title.clone(),
@@ -216,7 +216,7 @@ impl DecisionRegionsPicture {
             // Extends beneath the next column and the next region above, which are drawn later.
             let under = if index + 1 < n_epochs { UNDER } else { 0.0 };
             let runs = rules.runs();
-            // Below and above the cells, no path goes either.
+            // Paths do not go below or above the cells either.
             let first = runs.first().map_or(highest, |(_, low, _)| *low);
             let below = (None, lowest, first);
             let above = runs.last().map(|(_, _, high)| (None, *high, highest));
@@ -257,7 +257,7 @@ impl RegionEpoch {
     }
 }
 
-/// The fill of a region.
+/// Returns the fill of a region.
 fn fill(region: Option<Region>) -> RGBColor {
     match region {
         Some(Region::Continue) => CONTINUE,
@@ -271,7 +271,8 @@ fn fill(region: Option<Region>) -> RGBColor {
 const WAY: Stroke = Stroke::solid(BLUE, 2.0);
 const AROUND_WAY: Stroke = Stroke::solid(WHITE, 4.5);
 
-/// Edges of the columns: halfway between epochs, and equally far beyond the first and the last.
+/// Returns the edges of the columns: halfway between epochs, and equally far beyond the first and
+/// the last.
 fn edges(epochs: &[f64]) -> Vec<f64> {
     let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
         return Vec::new();
@@ -285,7 +286,7 @@ fn edges(epochs: &[f64]) -> Vec<f64> {
     edges
 }
 
-/// The axis over the reached cells and the trial's path.
+/// Creates the axis over the reached cells and the trial's path.
 fn y_axis(picture: &DecisionRegionsPicture) -> Axis {
     let mut shown: Vec<f64> = picture.path.iter().map(|(_, error)| *error).collect();
     for (region, low, high) in picture.epochs.iter().flat_map(RegionEpoch::runs) {
@@ -299,7 +300,7 @@ fn y_axis(picture: &DecisionRegionsPicture) -> Axis {
     Axis::linear(low, high, N_TICKS)
 }
 
-/// The legend entries of the fills and marks in use.
+/// Returns the legend entries of the fills and marks in use.
 fn keys(picture: &DecisionRegionsPicture) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut fills = |color: RGBColor, text: &str| {

@@ -1,5 +1,5 @@
-//! `stopped-finals`: the final value of each training; for a stopped one, the value that it would
-//! have reached (thesis Fig. A.4).
+//! `stopped-finals`: the final value of each training run; for a stopped run, the value that it
+//! would have reached (thesis Fig. A.4).
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,8 @@ pub const FINALS_FILES: [&str; 2] = ["stopped-finals.svg", "stopped-finals.png"]
 /// Maximum number of wrong stops listed in the footnote.
 const N_NAMED_MAX: usize = 8;
 
-/// The final values of a study's trials. Those of stopped trials are known only in an experiment.
+/// The final values of a study's trials. The final values of stopped trials are known only in an
+/// experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalsPicture {
     /// Title at the top; empty for none.
@@ -59,13 +60,14 @@ impl FinalPoint {
 impl FinalsPicture {
     /// Writes [`FINALS_FILES`] into the folder and returns their paths.
     ///
-    /// Triangles are complete trainings and discs are stopped ones. A wrong stop has a ring and a
-    /// line to the incumbent, which is drawn as a step line. Values far worse than all others are
-    /// placed in a strip.
+    /// Triangles are complete training runs, and discs are stopped ones. A wrong stop has a ring
+    /// and a line to the incumbent, which is drawn as a step line. Values far worse than all others
+    /// are placed in a strip.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] if a value is not finite, or `scale` requests a logarithmic axis for
-    /// values that are not all above 0; [`ReportError::Write`] if a file cannot be written.
+    /// Returns [`ReportError::Draw`] if a value is not finite, or `scale` requests a logarithmic
+    /// axis for values that are not all above 0; returns [`ReportError::Write`] if a file cannot be
+    /// written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().and_then(|()| self.chart()), folder, FINALS_FILES)
     }
@@ -171,7 +173,7 @@ impl FinalPoint {
     }
 }
 
-/// Corners of the incumbent's step line. Each step is midway between two trials.
+/// Returns the corners of the incumbent's step line. Each step is midway between two trials.
 fn steps(points: &[FinalPoint], place: impl Fn(f64, f64) -> At) -> Vec<At> {
     let mut corners: Vec<At> = Vec::new();
     let mut before: Option<f64> = None;

@@ -1,5 +1,5 @@
-//! `learning-curves`: the values of each training by epoch, and how it ended, including early stops
-//! (thesis Fig. A.3).
+//! `learning-curves`: the values of each training run by epoch, and how the run ended, including
+//! early stops (thesis Fig. A.3).
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,17 @@ use crate::chart::values::{ValueAxis, labelled};
 use crate::chart::{At, Chart, Key, Panel, Picture, Scale, Sign, Y, at, counted, in_strip, write};
 use crate::error::ReportError;
 
-/// Maximum number of points of a curve. A longer curve is thinned to pixel resolution.
+/// Maximum number of points in a curve. A longer curve is thinned to pixel resolution.
 const N_POINTS_MAX: usize = 1200;
 /// Approximate maximum number of dots in dotted lines, to keep the SVG small.
 const N_DOTS_MAX: f64 = 12_000.0;
-/// Dash patterns, each with its period, for the hypothetical continuation of stopped trainings. The
-/// first pattern that produces few enough dots is used.
+/// Dash patterns, each with its period, for the hypothetical continuation of stopped training runs.
+/// The first pattern that produces few enough dots is used.
 const DOTTED: [(f64, &[f64]); 4] =
     [(4.0, &[1.5, 2.5]), (7.0, &[3.0, 4.0]), (12.0, &[5.0, 7.0]), (24.0, &[12.0, 12.0])];
-/// The fractional parts of its multiples are evenly spread.
+/// The golden ratio, less 1: the fractional parts of its multiples are evenly spread.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// The line of the best training, and the white margin around it.
+/// The line of the best training run, and the white margin around it.
 const BEST: Stroke = Stroke::solid(INK, 2.75);
 const AROUND_BEST: Stroke = Stroke::solid(WHITE, 5.0);
 
@@ -36,56 +36,56 @@ pub struct LearningCurvesPicture {
     pub title: String,
     /// Label of the vertical axis. The direction of better values is appended.
     pub y_label: String,
-    /// N: the number of epochs of a complete training.
+    /// N: the number of epochs in a complete training run.
     pub n_epochs: u32,
     /// The direction of optimization.
     pub direction: Direction,
     /// The scale of the vertical axis. `None` selects logarithmic if all values are above 0, span
     /// more than two decades, and a logarithm spreads the better ones; linear otherwise.
     pub scale: Option<Scale>,
-    /// The trainings, one line per training.
+    /// The training runs, one line each.
     pub lines: Vec<LearningCurveLine>,
 }
 
-/// One training.
+/// One training run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearningCurveLine {
     /// The trial's number.
     pub trial: u64,
     /// The value after each epoch. Epochs increase.
     pub values: Vec<(u32, f64)>,
-    /// The outcome of the training.
+    /// The outcome of the training run.
     pub ended: CurveEnd,
-    /// The values that the training would have had after its last epoch, if an experiment provides
-    /// them. Epochs continue to increase.
+    /// The values that the run would have had after its last epoch, if an experiment provides them.
+    /// Epochs continue to increase.
     pub rest: Vec<(u32, f64)>,
 }
 
-/// The outcome of a training.
+/// The outcome of a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CurveEnd {
-    /// It was trained to the end.
+    /// The trial was trained to the end.
     Complete,
-    /// It was stopped early.
+    /// The trial was stopped early.
     Stopped,
-    /// It failed.
+    /// The trial failed.
     Failed,
-    /// It is still running.
+    /// The trial is still running.
     Running,
 }
 
 impl LearningCurvesPicture {
     /// Writes [`LEARNING_CURVES_FILES`] into the folder and returns their paths.
     ///
-    /// Each training is a line up to its last epoch, with a marker for how it ended. The complete
-    /// training with the best last value is drawn thickest and on top. Values far worse than all
-    /// others, such as those of a diverged training, are placed in a strip and counted in the
+    /// Each training run is a line up to its last epoch, with a marker for how it ended. The
+    /// complete run with the best last value is drawn thickest and on top. Values far worse than
+    /// all others, such as those of a diverged run, are placed in a strip and counted in the
     /// footnote.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] if a value is not finite, epochs do not increase, or `scale` requests
-    /// a logarithmic axis for values that are not all above 0; [`ReportError::Write`] if a file
-    /// cannot be written.
+    /// Returns [`ReportError::Draw`] if a value is not finite, epochs do not increase, or `scale`
+    /// requests a logarithmic axis for values that are not all above 0; returns
+    /// [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().and_then(|()| self.chart()), folder, LEARNING_CURVES_FILES)
     }
@@ -93,7 +93,7 @@ impl LearningCurvesPicture {
     /// Returns the picture in memory.
     ///
     /// # Errors
-    /// As for [`LearningCurvesPicture::write`], except file errors.
+    /// Same as [`LearningCurvesPicture::write`], except file errors.
     pub fn picture(&self) -> Result<Picture, ReportError> {
         let file = LEARNING_CURVES_FILES[0];
         let chart = self.check().and_then(|()| self.chart());
@@ -120,7 +120,8 @@ impl LearningCurvesPicture {
         Ok(())
     }
 
-    /// Returns the index of the complete training with the best last value; the first one in a tie.
+    /// Returns the index of the complete training run with the best last value; the first one in a
+    /// tie.
     fn best(&self) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         for (index, line) in self.lines.iter().enumerate() {
@@ -135,10 +136,9 @@ impl LearningCurvesPicture {
     }
 
     /// Returns a typical worst value: the median of the worst values of complete and stopped
-    /// trainings. For an even number of trainings, it is the better of the two middle values.
+    /// training runs. For an even number of runs, this is the better of the two middle values.
     ///
-    /// If no training is complete or stopped, all trainings count. `None` for fewer than three
-    /// trainings.
+    /// If no run is complete or stopped, all runs count. `None` for fewer than three runs.
     fn typical_worst(&self) -> Option<f64> {
         let is_sound = |line: &&LearningCurveLine| {
             matches!(line.ended, CurveEnd::Complete | CurveEnd::Stopped)
@@ -161,8 +161,8 @@ impl LearningCurvesPicture {
         lines.filter(|line| line.ended == ended).count()
     }
 
-    /// Returns the footnote: the number of trials, the share of epochs that early stopping left,
-    /// the best trial, and the values off the axis.
+    /// Returns the footnote: the number of trials, the share of epochs that remained after early
+    /// stopping, the best trial, and the values off the axis.
     fn footnote(&self, is_beyond: impl Fn(f64) -> bool) -> String {
         let mut text = counted(self.lines.len(), "trial", "trials");
         let ended = || {
@@ -237,7 +237,7 @@ impl LearningCurvesPicture {
         }
 
         let best = self.best();
-        // Complete trainings are drawn on top, and all markers above all lines.
+        // Complete runs are drawn on top, and all markers above all lines.
         let order = [CurveEnd::Failed, CurveEnd::Stopped, CurveEnd::Running, CurveEnd::Complete];
         let of_end = order.map(|ended| {
             let lines = self.lines.iter().enumerate();
@@ -285,7 +285,7 @@ impl LearningCurvesPicture {
         })
     }
 
-    /// The legend entries of the lines and marks in use.
+    /// Returns the legend entries of the lines and marks in use.
     fn keys(&self, rest: Stroke) -> Vec<Key> {
         let best = self.best();
         let mut keys: Vec<Key> = best
@@ -327,7 +327,8 @@ impl CurveEnd {
         }
     }
 
-    /// The line style of one of `n_lines` trainings: thinner and paler if there are many.
+    /// Returns the line style of one of `n_lines` training runs: thinner and paler if there are
+    /// many.
     fn stroke(self, n_lines: usize) -> Stroke {
         let (color, percent, dash): (_, _, &[f64]) = match self {
             Self::Complete => (GREEN, 100, &[]),
@@ -345,7 +346,7 @@ impl CurveEnd {
     }
 }
 
-/// The axes of curves with values that may be off the vertical axis.
+/// The axes for curves that may have values off the vertical axis.
 struct OnAxis<'a> {
     y: &'a ValueAxis,
     x: Axis,
@@ -353,7 +354,7 @@ struct OnAxis<'a> {
 }
 
 impl OnAxis<'_> {
-    /// Converts a place to panel lengths.
+    /// Converts a position to panel lengths.
     fn length_of(&self, point: &At) -> (f64, f64) {
         let value = match point.y {
             Y::Value(value) | Y::Strip(value) => value,
@@ -366,7 +367,7 @@ impl OnAxis<'_> {
         places.windows(2).map(|pair| (pair[1].0 - pair[0].0).hypot(pair[1].1 - pair[0].1)).sum()
     }
 
-    /// The pieces of a curve that are on the axis.
+    /// Returns the pieces of a curve that are on the axis.
     fn pieces(&self, points: &[(u32, f64)]) -> Vec<Vec<At>> {
         let above = self.y.is_worse_above();
         let (end, edge) = if above { (1.0, f64::INFINITY) } else { (0.0, f64::NEG_INFINITY) };
@@ -396,7 +397,7 @@ impl OnAxis<'_> {
         pieces.into_iter().map(|piece| self.thinned(piece)).collect()
     }
 
-    /// Thins a long line to the first, lowest, highest and last point per unit of width.
+    /// Thins a long line to its first, lowest, highest and last point in each unit of width.
     fn thinned(&self, points: Vec<At>) -> Vec<At> {
         if points.len() <= N_POINTS_MAX {
             return points;

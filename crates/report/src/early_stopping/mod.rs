@@ -1,8 +1,9 @@
 //! Pictures of early stopping: `learning-curves`, `stopped-finals` and `decision-regions`, each as SVG and PNG.
 //!
-//! This module draws trainings and the decisions to end them. It does not depend on stopping rules:
-//! curves, finals and regions are plain data. The pictures follow Dai 2021 (thesis), Figs. A.2 to
-//! A.4. Start at [`LearningCurvesPicture`], [`FinalsPicture`] and [`DecisionRegionsPicture`].
+//! This module draws training runs and the decisions to end them. It does not depend on stopping
+//! rules: curves, final values and regions are plain data. The pictures follow Dai 2021 (thesis),
+//! Figs. A.2 to A.4. Start at [`LearningCurvesPicture`], [`FinalsPicture`] and
+//! [`DecisionRegionsPicture`].
 
 mod decision_regions;
 mod finals;
@@ -19,12 +20,12 @@ pub use self::learning_curves::{
 };
 use crate::chart::style::Glyph;
 
-/// Complete trainings: Okabe and Ito's green.
+/// Complete training runs: Okabe and Ito's green.
 const GREEN: RGBColor = RGBColor(0, 158, 115);
-/// Stopped trainings, and regions that train to the end. This red is darker than the palette's
+/// Stopped training runs, and regions that train to the end. This red is darker than the palette's
 /// vermilion, which looks orange in faint lines.
 const RED: RGBColor = RGBColor(204, 51, 17);
-/// The end of a stopped training.
+/// The end of a stopped training run.
 const STOPPED: Glyph = Glyph::disc(RED);
 /// Maximum radius of a marker.
 const MARK: f64 = 4.0;

@@ -15,8 +15,8 @@ use crate::error::ReportError;
 const GREEN: &str = "#009E73";
 const RED: &str = "#CC3311";
 
-/// Deterministic pseudorandom numbers from 0 to 1 (fractional parts of multiples of the golden
-/// ratio, squared).
+/// Returns a deterministic pseudorandom number from 0 to 1 (the square of the fractional part of a
+/// multiple of the golden ratio).
 fn noise(index: usize) -> f64 {
     let index = index as f64;
     (index * index * 0.618_033_988_749_894_9 + index * 0.754_877_666).fract()

@@ -9,12 +9,13 @@ use crate::chart::{Chart, Key, Panel, Sign, at};
 
 /// Maximum number of parameters shown.
 const N_PANELS_MAX: usize = 24;
-/// Maximum numbers of players and of parameters per player for a layout with one row per player.
+/// A layout with one row per player is used only up to these numbers of players and of parameters
+/// per player.
 const N_ROWS_MAX: usize = 4;
 const N_COLUMNS_MAX: usize = 5;
 /// Maximum number of integer values that are shown in rows, like choices.
 const N_WHOLE_ROWS: f64 = 12.0;
-/// Minimum number of rounds at which the markers of a choice are spread over its row, which makes
+/// From this number of rounds on, the markers of a choice are spread over its row, which makes
 /// their density visible.
 const N_FOR_SPREAD: usize = 100;
 /// Fraction of a row over which markers are spread: for a choice, and for an integer.
@@ -128,7 +129,8 @@ impl Grid {
     }
 }
 
-/// Panel titles, "player: parameter". Each part is shortened if both do not fit.
+/// Returns the panel titles, "player: parameter". Both parts are shortened if they do not fit
+/// together.
 fn titles(
     game: &GamePicture,
     panels: &[(usize, &ParameterCourse)],
@@ -151,7 +153,7 @@ fn titles(
     titles
 }
 
-/// The legend entries of the marks in use.
+/// Returns the legend entries of the marks in use.
 fn keys(game: &GamePicture, panels: &[(usize, &ParameterCourse)]) -> Vec<Key> {
     let is_shown = |player_idx: usize| panels.iter().any(|(index, _)| *index == player_idx);
     let texts = game.key_texts().into_iter().enumerate();

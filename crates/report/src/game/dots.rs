@@ -1,4 +1,4 @@
-//! Markers of single rounds: their sizes, and their number per file.
+//! Markers for single rounds: their sizes, and their number per file.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const CLOSE: f64 = 0.7;
 const WIDENED: f64 = 1.25;
 const FAR: f64 = 100.0;
 
-/// The marker of one round.
+/// The marker for one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dot {
     /// Position in panel lengths.
@@ -59,7 +59,7 @@ pub(super) fn spread_of(round_idx: usize) -> f64 {
     (scattered(round_idx) % 1000) as f64 / 999.0 - 0.5
 }
 
-/// A pseudorandom, deterministic number (multiply and shift, as in the finalizer of MurmurHash3).
+/// Returns a deterministic pseudorandom number (multiply and shift, as in MurmurHash3's finalizer).
 fn scattered(index: usize) -> usize {
     let mixed = index.wrapping_add(1).wrapping_mul(0x9E37_79B9);
     let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA6B);
@@ -84,7 +84,7 @@ pub(super) fn thinned(crosses: Vec<Dot>) -> Vec<Dot> {
     kept
 }
 
-/// Radius of the markers for this number of rounds.
+/// Returns the radius of the markers for this number of rounds.
 pub(super) fn dot_size(n_rounds: usize, largest: f64) -> f64 {
     size_for(n_rounds, 60.0, (1.0, largest))
 }

@@ -15,7 +15,8 @@ const N_POINTS_MAX: usize = 1200;
 /// Radius of a dot, and of a marker on a line.
 const DOT: f64 = 2.8;
 const MARKER: f64 = 3.8;
-/// Heights of the strip of lost payoffs: with a single row, per row with several, and the maximum.
+/// Heights of the strip for lost payoffs: with a single row, per row if there are several, and the
+/// maximum.
 const STRIP: f64 = 20.0;
 const STRIP_ROW: f64 = 8.0;
 const STRIP_MAX: f64 = 64.0;
@@ -119,13 +120,13 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
     }
 }
 
-/// The axis over all payoffs of these players.
+/// Creates the axis over all payoffs of these players.
 fn y_axis(players: &[PlayerCourse], n_ticks: u32) -> Axis {
     let axis = |(low, high)| Axis::linear(low, high, n_ticks);
     range_of(players).map_or_else(|| Axis::bare(0.0, 1.0), axis)
 }
 
-/// The text for an empty picture; empty if there is something to show.
+/// Returns the text for an empty picture; an empty string if there is something to show.
 fn nothing(players: &[PlayerCourse]) -> &'static str {
     match range_of(players) {
         Some(_) => "",
@@ -165,7 +166,8 @@ fn differ_in_scale(players: &[PlayerCourse]) -> bool {
     }
 }
 
-/// The running mean of the payoffs after the random rounds, starting at the first of these payoffs.
+/// Returns the running mean of the payoffs after the random rounds, starting at the first of these
+/// payoffs.
 fn means_so_far(player: &PlayerCourse, n_initial: usize) -> Vec<At> {
     let mut means = Vec::new();
     let (mut n_payoffs, mut mean) = (0.0, 0.0);

@@ -11,8 +11,8 @@ use crate::chart::svg::{
 
 const BAND: &str = "#E2E4EE";
 
-/// Deterministic pseudorandom numbers from 0 to 1 (fractional parts of multiples of the golden
-/// ratio, squared).
+/// Returns a deterministic pseudorandom number from 0 to 1 (the square of the fractional part of a
+/// multiple of the golden ratio).
 fn noise(index: usize) -> f64 {
     let index = index as f64;
     (index * index * 0.618_033_988_749_894_9 + index * 0.754_877_666).fract()
@@ -48,7 +48,7 @@ fn game(n_initial: usize, players: Vec<PlayerCourse>) -> GamePicture {
     GamePicture { title: "a < b".to_owned(), n_initial, players }
 }
 
-/// A game in which the payoffs sum to one: two players with one number each.
+/// Creates a game in which the payoffs sum to one: two players with one number each.
 fn constant_sum(n_rounds: usize) -> GamePicture {
     let share = |round_idx: usize| {
         let learnt = 0.2 * (round_idx as f64 / 15.0).min(1.0);
@@ -68,7 +68,7 @@ fn constant_sum(n_rounds: usize) -> GamePicture {
     game(5, vec![first, second])
 }
 
-/// Players with `n_parameters` numbers each.
+/// Creates players with `n_parameters` numbers each.
 fn many(n_players: usize, n_parameters: usize, n_rounds: usize) -> GamePicture {
     let rounds = || 0..n_rounds;
     let course = |index: usize| {
@@ -86,7 +86,8 @@ fn many(n_players: usize, n_parameters: usize, n_rounds: usize) -> GamePicture {
     game(5, (0..n_players).map(course).collect())
 }
 
-/// Two players with names, labels, parameters and choices that are too long, in several scripts.
+/// Creates two players with names, labels, parameters and choices that are too long, in several
+/// scripts.
 fn long_names() -> GamePicture {
     let name = "der_verteidiger_des_größten_österreichischen_überlandnetzes_";
     let mut game = constant_sum(12);

@@ -22,7 +22,7 @@ fn ranking_request() -> RankingRequest {
     }
 }
 
-/// Three tasks, one of them with two runs; smaller is better.
+/// Creates rows for three tasks, one of them with two runs; smaller is better.
 ///
 /// | task, run | a | b | c |
 /// | --- | --- | --- | --- |

@@ -5,7 +5,7 @@ use crate::chart::axis::Axis;
 use crate::chart::style::{BLUE, Glyph, INK, LINE_WIDTH, Stroke, VERMILION, grid, size_for};
 use crate::chart::{At, Chart, Key, Panel, Sign, at, in_strip};
 
-/// Height of the strip of failed trials.
+/// Height of the strip for failed trials.
 const STRIP: f64 = 20.0;
 
 pub(super) fn chart(study: &StudyPlot) -> Chart {
@@ -68,7 +68,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     }
 }
 
-/// Corners of the step line of the best value so far.
+/// Returns the corners of the step line that shows the best value so far.
 fn best_so_far(study: &StudyPlot, numbers: &[f64]) -> Vec<At> {
     let mut corners: Vec<At> = Vec::new();
     let mut best: Option<f64> = None;

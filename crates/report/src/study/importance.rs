@@ -55,7 +55,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     chart.panels.push(panel);
     chart
 }
-/// Both shares in percent. An invalid share counts as 0.
+/// Returns the parameter's name and both shares in percent. An invalid share counts as 0.
 fn shares(given: &PlottedImportance) -> (&str, [f64; 2]) {
     let percent = |share: f64| {
         if share.is_finite() { 100.0 * share.clamp(0.0, 1.0) } else { 0.0 }

@@ -113,8 +113,8 @@ fn panel(
     panel
 }
 
-/// The border of the region that the front dominates. Between two adjacent points, it passes
-/// through the worse of their values in each objective.
+/// Returns the border of the region that the front dominates. Between two adjacent points, it
+/// passes through the worse of their values in each objective.
 fn staircase(front: &[(f64, f64)], x: Direction, y: Direction) -> Vec<(f64, f64)> {
     let mut sorted = front.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -9,7 +9,7 @@ use crate::chart::text::Font;
 use crate::chart::values::ValueAxis;
 use crate::chart::{Chart, Key, Panel, Sign, at, in_strip};
 
-/// Height of the strip of failed trials.
+/// Height of the strip for failed trials.
 const STRIP: f64 = 15.0;
 /// Maximum number of integer values that are shown in columns, like choices.
 const N_WHOLE_COLUMNS: f64 = 12.0;
@@ -84,7 +84,7 @@ fn panel(
 
 /// Returns the position of a value on its axis; `None` if it does not fit the parameter.
 ///
-/// Trials with a choice, or with one of a few integers, are spread over its column.
+/// Trials with the same choice, or with the same one of a few integers, are spread over its column.
 fn place(parameter: &PlottedParameter, value: PlottedValue, trial_idx: usize) -> Option<f64> {
     // Multiples of the golden ratio fill an interval evenly.
     let jitter = (0.5 + trial_idx as f64 * 0.618_033_988_749_895).fract() - 0.5;

@@ -28,7 +28,7 @@ fn parameters() -> Vec<PlottedParameter> {
     ]
 }
 
-/// Trials with these values. Every third trial is an initial one.
+/// Creates a study of trials with these values. Every third trial is an initial one.
 fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
     let trial = |(index, value): (u32, &Option<f64>)| {
         let share = (f64::from(index) * 0.618).fract();
@@ -142,8 +142,8 @@ fn the_history_has_a_mark_for_each_trial() {
     }
 }
 
-/// For maximization, the failed trial is below the others. The line rises in steps from the first
-/// value to the last trial.
+/// The failed trial is below the others, since the study maximizes. The line rises in steps from
+/// the first value to the last trial.
 #[test]
 fn the_best_so_far_is_a_line_of_steps() {
     let values = [None, Some(3.0), Some(1.0), Some(5.0), Some(2.0)];
@@ -205,7 +205,8 @@ fn slices_have_a_panel_for_each_parameter() {
     let long = shown.iter().find(|text| text.starts_with("model."));
     let long = long.expect("the long name");
     assert!(long.contains('…') && long.ends_with("multiplier"), "{long}");
-    // Best: one in the legend and one per panel. Failed: one in the legend and three per panel.
+    // The best trial has one marker in the legend and one per panel. Failed trials have one in the
+    // legend and three per panel.
     assert_eq!(polygons(&svg, VERMILION, 4).len(), 1 + 4);
     assert_eq!(polygons(&svg, INK, 12).len(), 1 + 3 * 4);
     let first = color_of_order(0.0);
@@ -399,7 +400,7 @@ fn stopped_trials_are_counted_where_they_are_not_shown() {
     }
 }
 
-/// The texts of a row of panels do not touch, for any number of panels.
+/// The labels of adjacent panels do not touch, for any number of panels.
 #[test]
 fn panels_of_one_to_twenty_parameters_stand_apart() {
     for n in 1..=20_u32 {

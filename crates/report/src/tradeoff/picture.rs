@@ -1,4 +1,5 @@
-//! The picture: panels in a grid, names beside the markers, and arms without a cost as named lines.
+//! The trade-off picture: panels in a grid, names beside the markers, and arms without a cost as
+//! named lines.
 
 use super::{Mark, Panel, Tradeoff};
 use crate::chart::axis::Axis;
@@ -8,7 +9,7 @@ use crate::summary::Estimate;
 
 /// Maximum width of a marker's name.
 const NAME_MAX: f64 = 160.0;
-/// Horizontal distance between markers after they are moved apart, if they are closer than half of
+/// Horizontal distance between markers that are moved apart because they are closer than half of
 /// it.
 const DODGE: f64 = 10.0;
 
@@ -93,7 +94,7 @@ fn places_of_marks(panel: &Panel, axis: &Axis, width: f64) -> Vec<At> {
     places
 }
 
-/// Ends of the error bar around an estimate.
+/// Returns the ends of the error bar around an estimate.
 fn ends(estimate: Estimate) -> Option<(f64, f64)> {
     let error = estimate.standard_error.filter(|error| error.is_finite())?;
     Some((estimate.mean - error, estimate.mean + error))
@@ -117,7 +118,7 @@ fn axes(panel: &Panel, n_ticks: (u32, u32)) -> (Axis, Axis) {
     (x, Axis::linear(low, high, n_ticks.1))
 }
 
-/// Names of the series in all panels. Their indices select styles.
+/// Returns the names of the series in all panels. A name's index selects its style.
 fn series_names(panels: &[Panel]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for series in panels.iter().flat_map(|panel| &panel.series) {

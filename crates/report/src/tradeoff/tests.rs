@@ -8,7 +8,7 @@ use crate::row::Row;
 use crate::summary::{SummaryRequest, summarize_configurations};
 use crate::trace::tests::row;
 
-/// Arms of one configuration with these final values, in two runs 0.01 apart.
+/// Creates rows for arms of one configuration with these final values, in two runs 0.01 apart.
 fn rows(configuration: &str, arms: &[(&str, f64)]) -> Vec<Row> {
     let of = |(arm, value): &(&str, f64)| {
         [(0, -0.005), (1, 0.005)].map(|(run, shift)| Row {
@@ -50,8 +50,8 @@ fn usual() -> (Summary, TradeoffSpec) {
     (summary(&rows("a", &arms)), spec(points, levels))
 }
 
-/// Means by hand: the two runs are 0.005 to either side, so the standard error is 0.005 (s =
-/// 0.01/√2, divided by √2).
+/// Means computed by hand: the two runs are 0.005 to either side, so s = 0.01/√2 and the standard
+/// error is s/√2 = 0.005.
 #[test]
 fn marks_and_levels_are_the_final_estimates_of_their_arms() {
     let (summary, spec) = usual();
@@ -139,7 +139,7 @@ fn places_follow_cost_and_value() {
     assert!((places[0].0 - places[1].0).abs() > 9.0, "{places:?}");
 }
 
-/// No data, no panel, one run, one arm, dense data, far and near values, long names.
+/// Covers no data, no panel, one run, one arm, dense data, far and near values, and long names.
 #[test]
 fn awkward_data_are_drawn_too() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! SQLite's errors, and their messages for users.
+//! SQLite errors, and their messages for users.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ pub enum Failure {
     Sql(rusqlite::Error),
     /// The file is read-only.
     ReadOnly,
-    /// The system refused an operation; contains the reason.
+    /// The system refused an operation. Contains the reason.
     Refused(String),
     /// The path no longer refers to the open file.
     Moved,
-    /// The stored data are inconsistent; contains a description.
+    /// The stored data are inconsistent. Contains a description.
     Contradiction(String),
     /// The file is empty or belongs to another program.
     NotOurs(Content),
@@ -36,7 +36,7 @@ pub enum Failure {
 pub enum FileFault {
     /// The file does not exist.
     Absent,
-    /// The file does not have this format; contains a description of the content, and how to fix
+    /// The file does not have this format. Contains a description of the content, and how to fix
     /// the problem.
     NotOurs(String),
     /// The layout has a different version.
@@ -46,12 +46,12 @@ pub enum FileFault {
         /// This program's version.
         expected: i64,
     },
-    /// The file or its disk refused an operation, temporarily or permanently; contains the system's
+    /// The file or its disk refused an operation, temporarily or permanently. Contains the system's
     /// error, and how to fix the problem.
     Refused(String),
     /// The file is no longer where it was opened.
     Gone,
-    /// The stored data are damaged; contains a description of the damage, and how to fix it.
+    /// The stored data are damaged. Contains a description of the damage, and how to fix it.
     Damaged(String),
 }
 
@@ -99,7 +99,8 @@ impl Failure {
         )
     }
 
-    /// Returns true if the system refuses to open the file for writing, but may allow reading.
+    /// Returns true if the system does not allow opening the file for writing, but may allow
+    /// reading.
     pub fn is_denied_by_system(&self) -> bool {
         let code = self.code().map(|error| error.code);
         matches!(self, Self::ReadOnly)
@@ -139,7 +140,7 @@ impl Failure {
         }
     }
 
-    /// Converts the failure into the fault that callers see, for a file of this format.
+    /// Converts the failure into the fault to report to callers, for a file of this format.
     #[must_use]
     pub fn into_fault(self, format: &Format) -> FileFault {
         let damaged = |what: String| FileFault::Damaged(format!("{what}; {}", format.first_aid()));

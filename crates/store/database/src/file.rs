@@ -1,4 +1,4 @@
-//! Opening a database file, and waiting for other processes that are using it.
+//! Opens database files, and waits for other processes that are using them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::private::{create_private_file, opening};
 use crate::{Content, Failure, FileFault, Format};
 
-/// Longest wait for other processes. Their transactions take milliseconds, so the wait reaches this
-/// limit only if a process is stuck.
+/// Longest wait for other processes. Transactions take milliseconds, so the wait reaches this limit
+/// only if a process is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The behaviour if the file does not exist.
+/// Behaviour if the file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Create it.
+    /// Create the file.
     Create,
-    /// Fail; nothing is created.
+    /// Fail without creating the file.
     Existing,
 }
 
@@ -42,8 +42,9 @@ impl File {
     /// Resolves a path and returns whether the file exists. Creates nothing.
     ///
     /// # Errors
-    /// [`FileFault::Absent`] with [`Mode::Existing`]; [`FileFault::NotOurs`] if the path cannot be
-    /// a database; [`FileFault::Refused`] if the file's metadata cannot be read.
+    /// [`FileFault::Absent`] if the file does not exist, with [`Mode::Existing`];
+    /// [`FileFault::NotOurs`] if the path cannot be a database; [`FileFault::Refused`] if the
+    /// file's metadata cannot be read.
     pub fn locate(
         path: &Path,
         mode: Mode,
@@ -89,21 +90,21 @@ impl File {
         Ok((file, is_there))
     }
 
-    /// The path as given by the caller.
+    /// Returns the path as given by the caller.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The absolute path.
+    /// Returns the absolute path.
     pub fn absolute(&self) -> &Path {
         &self.absolute
     }
 
-    /// Opens a connection for reading and writing tables of this program's version.
-    /// [`Mode::Create`] creates them in an empty file.
+    /// Opens a connection for reading and writing tables of this program's version. With
+    /// [`Mode::Create`], creates the tables in an empty file.
     ///
     /// # Errors
-    /// If the file is not of this format and version, or the system refuses it.
+    /// If the file does not have this format and version, or the system refuses access.
     pub fn open_for_writing(&self, mode: Mode) -> Result<Connection, Failure> {
         let connection = patiently(|| {
             let connection = self.open_any_for_writing(mode)?;
@@ -125,15 +126,15 @@ impl File {
         Ok(connection)
     }
 
-    /// Opens a connection that may write, regardless of the file's content. A new file is readable
-    /// only by its owner, and so are the files that SQLite creates next to it (INV-26).
+    /// Opens a connection that can write, regardless of the file's content. A new file, and the
+    /// files that SQLite creates next to it, are readable only by their owner (INV-26).
     ///
     /// # Errors
-    /// [`Failure::ReadOnly`], or another error of the system.
+    /// [`Failure::ReadOnly`], or any other error of the system.
     pub fn open_any_for_writing(&self, mode: Mode) -> Result<Connection, Failure> {
         let opening = opening();
         if mode == Mode::Create {
-            // If this fails, SQLite finds no file and reports the cause as usual.
+            // If this fails, SQLite does not find the file and reports the cause.
             let _ = create_private_file(&self.absolute, &opening);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -144,8 +145,8 @@ impl File {
             return Err(Failure::ReadOnly);
         }
         connection.set_prepared_statement_cache_capacity(32);
-        // EXTRA equals FULL with a log, and is also safe without one. The pragmas with `fullfsync`
-        // make a sync reach the disk on macOS.
+        // With a log, EXTRA equals FULL, and it is also safe without a log. The `fullfsync` pragmas
+        // make syncs reach the disk on macOS.
         connection.execute_batch(
             "PRAGMA synchronous = EXTRA; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
              PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;",
@@ -153,23 +154,23 @@ impl File {
         Ok(connection)
     }
 
-    /// Opens a connection that reads tables of this program's version.
+    /// Opens a connection for reading tables of this program's version.
     ///
     /// # Errors
-    /// If the file is not of this format and version, or the system refuses it.
+    /// If the file does not have this format and version, or the system refuses access.
     pub fn open_for_reading(&self) -> Result<Connection, Failure> {
         let (connection, content) = self.open_for_inspection()?;
         self.format.check_content(content)?;
         Ok(connection)
     }
 
-    /// Opens a connection for a longer read, during which other processes may start to write.
+    /// Opens a connection for a long read, during which other processes may start to write.
     ///
     /// # Errors
     /// Same as for [`File::open_for_reading`].
     pub fn open_for_verification(&self) -> Result<Connection, Failure> {
-        // If there is a log, a reader shares it. If there is none, a reader would leave one behind,
-        // but a writer removes it.
+        // If there is a log, a reader shares it. Otherwise, a reader would leave a log behind,
+        // whereas a writer removes it.
         if std::fs::metadata(beside(&self.absolute, "-wal")).is_err() {
             let opened = self.open_any_for_writing(Mode::Existing).and_then(|connection| {
                 connection.pragma_update(None, "query_only", true)?;
@@ -184,8 +185,8 @@ impl File {
         self.open_for_reading()
     }
 
-    /// Copies a consistent snapshot of the file to a new file, which is durable when this returns
-    /// and readable only by its owner. Other processes may continue to write.
+    /// Copies a consistent snapshot of the file to a new file, which is readable only by its owner
+    /// and durable when this returns. Other processes can continue to write.
     ///
     /// # Errors
     /// If `to` exists, the file cannot be read, or the copy cannot be written.
@@ -194,7 +195,7 @@ impl File {
             let what = format!("{} exists already; name another place", to.display());
             return Err(Failure::Refused(what));
         }
-        // The name contains the process id, because two processes may copy to the same place.
+        // The name contains the process id, because two processes may copy to the same path.
         let aside = beside(to, &format!(".part-{}", std::process::id()));
         let io = |error: std::io::Error| Failure::Refused(format!("{}: {error}", aside.display()));
         match std::fs::remove_file(&aside) {
@@ -220,20 +221,20 @@ impl File {
         copied().inspect_err(|_| drop(std::fs::remove_file(&aside)))
     }
 
-    /// Opens a connection for reading, and returns the content of the file.
+    /// Opens a connection for reading, and returns what kind of content the file has.
     ///
     /// # Errors
-    /// If the system refuses the file, or it is not a SQLite file.
+    /// If the system refuses access, or the file is not a SQLite file.
     pub fn open_for_inspection(&self) -> Result<(Connection, Content), Failure> {
         let length = |suffix| {
             let meta = std::fs::metadata(beside(&self.absolute, suffix)).ok()?;
             Some(meta.len())
         };
         match (length("-wal"), length("-journal")) {
-            // Without a log there is no writer, so the file can be read without creating files next
-            // to it.
+            // Without a log, there is no writer, so the file can be read without creating files
+            // next to it.
             (None, None) => self.look("?immutable=1"),
-            // Left behind by a process that was killed before its first write.
+            // An empty log was left behind by a process that was killed before its first write.
             (Some(0), None) => match self.look("") {
                 Err(failure) if failure.is_denied_by_system() => self.look("?immutable=1"),
                 result => result,
@@ -257,12 +258,12 @@ impl File {
         })
     }
 
-    /// Begins a transaction after waiting for other writers. First rolls back a transaction that a
-    /// panic left open.
+    /// Begins a transaction, after waiting for other writers if necessary. First rolls back a
+    /// transaction that a panic left open.
     ///
     /// # Errors
     /// [`Failure::Moved`]; [`Failure::Version`] if another program has upgraded the file since it
-    /// was opened; or another error of the system.
+    /// was opened; or any other error of the system.
     pub fn begin<'c>(
         &self,
         connection: &'c Connection,
@@ -277,20 +278,20 @@ impl File {
         Ok(transaction)
     }
 
-    /// Copies the log into the file, as far as other readers allow. If the file is then moved or
-    /// copied without its log, it lacks at most the most recent commits. Durability does not depend
-    /// on this.
+    /// Copies the log into the file, as far as other readers allow. If the file is later moved or
+    /// copied without its log, at most the most recent commits are missing. Durability does not
+    /// depend on this.
     pub fn copy_log(connection: &Connection) {
         let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        // The cause of a failure, for example a full disk, also makes the next write fail, and that
-        // call reports it.
+        // Whatever makes this fail, for example a full disk, also makes the next write fail, which
+        // reports the error.
         drop(copied);
     }
 
     /// Checks that the path still refers to the open file, since writes to a deleted file are lost.
     ///
     /// # Errors
-    /// [`Failure::Moved`].
+    /// [`Failure::Moved`] if it does not.
     pub fn check_is_same(&self) -> Result<(), Failure> {
         match self.identity.get() {
             Some(opened) if identity(&self.absolute).as_ref() != Some(opened) => {
@@ -313,8 +314,8 @@ fn identity(_: &Path) -> Option<Identity> {
     None
 }
 
-/// Makes SQLite retry for at most [`PATIENCE`]. The pauses are short because transactions are
-/// short.
+/// Makes SQLite retry for at most [`PATIENCE`]. The pauses between retries are short because
+/// transactions are short.
 fn wait_for_others(connection: &mut Connection) -> Result<(), Failure> {
     let mut since = Instant::now();
     connection.busy_handler(Some(move |count| {
@@ -339,7 +340,7 @@ pub fn begin(
     patiently(|| Ok(Transaction::new_unchecked(connection, behavior)?))
 }
 
-/// Retries while other processes keep the file busy, in the cases that SQLite does not retry.
+/// Retries while other processes keep the file busy, in cases that SQLite does not retry itself.
 fn patiently<R>(mut act: impl FnMut() -> Result<R, Failure>) -> Result<R, Failure> {
     let since = Instant::now();
     let mut count = 0;
@@ -352,13 +353,13 @@ fn patiently<R>(mut act: impl FnMut() -> Result<R, Failure>) -> Result<R, Failur
     }
 }
 
-/// Sleeps for 0.1 ms to 5 ms, growing with `count`.
+/// Sleeps for 0.1 ms to 5 ms, longer for a larger `count`.
 fn pause(count: u32) {
     let micros = 100 * u64::from(count.min(49) + 1);
     std::thread::sleep(Duration::from_micros(micros));
 }
 
-/// Appends a suffix to a file name: `study.db` and `-wal` give `study.db-wal`.
+/// Appends a suffix to a file name, for example `-wal` to `study.db`.
 #[must_use]
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -369,7 +370,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Makes a new directory entry durable, if the platform supports this.
 ///
 /// # Errors
-/// The error of the system.
+/// The system's error.
 pub fn sync_folder(path: &Path) -> std::io::Result<()> {
     match path.parent() {
         // A path without a folder refers to the current directory.
@@ -423,7 +424,7 @@ mod tests {
         let path = |number: u32| folder.path().join(format!("{number}.db"));
         let n_files = 50;
         std::thread::scope(|scope| {
-            // A thread that polls continuously never sees other permissions.
+            // A thread that polls continuously never sees any other permissions.
             let watcher = scope.spawn(|| {
                 for number in 0..n_files {
                     let seen = std::iter::repeat_with(|| mode(&path(number)));

@@ -1,4 +1,4 @@
-//! The format of a file: its application id, and its table layout in versions.
+//! The format of a file: its application id, and its table layout by version.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::Failure;
 pub struct Format {
     /// The SQLite `application_id` of files of this format.
     pub application_id: i32,
-    /// The steps that create the layout: step `i`, counted from 0, upgrades version `i` to version
+    /// The steps that create the layout. Step `i`, counted from 0, upgrades version `i` to version
     /// `i + 1`. Version 0 is an empty file. A released step never changes.
     pub steps: &'static [&'static str],
     /// The name of this kind of file, for example `storage of studies`.
     pub what: &'static str,
     /// A clause for messages about an empty file, for example `no study was ever stored in it`.
     pub never: &'static str,
-    /// The command that lists the problems of a file, if there is one.
+    /// The command that lists a file's problems, if there is one.
     pub verify: Option<&'static str>,
 }
 
@@ -32,7 +32,7 @@ impl Format {
     }
 }
 
-/// The content of a SQLite file.
+/// The kind of content in a SQLite file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// The file is empty.
@@ -44,15 +44,15 @@ pub enum Content {
 }
 
 impl Format {
-    /// The version that this program reads and writes.
+    /// Returns the version that this program reads and writes.
     pub fn version(&self) -> i64 {
         version(self.steps)
     }
 
-    /// Returns the content of a file without writing to it.
+    /// Determines the content of a file without writing to it.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     pub fn content(&self, connection: &Connection) -> Result<Content, Failure> {
         let tx = connection.unchecked_transaction()?;
         let (id, version) = (pragma(&tx, "application_id")?, pragma(&tx, "user_version")?);
@@ -69,7 +69,7 @@ impl Format {
     /// Checks that the file has this format and this program's version.
     ///
     /// # Errors
-    /// [`Failure::NotOurs`], [`Failure::Version`].
+    /// [`Failure::NotOurs`] or [`Failure::Version`].
     pub fn check_content(&self, content: Content) -> Result<(), Failure> {
         match content {
             Content::Ours(found) => self.of_our_version(found),
@@ -77,10 +77,11 @@ impl Format {
         }
     }
 
-    /// Checks that the file still has this program's version. Cheap enough for every transaction.
+    /// Checks that the file still has this program's version. This is cheap enough for every
+    /// transaction.
     ///
     /// # Errors
-    /// [`Failure::Version`], or if it cannot be read.
+    /// [`Failure::Version`], or an error if the file cannot be read.
     pub fn check_version(&self, connection: &Connection) -> Result<(), Failure> {
         self.of_our_version(pragma(connection, "user_version")?)
     }
@@ -90,11 +91,11 @@ impl Format {
         if found == expected { Ok(()) } else { Err(Failure::Version { found, expected }) }
     }
 
-    /// Creates the layout of an empty file in one transaction. Does nothing if another process has
+    /// Creates the layout in an empty file, in one transaction. Does nothing if another process has
     /// created it in the meantime.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn create_layout(&self, connection: &Connection) -> Result<(), Failure> {
         let tx = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
         let is_empty = pragma(&tx, "user_version")? == 0 && pragma(&tx, "application_id")? == 0;
@@ -108,8 +109,7 @@ impl Format {
         Ok(tx.commit()?)
     }
 
-    /// Returns the differences of tables, indexes and triggers from the layout; empty if there are
-    /// none.
+    /// Lists the differences between the layout and the file's tables, indexes and triggers.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -118,8 +118,8 @@ impl Format {
     }
 
     /// Like [`Format::layout_problems`], but allows optional objects. Each of `additions` is a
-    /// statement that creates such an object. Programs create these objects on first use, without a
-    /// new version of the layout.
+    /// statement that creates such an object. Programs create these objects on first use, without
+    /// increasing the layout's version.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -163,8 +163,7 @@ fn version(steps: &[&str]) -> i64 {
     steps.len() as i64
 }
 
-/// Returns the findings of SQLite's own checks of pages, indexes, constraints and references; empty
-/// if there are none.
+/// Lists the problems found by SQLite's own checks of pages, indexes, constraints and references.
 ///
 /// # Errors
 /// If the file cannot be read completely.
@@ -196,7 +195,7 @@ pub fn pragma(connection: &Connection, name: &str) -> Result<i64, Failure> {
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
-/// Returns tables, indexes and triggers with the SQL that created them.
+/// Returns all tables, indexes and triggers with the SQL that created them.
 fn objects(connection: &Connection) -> Result<BTreeMap<String, String>, Failure> {
     let mut statement = connection.prepare(
         "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'",
@@ -205,7 +204,7 @@ fn objects(connection: &Connection) -> Result<BTreeMap<String, String>, Failure>
     Ok(objects.collect::<Result<_, _>>()?)
 }
 
-/// Compares two texts, ignoring differences in white space.
+/// Compares two strings, ignoring differences in white space.
 fn are_equal_words(one: &str, other: &str) -> bool {
     one == other || one.split_whitespace().eq(other.split_whitespace())
 }

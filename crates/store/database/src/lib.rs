@@ -1,8 +1,8 @@
-//! SQLite files that several processes on one machine share: opening, waiting and checking.
+//! SQLite files that are shared by several processes on one machine.
 //!
-//! This crate chooses the settings of connections, limits the wait for other processes, recognizes
-//! files of other programs, and turns SQLite's errors into messages. A [`Format`] defines the
-//! tables. Start at [`File`].
+//! This crate configures connections, limits the wait for other processes, recognizes files of
+//! other programs, and turns SQLite's errors into messages. A [`Format`] defines the tables. Start
+//! at [`File`].
 
 mod failure;
 mod file;

@@ -1,7 +1,8 @@
-//! File locks that name their holder.
+//! File locks that record their holder.
 //!
 //! Each lock is an operating-system lock on a separate file. The system releases it when the
-//! holding process ends, even after a crash. Any process that can delete the file can bypass it.
+//! holding process ends, even after a crash. Any process that can delete the file can bypass the
+//! lock.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::private;
 
-/// Retry time for a lock that this process itself seems to hold, and the pause between two
-/// attempts. Their ratio must stay below the number of attempts in [`Lock::take`].
+/// Retry time for a lock that this process itself seems to hold, and pause between two attempts.
+/// The ratio of the two must stay below the number of attempts in [`Lock::take`].
 const OWN_PATIENCE: Duration = Duration::from_millis(300);
 const OWN_PAUSE: Duration = Duration::from_millis(5);
 
@@ -21,7 +22,7 @@ pub struct Lock {
     _file: File,
 }
 
-/// The error of [`Lock::take`].
+/// Error of [`Lock::take`].
 #[derive(Debug)]
 pub enum NotLocked {
     /// Another process holds the lock: `process ID`, or `another process` if the file has no id.
@@ -31,12 +32,12 @@ pub enum NotLocked {
 }
 
 impl Lock {
-    /// Takes the lock on a file, which is created with owner-only permissions because any process
-    /// that can read the file can hold the lock.
+    /// Takes the lock on a file. The file is created with owner-only permissions, because any
+    /// process that can read it can hold the lock.
     ///
     /// Does not wait for other processes. Retries for `OWN_PATIENCE` if this process itself seems
-    /// to hold the lock: between fork and exec, a child process has a copy of each open file, and
-    /// with it the lock.
+    /// to hold the lock, because between fork and exec, a child process has a copy of each open
+    /// file and thus of the lock.
     ///
     /// # Errors
     /// If another process holds the lock, or the file cannot be opened for writing.
@@ -76,7 +77,7 @@ impl Lock {
     }
 }
 
-/// Returns the holder's process id from the file, if readable.
+/// Returns the holder's process id from the file, if it is readable.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(64).read_to_string(&mut text));
@@ -115,7 +116,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(held_by(), format!("process {}", std::process::id()));
-        // The content of the file is used only in messages; changing it does not release the lock.
+        // The content of the file is used only in messages. Changing it does not release the lock.
         std::fs::write(&path, "process x").unwrap();
         assert_eq!(held_by(), "another process");
         drop(first);

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Held while a database file is created or opened.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// Options that create a missing file with read and write permission for its owner only, regardless
-/// of the umask.
+/// Returns options that create a missing file with read and write permission only for its owner,
+/// regardless of the umask.
 #[must_use]
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -17,8 +17,8 @@ pub fn private() -> OpenOptions {
     options
 }
 
-/// Creates a folder and its missing parents for the owner only, regardless of the umask. An
-/// existing folder keeps its permissions.
+/// Creates a folder and its missing parents with permissions only for the owner, regardless of the
+/// umask. An existing folder keeps its permissions.
 ///
 /// # Errors
 /// The system's error.
@@ -31,14 +31,14 @@ pub fn private_folder(path: &Path) -> std::io::Result<()> {
 
 /// Prevents other threads from opening a database while the guard is held.
 ///
-/// Closing a file releases all POSIX locks that the process has on it, including those of SQLite's
-/// connections. A file created here is therefore closed before any connection can open it.
+/// Closing a file releases all POSIX locks that the process has on the file, including the locks of
+/// SQLite's connections. A file created here is therefore closed before any connection can open it.
 pub(crate) fn opening() -> MutexGuard<'static, ()> {
     // The mutex guards no data, so poisoning does not matter.
     OPENING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates an empty file that only its owner may read; an existing file is left unchanged. SQLite
+/// Creates an empty file that only its owner can access. An existing file is left unchanged. SQLite
 /// gives the files next to a database the same permissions.
 ///
 /// # Errors

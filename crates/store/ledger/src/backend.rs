@@ -1,4 +1,4 @@
-//! Access to a ledger's rows in a file or a database, for [`crate::Ledger`] and the verification.
+//! Access to a ledger's rows in a file or a database, for [`crate::Ledger`] and for verification.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ pub(crate) enum Key {
 
 /// Storage of one ledger that is open for writing.
 ///
-/// Opening raises the fencing token in the storage. [`Backend::append`] compares the token inside
-/// its transaction.
+/// Opening a ledger raises the fencing token in the storage. [`Backend::append`] compares the token
+/// inside its transaction.
 pub(crate) trait Backend: Send {
-    /// Passes one entry to `take` after checking its hash. Returns whether the entry exists.
+    /// Passes one entry to `take` after checking its hash. Returns false if there is no such entry.
     fn find(&self, key: Key, take: &mut dyn FnMut(&StoredEntry<'_>)) -> Result<bool, LedgerError>;
 
     /// Appends an entry durably in one transaction, if it follows the last entry and `token` is
@@ -25,11 +25,11 @@ pub(crate) trait Backend: Send {
     /// stored.
     fn append(&mut self, token: i64, entry: &Entry<'_>, head: &Head) -> Result<(), LedgerError>;
 
-    /// Housekeeping after an acknowledged commit.
+    /// Performs housekeeping after an acknowledged commit.
     fn tidy(&self) {}
 }
 
-/// A ledger's rows in one transaction, as a verification reads them.
+/// A ledger's rows in one transaction, for verification.
 pub(crate) trait Source {
     /// The error of a read operation.
     type Failure: fmt::Display;
@@ -38,16 +38,16 @@ pub(crate) trait Source {
     /// temporary.
     fn is_damage(failure: &Self::Failure) -> bool;
 
-    /// Returns problems of the storage itself: pages, indexes, layout, triggers.
+    /// Lists problems of the storage itself: pages, indexes, layout and triggers.
     fn problems(&mut self) -> Result<Vec<String>, Self::Failure>;
 
-    /// Returns all charters; a sound ledger has exactly one.
+    /// Returns all charters. A sound ledger has exactly one.
     fn charters(&mut self) -> Result<Vec<StoredCharter>, Self::Failure>;
 
     /// Returns the fencing token.
     fn token(&mut self) -> Result<i64, Self::Failure>;
 
-    /// Passes each entry to `each`, in the order of the numbers.
+    /// Passes each entry to `each`, ordered by number.
     fn entries(&mut self, each: &mut dyn FnMut(&StoredEntry<'_>)) -> Result<(), Self::Failure>;
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct StoredCharter {
     pub(crate) hash: Hash,
 }
 
-/// One row of the ledger.
+/// A stored row of the ledger.
 pub(crate) struct StoredEntry<'r> {
     pub(crate) seq: u64,
     pub(crate) previous: Hash,

@@ -6,25 +6,26 @@ use std::str::FromStr;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256.
+/// A SHA-256 hash.
 pub(crate) type Hash = [u8; 32];
 
-/// The head of a ledger: number and hash of its last entry. Before the first entry, 0 and the hash
-/// of the charter.
+/// The head of a ledger: the number and hash of its last entry, or 0 and the hash of the charter
+/// before the first entry.
 ///
-/// The text form is `SEQ:HASH`, with the hash in hexadecimal. A head saved outside of the ledger
-/// shows whether the ledger still contains it; the ledger alone cannot show this (see LEDGER.md).
+/// The text form is `SEQ:HASH`, with the hash in hexadecimal. A head saved elsewhere can be used to
+/// check that the ledger still contains it. The ledger alone cannot detect a rollback (see
+/// LEDGER.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Head {
-    /// Number of entries up to this head.
+    /// Number of entries up to and including this head.
     pub seq: u64,
-    /// Hash over all of these entries and the charter.
+    /// Hash of all these entries and the charter.
     pub hash: [u8; 32],
 }
 
 impl Head {
-    /// Returns the initial head of a chain that has no charter, because its releases cost nothing:
-    /// number 0, and a hash of `config`, on which its releases are based.
+    /// Returns the initial head of a chain without a charter, whose releases cost nothing. Its
+    /// number is 0, and its hash covers `config`, on which the releases are based.
     #[must_use]
     pub fn uncharged(config: &[u8]) -> Self {
         let hash = hash("fedbo uncharged releases, version 1", &[config]);
@@ -32,8 +33,8 @@ impl Head {
     }
 
     /// Returns the head after appending this entry. A reader that stores a head and receives every
-    /// entry can follow the ledger without trusting it (INV-13). `event` is the encoded event
-    /// ([`crate::event_to_bytes`]).
+    /// entry can follow the ledger without trusting its owner (INV-13). `event` is the encoded
+    /// event ([`crate::event_to_bytes`]).
     #[must_use]
     pub fn follow(&self, round: u64, event: &[u8], release: &[u8]) -> Self {
         let entry = Entry { seq: self.seq + 1, previous: &self.hash, round, event, release };
@@ -42,11 +43,11 @@ impl Head {
     }
 }
 
-/// The error for a text that is not a head.
+/// Error for a string that is not a head.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("head = {text:?}, expected SEQ:HASH as `fedbo privacy statement` prints it")]
 pub struct HeadUnreadable {
-    /// The text.
+    /// The string.
     pub text: String,
 }
 
@@ -74,8 +75,8 @@ impl FromStr for Head {
     }
 }
 
-/// SHA-256 over parts, each preceded by its length (8 bytes, little-endian), after the length and
-/// text of `purpose`. Different lists of parts or different purposes never have the same input.
+/// Returns the SHA-256 hash of `purpose` and the parts, each preceded by its length (8 bytes,
+/// little-endian). The hash input is different for different purposes or lists of parts.
 pub(crate) fn hash(purpose: &str, parts: &[&[u8]]) -> Hash {
     let mut hasher = Sha256::new();
     for part in std::iter::once(&purpose.as_bytes()).chain(parts) {
@@ -85,7 +86,7 @@ pub(crate) fn hash(purpose: &str, parts: &[&[u8]]) -> Hash {
     hasher.finalize().into()
 }
 
-/// One row of the ledger without its hash.
+/// A row of the ledger without its hash.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) seq: u64,
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Bytes cannot move between parts, and each field affects the hash.
+    /// Moving bytes between parts changes the hash, and each field affects it.
     #[test]
     fn hashes_differ_wherever_entries_do() {
         let entry = Entry { seq: 1, previous: &[0; 32], round: 2, event: b"ab", release: b"cd" };
@@ -159,7 +160,8 @@ mod tests {
         assert_ne!(hash("a", &[b"b", b""]), hash("a", &[b"b"]));
     }
 
-    /// The format is fixed: the value was computed by another program from the documented bytes.
+    /// The format is fixed. The expected value was computed by a different program from the
+    /// documented bytes.
     #[test]
     fn the_hash_of_a_known_entry_is_known() {
         let entry = Entry { seq: 1, previous: &[7; 32], round: 2, event: b"ab", release: b"cd" };

@@ -21,21 +21,21 @@ pub struct Charter {
     /// The public configuration in its canonical form, at most [`CONFIG_BYTES_MAX`] bytes. The
     /// ledger only compares and hashes it.
     pub config: Vec<u8>,
-    /// The budget: ε and δ.
+    /// The budget, ε and δ.
     pub budget: Budget,
     /// The guarantee to which ε refers.
     pub mode: Mode,
     /// The accountant that computes ε.
     pub accountant: AccountantKind,
-    /// Maximum number of releases that may include one agent (k of T); ε then bounds the cost of
-    /// that many. `None` if every agent may be in every release.
+    /// Maximum number of releases that can include the same agent (k of T). In that case, ε bounds
+    /// the cost of that many releases. `None` if every agent can be in every release.
     pub participations: Option<u64>,
 }
 
-/// A key that differs between two charters.
+/// A difference between two charters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The key's name.
+    /// Name of the key that differs.
     pub key: String,
     /// The value in the study that is being opened.
     pub here: String,
@@ -71,7 +71,7 @@ impl Charter {
         Ok(())
     }
 
-    /// Returns the hash over all fields, which starts the chain.
+    /// Returns the hash of all fields, with which the chain starts.
     pub(crate) fn hash(&self) -> Hash {
         hash(
             "fedbo ledger charter, version 1",
@@ -92,9 +92,9 @@ impl Charter {
         crate::Head { seq: 0, hash: self.hash() }
     }
 
-    /// Returns the guarantee as the ledger stores and hashes it: the mode's name, and the maximum
-    /// number of releases per agent if it is limited. Programs without support for the limit refuse
-    /// such a ledger.
+    /// Returns the guarantee in the form that the ledger stores and hashes: the mode's name, and
+    /// the maximum number of releases per agent if it is limited. Programs without support for the
+    /// limit refuse ledgers that have one.
     pub(crate) fn guarantee(&self) -> String {
         let mode = mode_name(self.mode);
         match self.participations {
@@ -103,12 +103,12 @@ impl Charter {
         }
     }
 
-    /// SHA-256 of the configuration.
+    /// Returns the SHA-256 hash of the configuration.
     pub fn config_hash(&self) -> [u8; 32] {
         sha2::Sha256::digest(&self.config).into()
     }
 
-    /// Returns the keys that differ between this charter and that of a ledger.
+    /// Returns the differences between this charter and a ledger's charter.
     pub(crate) fn differences(&self, there: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut compare = |key: &str, here: String, there: String| {
@@ -164,7 +164,7 @@ fn sha256(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(bytes))
 }
 
-/// Truncates a long text.
+/// Truncates a long string.
 fn shortened(text: &str) -> String {
     const MAX: usize = 120;
     match text.char_indices().nth(MAX) {
@@ -173,7 +173,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Returns the name of a mode in the file. The names never change.
+/// Returns the name of a mode in the file, which must never change.
 pub(crate) fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Default => "default",

@@ -1,4 +1,4 @@
-//! Creation of a ledger file, which appears at its path atomically.
+//! Creates ledger files. A new file appears at its path atomically.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::error::Operation;
 use crate::schema::FORMAT;
 use crate::{Charter, LedgerError};
 
-/// Refuses a path with an existing ledger, or with the log of a lost one. An existing file is never
-/// overwritten, and the log of a lost ledger is never applied to a new one.
+/// Refuses a path with an existing ledger, or with the log of a lost ledger. An existing file must
+/// never be overwritten, and the log of a lost ledger must never be applied to a new one.
 pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
     let log = beside(path, "-wal");
     for path in [path, &log] {
@@ -22,7 +22,8 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// Writes a new ledger next to its final path, and renames it once it is durable.
+/// Writes a new ledger to a temporary file next to its final path, and renames it once it is
+/// durable.
 pub(crate) fn create_layout(file: &File, charter: &Charter) -> Result<(), LedgerError> {
     let place = file.absolute();
     let part = beside(place, ".part");
@@ -51,7 +52,7 @@ pub(crate) fn create_layout(file: &File, charter: &Charter) -> Result<(), Ledger
     };
     let remove_part = || {
         for suffix in ["", "-journal", "-wal", "-shm"] {
-            // A file that cannot be removed makes a later step fail with an error that names it.
+            // If a file cannot be removed, a later step fails with an error that names it.
             let _ = std::fs::remove_file(beside(&part, suffix));
         }
     };

@@ -1,15 +1,15 @@
 //! A canonical byte encoding of privacy events.
 //!
-//! The first byte is `1` (version). The sampling follows: `0` and the rate (8 bytes), or `1`,
-//! `n_sampled` and `n_agents` (4 bytes each). The noise follows: `0` and the multiplier (8 bytes),
+//! The first byte is `1` (version). Next is the sampling: `0` and the rate (8 bytes), or `1`,
+//! `n_sampled` and `n_agents` (4 bytes each). Last is the noise: `0` and the multiplier (8 bytes),
 //! or `1`, the variance (16 bytes), the bound and the number of coordinates (8 bytes each). Numbers
-//! are little-endian; real numbers are IEEE 754 binary64.
+//! are little-endian. Real numbers are IEEE 754 binary64.
 
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 
 const VERSION: u8 = 1;
 
-/// The error for bytes that are not a privacy event, or for an event that a ledger does not accept.
+/// Error for bytes that are not a privacy event, or for an event that a ledger does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnreadableEvent(String);
@@ -17,7 +17,8 @@ pub struct UnreadableEvent(String);
 /// Encodes an event.
 ///
 /// # Errors
-/// If the event cannot come from a mechanism: a sample larger than the roster, no noise, no bound.
+/// If no mechanism can have this event: the sample is larger than the roster, or there is no noise
+/// or no bound.
 pub fn event_to_bytes(event: &PrivacyEvent) -> Result<Vec<u8>, UnreadableEvent> {
     let mut bytes = vec![VERSION];
     match event.sampling {
@@ -50,8 +51,8 @@ pub fn event_to_bytes(event: &PrivacyEvent) -> Result<Vec<u8>, UnreadableEvent> 
 /// Decodes an event.
 ///
 /// # Errors
-/// If the bytes are not an event: an unknown version or kind, too few or too many bytes, or a
-/// number out of range.
+/// If the bytes are not an event: the version or kind is unknown, there are too few or too many
+/// bytes, or a number is out of range.
 pub fn event_from_bytes(bytes: &[u8]) -> Result<PrivacyEvent, UnreadableEvent> {
     let mut rest = bytes;
     let [version] = take(&mut rest)?;

@@ -9,8 +9,8 @@ use fedbo_privacy::accounting::{AccountantKind, Budget};
 
 use crate::{Difference, UnreadableEvent};
 
-/// The error for a release that the budget does not allow. Nothing is written and the ledger
-/// remains usable.
+/// Error for a release that the budget does not allow. Nothing is written, and the ledger remains
+/// usable.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "the budget is spent: epsilon is {spent} after {n_releases} releases and would be {would_be} \
@@ -22,7 +22,7 @@ pub struct BudgetSpent {
     pub budget: Budget,
     /// ε of the releases so far.
     pub spent: f64,
-    /// Releases so far.
+    /// Number of releases so far.
     pub n_releases: u64,
     /// Number of further releases requested.
     pub count: u64,
@@ -40,7 +40,7 @@ pub enum LedgerError {
         /// The file.
         path: PathBuf,
     },
-    /// The path exists; creating a ledger never overwrites a file.
+    /// The path already exists. Creating a ledger never overwrites a file.
     #[error(
         "{}: the file exists already; open it to continue its study, or name another file", path.display()
     )]
@@ -63,7 +63,7 @@ pub enum LedgerError {
         path: PathBuf,
         /// The file's version.
         found: i64,
-        /// The version of this program.
+        /// This program's version.
         expected: i64,
     },
     /// The file cannot be read.
@@ -108,7 +108,7 @@ pub enum LedgerError {
         /// The holder, for messages.
         by: String,
     },
-    /// Another process has opened the ledger since; only the most recent writer may commit.
+    /// Another process has since opened the ledger. Only the most recent writer can commit.
     #[error(
         "{}: another process has taken over this ledger; this one stops, nothing was released", path.display()
     )]
@@ -116,7 +116,7 @@ pub enum LedgerError {
         /// The file.
         path: PathBuf,
     },
-    /// The ledger belongs to another study.
+    /// The ledger belongs to a different study.
     #[error(
         "{}: the ledger belongs to another study: {}; a changed configuration is a new study with its \
          own ledger; name another file, or restore the configuration in the ledger", path.display(), Listed(differences)
@@ -124,7 +124,7 @@ pub enum LedgerError {
     OtherCharter {
         /// The file.
         path: PathBuf,
-        /// The keys that differ; at least one.
+        /// The keys that differ. There is at least one.
         differences: Vec<Difference>,
     },
     /// The charter is invalid.
@@ -137,8 +137,8 @@ pub enum LedgerError {
         /// Description of the accepted values.
         expected: &'static str,
     },
-    /// This round or a later one was already released. [`crate::Ledger::stored`] returns stored
-    /// releases.
+    /// This round or a later one was already released. Use [`crate::Ledger::stored`] to get a
+    /// stored release.
     #[error(
         "round {round} is not the next: the last released one is {last}; each round is released once, in order"
     )]
@@ -158,7 +158,7 @@ pub enum LedgerError {
         /// The largest accepted value.
         max: u64,
     },
-    /// The event cannot come from a mechanism.
+    /// No mechanism can have this event.
     #[error(transparent)]
     Event(#[from] UnreadableEvent),
     /// The budget is spent.
@@ -172,7 +172,8 @@ pub enum LedgerError {
         /// The accountant's message.
         message: String,
     },
-    /// An earlier commit failed. Only reopening the ledger shows whether the commit is on disk.
+    /// An earlier commit failed. The ledger must be reopened to find out whether that commit is on
+    /// disk.
     #[error("{}: the ledger has stopped because a commit failed ({cause}); fix the cause and restart", path.display())]
     Stopped {
         /// The file.
@@ -223,7 +224,7 @@ pub(crate) enum Operation {
 }
 
 impl LedgerError {
-    /// Converts a fault of the file at `path`.
+    /// Converts a fault of the file at `path` to an error.
     pub(crate) fn of(fault: FileFault, path: &Path, doing: Operation) -> Self {
         let path = path.to_owned();
         match (fault, doing) {

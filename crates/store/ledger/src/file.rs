@@ -14,16 +14,16 @@ use crate::record::{Findings, Record};
 use crate::schema::FORMAT;
 use crate::{Charter, Head, LedgerError};
 
-/// The file, open for writing only by this process.
+/// A ledger file that only this process has open for writing.
 pub(crate) struct FileBackend {
     file: File,
     connection: Connection,
-    /// Released when this process ends.
+    /// Held until this process ends.
     _lock: Lock,
 }
 
 impl FileBackend {
-    /// Creates a new file, which appears at its path atomically.
+    /// Creates a new ledger file, which appears at its path atomically.
     pub(crate) fn create(path: &Path, charter: &Charter) -> Result<(Self, Record), LedgerError> {
         refuse_existing(path)?;
         let refused = |fault| LedgerError::of(fault, path, Operation::Write);
@@ -227,9 +227,9 @@ fn hash_of(row: &Row<'_>, column: usize) -> Result<Hash, Failure> {
         .map_err(|_| Failure::Contradiction(format!("a hash has {} bytes", bytes.len())))
 }
 
-/// Takes the lock next to the ledger. The lock prevents two processes from running the same study.
-/// The fencing token in the ledger ensures that only one of them can commit, even if the lock file
-/// is deleted.
+/// Takes the lock on the file next to the ledger. The lock prevents two processes from running the
+/// same study. Even if the lock file is deleted, the fencing token in the ledger ensures that only
+/// one of them can commit.
 fn lock(file: &File) -> Result<Lock, LedgerError> {
     Lock::take(&beside(file.absolute(), "-lock")).map_err(|error| match error {
         NotLocked::Held(by) => LedgerError::Held { path: file.path().to_owned(), by },

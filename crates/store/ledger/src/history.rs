@@ -8,7 +8,7 @@ use crate::{Charter, Head, LedgerError, Statement, event_to_bytes};
 /// An entry of a ledger without the bytes of its release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Charged {
-    /// The entry's number, from 1.
+    /// The entry's number, counted from 1.
     pub seq: u64,
     /// The released round.
     pub round: u64,
@@ -16,24 +16,24 @@ pub struct Charged {
     pub event: PrivacyEvent,
     /// Size of the release in bytes.
     pub n_bytes: u64,
-    /// The entry's hash, which covers this entry and all earlier ones.
+    /// The hash of this entry and all earlier ones.
     pub hash: [u8; 32],
 }
 
-/// A sound ledger: its charter, its entries in order, and their total cost.
+/// The charter, the entries and the total cost of a ledger without problems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
     /// The charter of the ledger.
     pub charter: Charter,
     /// The total cost of all entries.
     pub statement: Statement,
-    /// The entries.
+    /// The entries, in order.
     pub entries: Vec<Charged>,
 }
 
 impl History {
-    /// Returns an upper bound on the cost of the first `n` releases, by the charter's accountant
-    /// and at its δ.
+    /// Returns an upper bound on the cost of the first `n` releases, computed by the charter's
+    /// accountant at the charter's δ.
     ///
     /// # Errors
     /// [`LedgerError::Accounting`] if ε cannot be computed; [`LedgerError::Event`].
@@ -42,8 +42,8 @@ impl History {
     }
 
     /// Returns the history without the releases of round `round` and later. A release is durable
-    /// before it is sent at its scheduled instant (INV-9), so programs that show the ledger of a
-    /// running study must show this view.
+    /// before it is sent at its scheduled instant (INV-9), so programs that display the ledger of a
+    /// running study must use this view.
     ///
     /// # Errors
     /// Same as for [`History::cost_of_first`].
@@ -65,7 +65,7 @@ impl History {
     }
 }
 
-/// Returns the charges of some entries.
+/// Returns the charges of the given entries.
 fn charges(entries: &[Charged]) -> Result<Charges, LedgerError> {
     let mut charges = Charges::default();
     for entry in entries {

@@ -21,7 +21,7 @@ pub const RELEASE_BYTES_MAX: usize = 512 << 20;
 /// A committed entry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Committed {
-    /// The entry's number, from 1.
+    /// The entry's number, counted from 1.
     pub seq: u64,
     /// The entry's round.
     pub round: u64,
@@ -31,18 +31,19 @@ pub struct Committed {
     pub release: Vec<u8>,
 }
 
-/// A study's ledger, open for writing only by this process.
+/// A study's ledger that only this process has open for writing.
 ///
-/// A release is charged and stored in one durable transaction before its first byte may be sent
+/// A release is charged and stored in one durable transaction before its first byte can be sent
 /// ([`Ledger::commit`]). Stored releases are returned byte for byte ([`Ledger::stored`]). A ledger
 /// file must be on a local disk.
 pub struct Ledger {
     backend: Box<dyn Backend>,
     place: PathBuf,
     record: Record,
-    /// Charges known to be within the budget; every subset of them is within it, too.
+    /// Charges that are known to be within the budget. Every subset of them is within the budget as
+    /// well.
     within: RefCell<Charges>,
-    /// The reason the ledger refuses all calls; `None` while it is usable.
+    /// The reason why the ledger refuses all calls, or `None` while it is usable.
     stopped: Option<String>,
 }
 
@@ -64,7 +65,7 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// Creates the ledger of a new study. The file appears at its path atomically.
+    /// Creates the ledger of a new study in a file, which appears at its path atomically.
     ///
     /// # Errors
     /// [`LedgerError::Exists`] if the path exists; [`LedgerError::Charter`] if the charter is
@@ -75,13 +76,13 @@ impl Ledger {
         Ok(Self::of(backend, path, charter, record))
     }
 
-    /// Opens the ledger of this study after verifying all of it (INV-15).
+    /// Opens the ledger of a study in a file after verifying all of it (INV-15).
     ///
     /// # Errors
     /// [`LedgerError::Absent`], [`LedgerError::NotALedger`], [`LedgerError::Version`];
     /// [`LedgerError::Corrupt`] if the verification finds a problem; [`LedgerError::OtherCharter`]
-    /// with the keys that differ (INV-11); [`LedgerError::Held`] if a running process has it open;
-    /// [`LedgerError::Write`] if it cannot be written.
+    /// with the keys that differ (INV-11); [`LedgerError::Held`] if a running process has the
+    /// ledger open; [`LedgerError::Write`] if the ledger cannot be written.
     pub fn open(path: &Path, charter: &Charter) -> Result<Self, LedgerError> {
         let (backend, record) = FileBackend::open(path, charter)?;
         Ok(Self::of(backend, path, charter, record))
@@ -97,8 +98,8 @@ impl Ledger {
         Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
     }
 
-    /// Opens the ledger of this study in a database after verifying all of it (INV-15). A previous
-    /// writer can no longer commit: [`LedgerError::Superseded`].
+    /// Opens the ledger of a study in a database after verifying all of it (INV-15). A previous
+    /// writer can no longer commit, and gets [`LedgerError::Superseded`].
     ///
     /// # Errors
     /// Same as for [`Ledger::open`], except [`LedgerError::Held`].
@@ -122,7 +123,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the file's path as given, or the database and the study's name.
+    /// Returns the file's path as given by the caller, or the database and the study's name.
     pub fn path(&self) -> &Path {
         &self.place
     }
@@ -147,8 +148,8 @@ impl Ledger {
         self.record.last_round
     }
 
-    /// Returns the bytes released in a round, which never change (INV-2); `None` if the round was
-    /// not released.
+    /// Returns the bytes released in a round, which never change (INV-2), or `None` if the round
+    /// was not released.
     ///
     /// # Errors
     /// [`LedgerError::Corrupt`] if the stored bytes do not match their hash; [`LedgerError::Read`],
@@ -200,11 +201,11 @@ impl Ledger {
         Ok(found == Some(known.hash))
     }
 
-    /// Checks that the budget allows `count` more releases that each cost this event (INV-13): ε of
-    /// all releases so far and of these is at most the budget's ε.
+    /// Checks that the budget allows `count` more releases that each cost this event (INV-13). This
+    /// requires that ε of all past releases and these together is at most the budget's ε.
     ///
-    /// Call this before vectors are collected. If it is called once for all rounds of a study, the
-    /// commits need not compute ε again.
+    /// Call this function before vectors are collected. If it is called once for all rounds of a
+    /// study, commits need not compute ε again.
     ///
     /// # Errors
     /// [`LedgerError::BudgetSpent`] if the budget does not allow them; [`LedgerError::Accounting`]
@@ -217,7 +218,8 @@ impl Ledger {
     fn admit(&self, event: &PrivacyEvent, bytes: &[u8], count: u64) -> Result<(), LedgerError> {
         let mut charges = self.record.charges.clone();
         charges.add(event, bytes, count);
-        // Removing releases does not raise epsilon, so a bound for a superset also holds for these.
+        // Removing releases does not raise epsilon, so a bound for a superset of the charges also
+        // holds for them.
         if charges.are_within(&self.within.borrow()) {
             return Ok(());
         }
@@ -239,16 +241,16 @@ impl Ledger {
     }
 
     /// Charges and stores a release in one transaction that is durable when this returns. Only then
-    /// may the first byte of the release be sent (INV-1).
+    /// can the first byte of the release be sent (INV-1).
     ///
     /// Checks the budget again. Refuses a round that was already released, even with the same
-    /// bytes; call [`Ledger::stored`] first.
+    /// bytes, so call [`Ledger::stored`] first.
     ///
     /// # Errors
     /// [`LedgerError::RoundPassed`], [`LedgerError::BudgetSpent`], [`LedgerError::Accounting`],
     /// [`LedgerError::Event`] and [`LedgerError::TooLarge`] refuse the release and leave the ledger
     /// unchanged. Any other error stops the ledger permanently, because the failed commit may still
-    /// be on disk (INV-15): every later call returns [`LedgerError::Stopped`].
+    /// be on disk (INV-15). Every later call returns [`LedgerError::Stopped`].
     pub fn commit(
         &mut self,
         round: u64,
@@ -269,7 +271,7 @@ impl Ledger {
         {
             return Err(LedgerError::RoundPassed { round, last });
         }
-        // INV-13; the transaction ensures that no other charges were added in the meantime.
+        // INV-13: the transaction ensures that no other charges were added in the meantime.
         self.admit(event, &bytes, 1)?;
         pass("ledger: a charge is admitted");
         let entry = Entry {
@@ -291,7 +293,7 @@ impl Ledger {
         Ok(head)
     }
 
-    /// Returns a statement of the releases and their cost.
+    /// Returns a statement of all releases and their cost.
     ///
     /// # Errors
     /// [`LedgerError::Accounting`], [`LedgerError::Stopped`].
@@ -309,7 +311,8 @@ impl Ledger {
         }
     }
 
-    /// Passes one entry to `take` after checking its hash; `None` if the entry is absent.
+    /// Passes one entry to `take` after checking its hash. Returns `None` if there is no such
+    /// entry.
     fn look<R>(
         &self,
         key: Key,

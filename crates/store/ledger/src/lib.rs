@@ -1,9 +1,9 @@
 //! An append-only, hash-chained ledger of releases and their privacy cost, in a file or a database.
 //!
-//! This crate makes releases and charges durable, ensures that each round is released once, and
-//! refuses releases beyond the budget. It has no notion of agents, vectors or noise: a release is a
-//! byte string, and its cost is a privacy event. LEDGER.md contains the argument. Start at
-//! [`Ledger`] and [`Charter`], then [`Statement`] and [`verify`].
+//! This crate makes releases and charges durable, ensures that each round is released only once,
+//! and refuses releases beyond the budget. It has no notion of agents, vectors or noise: a release
+//! is a byte string, and its cost is a privacy event. LEDGER.md explains why this is correct. Start
+//! at [`Ledger`] and [`Charter`], then [`Statement`] and [`verify`].
 
 mod backend;
 mod chain;

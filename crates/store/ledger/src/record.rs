@@ -1,4 +1,4 @@
-//! Reading a ledger: it is verified completely before any of it is used (INV-15).
+//! Reads ledgers. A ledger is verified completely before any of it is used (INV-15).
 
 use std::fmt;
 use std::path::Path;
@@ -32,16 +32,16 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The result of a verification.
+/// The result of verifying a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The study's name, if readable.
     pub name: Option<String>,
     /// Number of readable entries.
     pub n_entries: u64,
-    /// The head of the ledger; `None` if it is damaged.
+    /// The head of the ledger, or `None` if the ledger is damaged.
     pub head: Option<Head>,
-    /// All problems; empty if the ledger is sound.
+    /// All problems. Empty if the ledger is sound.
     pub problems: Vec<Problem>,
 }
 
@@ -56,24 +56,24 @@ pub(crate) struct Record {
     pub(crate) token: i64,
 }
 
-/// Checks a ledger and lists all problems: SQLite's own checks, the layout, the charter, and the
-/// hash chain over every byte of every release.
+/// Checks a ledger and lists all problems. Runs SQLite's own checks, and checks the layout, the
+/// charter, and the hash chain over every byte of every release.
 ///
-/// With `known`, a head saved elsewhere, also checks that the ledger still contains it. Reads a
-/// single snapshot and writes nothing; works while a study runs.
+/// If `known` is given, which is a head saved elsewhere, also checks that the ledger still contains
+/// it. Reads a single snapshot and writes nothing, so it can be called while a study runs.
 ///
 /// # Errors
 /// [`LedgerError::Absent`], [`LedgerError::NotALedger`] and [`LedgerError::Version`] if the file is
-/// not a ledger of this version; [`LedgerError::Read`] if the system refuses it. Damage is
+/// not a ledger of this version; [`LedgerError::Read`] if the system refuses access. Damage is
 /// reported, not returned as an error.
 pub fn verify(path: &Path, known: Option<&Head>) -> Result<Report, LedgerError> {
     Ok(look(path, known)?.into_report())
 }
 
-/// Copies a consistent snapshot of a ledger to a new file; works while a study runs.
+/// Copies a consistent snapshot of a ledger to a new file. Can be called while a study runs.
 ///
-/// The copy lacks later releases. A study continued from it would repeat rounds that agents have
-/// already received (see docs/operations.md).
+/// The copy does not contain later releases. A study that continues from it would repeat rounds
+/// that agents have already received (see docs/operations.md).
 ///
 /// # Errors
 /// Same as for [`read`]; [`LedgerError::Write`] if `to` exists or cannot be written.
@@ -95,8 +95,8 @@ pub fn read(path: &Path) -> Result<Statement, LedgerError> {
     Statement::of(&record)
 }
 
-/// Like [`read`], with the round and the bytes of every release, in order. The bytes have been
-/// public since their release.
+/// Like [`read`], but also returns the round and bytes of every release, in order. The bytes have
+/// been public since they were released.
 ///
 /// # Errors
 /// Same as for [`read`].
@@ -105,7 +105,7 @@ pub fn releases(path: &Path) -> Result<(Statement, Releases), LedgerError> {
     findings.into_releases(path)
 }
 
-/// Like [`read`], with every entry in order, without the bytes of the releases.
+/// Like [`read`], but also returns every entry in order, without the bytes of the releases.
 ///
 /// # Errors
 /// Same as for [`read`].
@@ -142,13 +142,13 @@ pub(crate) struct Findings {
     problems: Vec<Problem>,
     /// The stored ledger, if it is sound.
     record: Option<Record>,
-    /// Every release; `None` if releases are not collected.
+    /// All releases, or `None` if releases are not collected.
     releases: Option<Releases>,
-    /// Every entry without its release; `None` if entries are not collected.
+    /// All entries without their releases, or `None` if entries are not collected.
     entries: Option<Vec<Charged>>,
 }
 
-/// Rounds and the bytes of their releases.
+/// The rounds and bytes of releases.
 pub type Releases = Vec<(u64, Vec<u8>)>;
 
 impl Findings {
@@ -160,7 +160,7 @@ impl Findings {
         Self::with_known(source, None)
     }
 
-    /// Like [`Findings::of`]; also checks that the ledger contains the head `known`.
+    /// Like [`Findings::of`], but also checks that the ledger contains the head `known`.
     pub(crate) fn with_known<S: Source>(
         source: &mut S,
         known: Option<&Head>,
@@ -243,7 +243,7 @@ impl Findings {
         self.problems.push(Problem { seq, message: message.into() });
     }
 
-    /// Records damage as a finding; returns other failures.
+    /// Records damage as a finding. Returns all other failures.
     fn record_damage<S: Source, T>(
         &mut self,
         result: Result<T, S::Failure>,

@@ -1,8 +1,8 @@
-//! The file's layout, in versions.
+//! The file's layout, by version.
 
 use fedbo_database::Format;
 
-/// The format of a ledger file; the bytes of its application id spell "fedl".
+/// The format of a ledger file. The bytes of its application id spell "fedl".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_646c,
     steps: &[STEP_1],
@@ -11,9 +11,9 @@ pub(crate) const FORMAT: Format = Format {
     verify: Some("fedbo privacy verify"),
 };
 
-/// Rows are only added to `entries` and `charter`: triggers refuse other changes, as a safeguard
-/// against bugs in this program. The hash chain detects edits by other means. `writer` holds the
-/// fencing token of the most recent writer.
+/// Rows are only ever added to `entries` and `charter`. Triggers refuse other changes, as a
+/// safeguard against bugs in this program. The hash chain detects changes made by other means.
+/// `writer` holds the fencing token of the most recent writer.
 const STEP_1: &str = "
 CREATE TABLE charter (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -70,8 +70,8 @@ mod tests {
 
     use super::*;
 
-    /// A trigger refuses each statement that would rewrite history, including REPLACE, which would
-    /// delete a row silently.
+    /// A trigger refuses each statement that would rewrite history. This includes REPLACE, which
+    /// would silently delete a row.
     #[test]
     fn history_is_not_rewritten() {
         let connection = Connection::open_in_memory().unwrap();

@@ -1,4 +1,4 @@
-//! The joint cost of a ledger's releases.
+//! The total cost of a ledger's releases.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::{Charter, LedgerError};
 /// Releases with the same cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Charge {
-    /// The cost of each of them.
+    /// The cost of each release.
     pub event: PrivacyEvent,
     /// Number of releases.
     pub count: u64,
@@ -46,9 +46,10 @@ impl Charges {
         })
     }
 
-    /// Returns an upper bound on the cost of all charges to one agent, by the charter's accountant
-    /// and at its δ (INV-14). If an agent may be in at most k releases, the charges of one event
-    /// cost it at most as much as k of them (`fedbo-privacy`, ACCOUNTING.md, "k of T").
+    /// Returns an upper bound on the cost of all charges to one agent, computed by the charter's
+    /// accountant at the charter's δ (INV-14). If an agent can be in at most k releases, the
+    /// charges of one event cost it at most as much as k of these charges (`fedbo-privacy`,
+    /// ACCOUNTING.md, "k of T").
     pub(crate) fn claim(&self, charter: &Charter) -> Result<Claim, LedgerError> {
         let kind = charter.accountant;
         let refused = |message: String| LedgerError::Accounting { accountant: kind, message };

@@ -12,17 +12,17 @@ pub struct Statement {
     pub name: String,
     /// SHA-256 of the public configuration.
     pub config_hash: [u8; 32],
-    /// The budget: ε and δ.
+    /// The budget, ε and δ.
     pub budget: Budget,
-    /// The head of the ledger. Compare it with a head saved elsewhere: the ledger itself cannot
-    /// detect a complete rollback.
+    /// The head of the ledger. Compare it with a head saved elsewhere, because the ledger itself
+    /// cannot detect a complete rollback.
     pub head: Head,
     /// The charges of the releases, grouped by event.
     pub charges: Vec<Charge>,
     /// An upper bound on ε of all releases at the budget's δ, with everything on which it depends.
     pub claim: Claim,
-    /// Maximum number of releases that include one agent, as counted by the claim; `None` if every
-    /// release may include it.
+    /// Maximum number of releases that can include the same agent, as assumed by the claim. `None`
+    /// if every agent can be in every release.
     pub participations: Option<u64>,
 }
 
@@ -45,17 +45,17 @@ impl Statement {
         self.head.seq
     }
 
-    /// Returns the unspent part of the budget's ε; 0 if it is overdrawn. ε is not additive over
-    /// releases, so this does not determine how many more are possible; see [`Statement::further`]
-    /// and [`crate::Ledger::admits`].
+    /// Returns the unspent part of the budget's ε, or 0 if the budget is overdrawn. ε is not
+    /// additive over releases, so this does not determine how many more releases are possible. For
+    /// that, see [`Statement::further`] and [`crate::Ledger::admits`].
     #[must_use]
     pub fn remaining(&self) -> f64 {
         (self.budget.epsilon() - self.claim.epsilon).max(0.0)
     }
 
-    /// Returns how many further releases like the previous ones the budget allows, to within 1e−4
-    /// of the total. `None` if there are no releases yet, they differ in cost, or an agent's cost
-    /// does not grow with their number.
+    /// Returns how many more releases like the previous ones the budget allows, to within 1e−4 of
+    /// the total. Returns `None` if there are no releases yet, their costs differ, or an agent's
+    /// cost does not grow with their number.
     #[must_use]
     pub fn further(&self) -> Option<u64> {
         let [Charge { event, count }] = self.charges[..] else {
@@ -68,8 +68,7 @@ impl Statement {
         Some(all.value.saturating_sub(count))
     }
 
-    /// Returns true if the spending exceeds the budget. Commits never bring a ledger into this
-    /// state.
+    /// Returns true if the spending exceeds the budget, which commits never cause.
     #[must_use]
     pub fn is_overdrawn(&self) -> bool {
         self.claim.epsilon > self.budget.epsilon()

@@ -1,4 +1,4 @@
-//! INV-11: the definition of a study does not change, and a ledger is created once.
+//! INV-11: the definition of a study does not change, and a ledger is created only once.
 use crate::common;
 
 use common::{charter, files, quick_folder};
@@ -76,7 +76,7 @@ fn a_hostile_charter_begins_nothing() {
     }
     refused(&|c| c.config = vec![0; CONFIG_BYTES_MAX + 1], "config = 16777217 bytes");
     assert_eq!(files(folder.path()), []);
-    // Unusual, but valid and storable.
+    // These charters are unusual but valid.
     for (i, (name, config, epsilon)) in [
         ("'; DROP TABLE entries; --", vec![0xff; 1000], f64::MIN_POSITIVE),
         ("größe \u{202e} 🜛", Vec::new(), f64::MAX),
@@ -115,7 +115,7 @@ fn a_ledger_is_not_begun_over_anything() {
     }
     let error = Ledger::create(&at("none/ledger.db"), &charter()).unwrap_err();
     assert!(error.to_string().contains("create it first"), "{error}");
-    // An empty file or a file of another program is not accepted as an empty ledger.
+    // An empty file or another program's file is not accepted as an empty ledger.
     let other = rusqlite::Connection::open(at("other.db")).unwrap();
     other.execute_batch("CREATE TABLE t (x)").unwrap();
     std::fs::write(at("notes.txt"), "epsilon = 1\n".repeat(99)).unwrap();

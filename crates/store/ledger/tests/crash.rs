@@ -1,6 +1,6 @@
 //! INV-1, INV-2, INV-17: releases of a killed process are charged and keep their bytes.
 //!
-//! The process that commits and is killed is a test of this binary, started again.
+//! The process that commits and is killed is this test binary, started again with a single test.
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
@@ -15,7 +15,8 @@ use fedbo_ledger::{Ledger, LedgerError, read, verify};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_testkit::again::{self, given_folder};
 
-/// Returns bytes that no other process would generate for this round, as with fresh noise.
+/// Returns bytes that no other process would generate for this round, like a release with fresh
+/// noise.
 fn fresh_release(round: u64) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = u64::try_from(now.as_nanos() % u128::from(u64::MAX)).unwrap();
@@ -32,7 +33,7 @@ fn print(bytes: &[u8]) -> String {
     format!("{sum:016x}")
 }
 
-/// The process that is killed; does nothing when run as a test.
+/// The process that is killed. Does nothing when run as a test.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
@@ -46,7 +47,7 @@ fn child() {
         let release = fresh_release(round);
         ledger.admits(&event(1.5), 1).unwrap();
         ledger.commit(round, &event(1.5), &release).unwrap();
-        // Represents sending the first byte.
+        // This represents sending the first byte.
         again::say(&format!("released {round} {}", print(&release)));
     }
 }
@@ -63,7 +64,7 @@ fn released(child: &mut Child) -> impl Iterator<Item = (u64, String)> + use<> {
     })
 }
 
-/// Runs a child for a while and kills it; returns its releases.
+/// Runs a child for a while and kills it. Returns its releases.
 fn run_and_kill(folder: &Path, after: Duration) -> Vec<(u64, String)> {
     let mut child = start(folder);
     std::thread::sleep(after);
@@ -81,7 +82,7 @@ fn what_a_killed_process_released_is_charged_and_stays_the_same() {
     let mut stream = Seed::new(7).stream(Purpose::TEST, 30, 0);
     let mut known: BTreeMap<u64, String> = BTreeMap::new();
     let (mut n_kills, mut n_released, mut n_unheard) = (0, 0, 0);
-    // On a busy machine a child makes less progress; then more children are killed.
+    // On a busy machine, a child makes less progress, so more children are started and killed.
     while n_kills < N_KILLS || (n_released <= N_KILLS && n_kills < 20 * N_KILLS) {
         n_kills += 1;
         let after = Duration::from_secs_f64(0.01 + 0.12 * stream.uniform());
@@ -100,8 +101,8 @@ fn what_a_killed_process_released_is_charged_and_stays_the_same() {
         let statement = read(&path).unwrap();
         let ledger = Ledger::open(&path, &charter()).unwrap();
         assert_eq!(Some(ledger.head()), report.head);
-        // A kill may fall between a commit and its first byte: the release is charged, and is sent
-        // after the restart.
+        // A kill can fall between a commit and the release's first byte. The release is then
+        // charged, and is sent after the restart.
         let n_charged: u64 = statement.charges.iter().map(|charge| charge.count).sum();
         assert!(n_charged >= known.len() as u64 && n_charged <= known.len() as u64 + 1);
         for round in 0..n_charged {
@@ -150,8 +151,8 @@ fn a_process_killed_while_it_begins_a_ledger_leaves_all_of_it_or_none() {
     assert!(n_whole > 0 && n_none > 0, "{n_whole} whole, {n_none} none");
 }
 
-/// While one process runs the study, a second one is refused at its start. After the first is
-/// killed, the next one continues immediately.
+/// While one process runs the study, a second process is refused at its start. After the first is
+/// killed, the next process continues immediately.
 #[test]
 fn two_processes_do_not_run_one_study() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! INV-1, INV-15: if the system refuses a write, nothing is released, and a failed commit stops the
 //! ledger.
 //!
-//! A test that needs another user, a small disk or a limit starts another test under it:
-//! [`fedbo_testkit::again`].
+//! A test that needs another user, a small disk or a limit starts a second test under this
+//! condition. See [`fedbo_testkit::again`].
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
@@ -28,7 +28,7 @@ fn fixture() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Commits until the system refuses; returns the refused round and the error.
+/// Commits until the system refuses. Returns the refused round and the error.
 fn fill(ledger: &mut Ledger, size: usize) -> (u64, LedgerError) {
     loop {
         let round = ledger.last_round().map_or(0, |last| last + 1);
@@ -81,7 +81,7 @@ fn works_on_a_small_disk() {
         }
         assert_eq!(ledger.releases(), n_known);
     }
-    // A ledger without enough disk space leaves no file with its name.
+    // If there is not enough disk space to create a ledger, no file with its name is left.
     fs::remove_file(&path).unwrap();
     let new = folder.join("new.db");
     let mut rest = fs::File::create(&ballast).unwrap();

@@ -1,5 +1,5 @@
-//! The guarantees of a ledger with an intact file: each round is released once and permanently, and
-//! within the budget.
+//! The guarantees of a ledger with an intact file. Each round is released only once, permanently
+//! and within the budget.
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
@@ -30,8 +30,8 @@ fn what_was_released_stays_the_same_for_ever() {
         assert_eq!(ledger.stored(round).unwrap(), Some(release));
         heads.push(head);
     }
-    // A second release of the same round, with equal or different bytes, and one of an earlier
-    // round.
+    // These are a second release of the same round, with equal or different bytes, and a release of
+    // an earlier round.
     for (round, release) in [(7, vec![0; 100_000]), (7, b"other".to_vec()), (3, vec![1])] {
         let error = ledger.commit(round, &event(1.5), &release).unwrap_err();
         assert_eq!(error, LedgerError::RoundPassed { round, last: 7 });
@@ -55,8 +55,8 @@ fn what_was_released_stays_the_same_for_ever() {
     assert_eq!(verify(&path, Some(&heads[1])).unwrap().problems, []);
 }
 
-/// ε of n releases that include every agent, by the moments accountant:
-/// min over λ of n (λ + 1)/(2 z²) + ln(1/δ)/λ.
+/// Returns ε of n releases that include every agent, by the moments accountant: the minimum over λ
+/// of n (λ + 1)/(2 z²) + ln(1/δ)/λ.
 fn moments_epsilon(n: u32, noise_multiplier: f64, delta: f64) -> f64 {
     let of = |order: u32| {
         let order = f64::from(order);
@@ -150,7 +150,7 @@ fn the_default_accountant_charges_discrete_noise() {
     assert!(matches!(ledger.admits(&event, 10_000), Err(LedgerError::BudgetSpent(_))));
 }
 
-/// Unreleased data is stored nowhere: a refused release is not in any file or message.
+/// Unreleased data is stored nowhere. A refused release is not in any file or message.
 #[test]
 fn canary_grep() {
     const CANARY: &[u8] = b"canary-5f1d0c";
@@ -262,8 +262,8 @@ proptest! {
     }
 }
 
-/// k of T: releases after the k-th do not cost an agent more. A budget for 5 releases suffices for
-/// 50 if each agent is in 5 of them.
+/// With k of T participations, an agent's cost does not grow after the k-th release. A budget for 5
+/// releases suffices for 50 if each agent is in only 5 of them.
 #[test]
 fn an_agent_pays_for_the_releases_that_it_may_be_in() {
     let folder = quick_folder();
@@ -292,7 +292,7 @@ fn an_agent_pays_for_the_releases_that_it_may_be_in() {
     assert!(error.contains("at most 5 releases an agent in the ledger"), "{error}");
 }
 
-/// Sampling hides nothing if the releases of each agent are public.
+/// Sampling does not hide anything if it is public which releases include an agent.
 #[test]
 fn releases_that_sample_agents_have_no_price_where_participations_are_counted() {
     let folder = quick_folder();

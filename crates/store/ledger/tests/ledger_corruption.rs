@@ -1,6 +1,6 @@
-//! INV-15: a ledger truncated at any length or with any bit flipped is refused, or is a valid
-//! prefix of the history. There is never a panic, a release without its charge, or a release with
-//! different bytes.
+//! INV-15: a ledger that is truncated at any length, or has any bit flipped, is refused or is a
+//! valid prefix of the history. There is never a panic, a release without its charge, or a release
+//! with different bytes.
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use common::store::{Left, ROUNDS, Store, release};
 use common::{charter, event};
 
-/// Runs `act`, and names the damage in the panic message if it fails.
+/// Runs `act`. If it panics, adds the damage to the panic message.
 fn at<R>(damage: impl Fn() -> String, act: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(result) => result,
@@ -28,17 +28,17 @@ fn flipped(bytes: &[u8], byte: usize, bit: usize) -> Vec<u8> {
 /// Size of the SQLite header: versions and settings before the first table.
 const HEAD: usize = 100;
 
-/// A selection of bits of a file to flip.
+/// A selection of bits to flip in a file.
 struct Flips {
     /// Returns the bits to flip in a byte, by its index and value.
     bits_of: fn(usize, u8) -> Vec<usize>,
-    /// Returns true if the ledger is also opened, which is slower than reading it; by the byte's
-    /// index.
+    /// Given a byte's index, returns true if the ledger is also opened, which is slower than
+    /// reading it.
     opens: fn(usize) -> bool,
 }
 
 /// Flips bits of a closed ledger's file, on two threads. Returns the number of flips, and the
-/// number of undetected ones, which affect no content.
+/// number of undetected flips, which affect no content.
 fn flip_file(flips: &Flips) -> (usize, usize) {
     let flip = |start: usize| {
         let store = Store::new(Left::Closed);
@@ -50,7 +50,7 @@ fn flip_file(flips: &Flips) -> (usize, usize) {
                 at(damage, || {
                     store.put(&flipped(&store.file, byte, bit), &[]);
                     let judged = store.judge();
-                    // A flip loses no releases: the file is refused, or it is complete.
+                    // A flip does not lose releases. The file is either refused or complete.
                     assert!(judged.is_none() || judged == Some(ROUNDS.len()));
                     assert!(judged.is_none() || !content[byte], "a change of content is noticed");
                     if (flips.opens)(byte) {
@@ -98,8 +98,8 @@ fn content(file: &[u8]) -> Vec<bool> {
     is_content
 }
 
-/// Every bit of the header and one bit of every other byte. Of the zero bytes, which are mostly
-/// unused space, only one in eight is tested.
+/// Flips every bit of the header and one bit of every other byte. Of the zero bytes, which are
+/// mostly unused space, only one in eight is tested.
 #[test]
 fn a_flipped_bit_of_the_file_is_refused_or_changes_nothing() {
     let (n_flips, n_unnoticed) = flip_file(&Flips {
@@ -141,7 +141,7 @@ fn cut_file(lengths: impl Iterator<Item = usize>) {
 #[test]
 fn a_cut_file_is_refused() {
     cut_file((0..200).chain((200..).step_by(61)));
-    // Page boundaries.
+    // Cut at and around page boundaries.
     cut_file((512..).step_by(512).flat_map(|edge| [edge - 1, edge, edge + 1]));
 }
 
@@ -151,8 +151,8 @@ fn a_file_cut_anywhere_is_refused() {
     cut_file(0..);
 }
 
-/// After each commit the log was copied into the file, so damage to the log of a killed process
-/// loses no release.
+/// After each commit, the log was copied into the file, so damage to the log of a killed process
+/// does not lose a release.
 fn damage_copied_log(stride: usize) {
     let store = Store::new(Left::Killed);
     let all = Some(ROUNDS.len());
@@ -185,7 +185,7 @@ fn a_log_of_a_killed_process_damaged_anywhere_loses_nothing() {
     damage_copied_log(1);
 }
 
-/// Damages a log that was not copied into the file, like a power loss: a prefix of the history
+/// Damages a log that was not copied into the file, as a power loss might. A prefix of the history
 /// remains, and each release keeps its charge.
 fn damage_only_log(stride: usize) {
     let store = Store::new(Left::KilledWhileRead);
@@ -223,7 +223,8 @@ fn a_log_damaged_anywhere_is_a_beginning_of_what_happened() {
     damage_only_log(1);
 }
 
-/// Combines the log of one ledger with the file of another one, or of the same one at another time.
+/// Combines a ledger's log with the file of another ledger, or with the same ledger's file at
+/// another time.
 #[test]
 fn a_log_of_another_time_is_refused_or_changes_nothing() {
     let (one, other) = (Store::new(Left::Killed), Store::new(Left::KilledWhileRead));

@@ -1,4 +1,4 @@
-//! A ledger in a PostgreSQL database gives the same guarantees as one in a file, even if
+//! A ledger in a PostgreSQL database gives the same guarantees as a ledger in a file, even if
 //! connections are cut during a commit or the server is killed.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
@@ -17,7 +17,7 @@ use fedbo_postgres::{Pool, PostgresAddress};
 use fedbo_testkit::postgres::Server;
 use proxy::{Cut, Proxy};
 
-/// A server that all tests share, except those that restart it.
+/// Returns the server that all tests share, except tests that restart it.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::start)
@@ -32,7 +32,7 @@ fn release(round: u64) -> Vec<u8> {
     format!("<release of round {round}>").into_bytes()
 }
 
-/// Creates a database with a ledger of four releases; returns its address and all heads.
+/// Creates a database with a ledger of four releases. Returns the database's address and all heads.
 fn filled() -> (String, Vec<Head>) {
     let url = server().new_database();
     let mut ledger = Ledger::create_in(&ledgers(&url), &charter()).unwrap();
@@ -70,7 +70,7 @@ fn what_was_released_stays_the_same_for_ever() {
         let hash = [9; 32];
         assert_eq!(ledger.contains(&Head { hash, ..*head }), Ok(false));
     }
-    // The hash chain equals that in a file.
+    // The hash chain equals the chain of a ledger file.
     let folder = common::quick_folder();
     let mut file = Ledger::create(&folder.path().join("ledger.db"), &charter()).unwrap();
     for round in [0, 1, 2, 5] {
@@ -130,7 +130,7 @@ fn the_budget_and_the_charter_hold() {
     assert!(matches!(error, LedgerError::OtherCharter { .. }), "{error}");
 }
 
-/// Only the most recent writer can commit; the previous one stops permanently (INV-15).
+/// Only the most recent writer can commit. The previous writer stops permanently (INV-15).
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_cannot_both_commit() {
@@ -142,7 +142,7 @@ fn two_coordinators_cannot_both_commit() {
     assert_stopped(&mut first);
     assert_eq!(second.head(), heads[4]);
     second.commit(6, &event(1.5), b"second").unwrap();
-    // Concurrent writers: the token counts all openings, and there is one history.
+    // With concurrent writers, the token counts all openings, and there is only one history.
     let (url, _) = filled();
     std::thread::scope(|scope| {
         for n in 0..4_u64 {
@@ -195,8 +195,8 @@ fn history_is_not_rewritten() {
     }
 }
 
-/// A user with the right to disable triggers can write anything, but verification detects it:
-/// changes of every column of every row, missing rows, and missing triggers.
+/// A user who is allowed to disable triggers can write anything, but verification detects changes
+/// of every column of every row, missing rows, and missing triggers.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn ledger_corruption() {
@@ -262,7 +262,7 @@ fn ledger_corruption() {
     }
 }
 
-/// A connection is cut at each point of a commit: the release is stored once, and the ledger
+/// A connection is cut at each point of a commit. The release is stored only once, and the ledger
 /// continues.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
@@ -278,11 +278,11 @@ fn a_commit_whose_answer_is_lost_happens_once() {
             let head = ledger.commit(round, &event(1.5), &release(round)).unwrap();
             assert_eq!(head.seq, round + 1);
         }
-        // Creating or opening was cut once, and each commit once.
+        // The connection was cut once while creating or opening, and once in each commit.
         assert_eq!(proxy.n_cuts(), 5, "{cut:?}");
         let sound = self::ledgers(&url).verify("study", Some(&ledger.head())).unwrap();
         assert_eq!((sound.problems.len(), sound.n_entries), (0, 4), "{cut:?}");
-        // Another writer opens the ledger while a cut commit of this one is in flight.
+        // Another writer opens the ledger while a commit of this writer is in flight after a cut.
         proxy.cut_next(cut);
         let next = Ledger::open_in(&ledgers, &charter()).unwrap();
         assert_eq!(next.head(), ledger.head());
@@ -290,7 +290,8 @@ fn a_commit_whose_answer_is_lost_happens_once() {
     }
 }
 
-/// The ledger stops if the outcome of a commit stays unknown; reopening the ledger resolves it.
+/// If the outcome of a commit stays unknown, the ledger stops. Reopening the ledger resolves the
+/// outcome.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_commit_that_stays_unsettled_stops_the_ledger() {
@@ -309,8 +310,8 @@ fn a_commit_that_stays_unsettled_stops_the_ledger() {
     next.commit(7, &event(1.5), b"").unwrap();
 }
 
-/// The server is killed repeatedly while a ledger is written: acknowledged releases are stored
-/// once.
+/// The server is killed repeatedly while a ledger is written. Acknowledged releases are stored
+/// exactly once.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn database_killed() {

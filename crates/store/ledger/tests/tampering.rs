@@ -1,4 +1,5 @@
-//! INV-15: changes made by other means are found and named, as far as a hash chain can detect them.
+//! INV-15: changes made by other means are found and described, as far as a hash chain can detect
+//! them.
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
@@ -10,7 +11,7 @@ use common::store::{Left, ROUNDS, Store};
 use fedbo_ledger::{Ledger, LedgerError, verify};
 use rusqlite::Connection;
 
-/// The hash chain finds and names each change made through SQLite.
+/// The hash chain detects each change made through SQLite, and the error describes it.
 #[test]
 fn each_kind_of_tampering_is_named() {
     let store = Store::new(Left::Closed);
@@ -89,7 +90,8 @@ fn each_kind_of_tampering_is_named() {
     }
 }
 
-/// A completely forged history with matching hashes verifies; only a known head reveals it.
+/// A completely forged history with matching hashes passes verification. Only a known head reveals
+/// it.
 #[test]
 fn what_a_chain_cannot_see_a_known_head_does() {
     let store = Store::new(Left::Closed);

@@ -1,4 +1,5 @@
-//! INV-13, INV-15: one writer at a time, and a rollback to an older state is detected.
+//! INV-13, INV-15: there is only one writer at a time, and a rollback to an older state is
+//! detected.
 use crate::common;
 
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use common::{assert_stopped, charter, contains, event, files, quick_folder};
 use fedbo_ledger::{Head, Ledger, LedgerError, read, verify};
 use fedbo_testkit::again::{given_folder, said, say, start};
 
-/// The process that holds a ledger; does nothing when run as a test.
+/// The process that holds a ledger. Does nothing when run as a test.
 #[test]
 #[ignore = "started by another test"]
 fn holds_a_ledger() {
@@ -44,7 +45,7 @@ fn one_process_at_a_time_and_the_next_at_once() {
     }
 }
 
-/// Without the lock, the token inside the transaction refuses an older writer.
+/// Without the lock, the token check inside the transaction refuses an older writer.
 #[test]
 fn an_older_writer_is_fenced_out() {
     let folder = quick_folder();
@@ -61,7 +62,7 @@ fn an_older_writer_is_fenced_out() {
     assert!(files(folder.path()).iter().all(|(_, bytes)| !contains(bytes, b"from-the-old-one")));
 }
 
-/// A saved head reveals a copy that is sound but older, or a different history.
+/// A saved head reveals a sound but older copy, and a different history.
 #[test]
 fn an_older_copy_is_found_by_a_known_head() {
     let folder = quick_folder();

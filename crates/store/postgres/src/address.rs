@@ -1,4 +1,4 @@
-//! The address of a PostgreSQL database, and its form without secrets.
+//! The address of a PostgreSQL database, and a form of it without secrets.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,34 +11,35 @@ use postgres::config::{Host, SslMode};
 
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 
-/// A PostgreSQL database: `postgresql://USER@HOST:PORT/DATABASE?key=value`, the format of libpq.
+/// The address of a PostgreSQL database in libpq's format,
+/// `postgresql://USER@HOST:PORT/DATABASE?key=value`.
 ///
-/// Supports the libpq keys that the crate `postgres` supports. In addition, `sslmode` accepts
-/// `verify-full`, with `sslrootcert=FILE` for a certificate authority unknown to the system. A
-/// server on another host requires `verify-full`. The address may contain a password, which is
+/// Supports the same libpq keys as the crate `postgres`. In addition, `sslmode` accepts
+/// `verify-full`, and `sslrootcert=FILE` names a certificate authority that the system does not
+/// know. Servers on other hosts require `verify-full`. The address can contain a password, which is
 /// never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresAddress {
-    /// The address in the form that the crate `postgres` parses; may contain a password.
+    /// The address in the form that the crate `postgres` parses. May contain a password.
     url: String,
     trust: TlsTrust,
     shown: String,
 }
 
-/// The server certificates that are accepted over TLS.
+/// The server certificates to accept over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TlsTrust {
-    /// All certificates: the connection is encrypted, but the server is not authenticated, as with
+    /// All certificates. The connection is encrypted, but the server is not authenticated, as with
     /// libpq's `prefer` and `require`.
     Anyone,
-    /// Certificates signed for this host by one of the system's authorities.
+    /// Certificates for this host that are signed by one of the system's certificate authorities.
     System,
-    /// Certificates signed for this host by an authority in this file.
+    /// Certificates for this host that are signed by a certificate authority in this file.
     File(PathBuf),
 }
 
 impl PostgresAddress {
-    /// Returns true if a text looks like a PostgreSQL address.
+    /// Returns true if a string looks like a PostgreSQL address.
     pub fn is_postgres_address(text: &str) -> bool {
         let scheme = text.split(':').next().unwrap_or_default().to_lowercase();
         text.contains(':') && matches!(&*scheme, "postgresql" | "postgres")
@@ -47,7 +48,7 @@ impl PostgresAddress {
     /// Parses an address.
     ///
     /// # Errors
-    /// A message that describes the problem and does not contain the password.
+    /// Returns a message that describes the problem and does not contain the password.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
             return Err("it begins with postgresql://".to_owned());
@@ -97,16 +98,16 @@ impl PostgresAddress {
         &self.trust
     }
 
-    /// Returns the settings of the connection, without those from the environment.
+    /// Returns the connection settings, without settings from the environment.
     ///
     /// # Errors
-    /// A message; never fails for an address that was parsed.
+    /// Returns a message. Never fails for an address that was parsed.
     pub(crate) fn config(&self) -> Result<Config, String> {
         let mut config: Config = self.url.parse().map_err(|error| in_words(&error, &self.shown))?;
         if self.trust != TlsTrust::Anyone {
             config.ssl_mode(SslMode::Require);
         }
-        // PostgreSQL does not support TLS on Unix sockets, which do not need it.
+        // PostgreSQL does not support TLS on Unix sockets, where it is not needed.
         if config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_socket) {
             config.ssl_mode(SslMode::Disable);
         }
@@ -114,7 +115,8 @@ impl PostgresAddress {
     }
 }
 
-/// A text that is not a database address. The message shows it without its password.
+/// Error for a string that is not a database address. The message shows the string without its
+/// password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{shown:?} is not the address of a PostgreSQL database (postgresql://USER@HOST/DATABASE): {cause}"
@@ -220,9 +222,9 @@ fn without_tls_keys(text: &str) -> Result<(String, TlsKeys), String> {
     Ok((url, keys))
 }
 
-/// Returns the error message of the crate `postgres` about an address. That message may quote a
-/// part of an unescaped password, so an address that seems to contain one gets a general message
-/// instead.
+/// Returns the error message of the crate `postgres` about an address. If the address seems to
+/// contain an unescaped password, the message may quote a part of it, so a general message is
+/// returned instead.
 fn in_words(error: &postgres::Error, text: &str) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     match cause {
@@ -302,8 +304,8 @@ mod tests {
         assert_eq!(config.get_ssl_mode(), SslMode::Disable);
     }
 
-    /// A man in the middle could otherwise impersonate the server, and receive the password and all
-    /// stored data.
+    /// Otherwise, a man in the middle could impersonate the server, and receive the password and
+    /// all stored data.
     #[test]
     fn a_server_on_another_host_is_verified_or_refused() {
         for server in [

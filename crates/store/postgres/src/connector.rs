@@ -1,4 +1,4 @@
-//! Connecting to a server, and refusing unsafe servers.
+//! Connects to servers, and refuses unsafe ones.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{PostgresAddress, Problem, password, tls};
 
-/// Timeout of one connection attempt, unless the address sets another.
+/// Timeout of a connection attempt, unless the address sets a timeout.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Idle time before a keepalive probe is sent. If the probes get no response for the same time
-/// again, the connection is considered lost.
+/// Idle time before a keepalive probe is sent. If probes get no response for as long again, the
+/// connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Oldest server version that supports the SQL used here.
 const OLDEST: i64 = 130_000;
 
-/// Session settings: a timeout for locks, a timeout that releases the locks if this process stalls
+/// Session settings: a lock timeout, a timeout that releases the locks if this process stalls
 /// inside a transaction, and a fixed search path.
 const SETTINGS: &str = "SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '10s'; \
      SET search_path = pg_catalog, pg_temp";
@@ -36,8 +36,8 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// Reads the address, and the password from the environment if the address has none. Does not
-    /// connect.
+    /// Creates a connector without connecting. If the address has no password, takes it from the
+    /// environment.
     ///
     /// # Errors
     /// [`Problem::Refused`] if certificates or a password file cannot be used.
@@ -80,15 +80,16 @@ impl Connector {
         }
         let commit = check_settings(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?)?;
         client.batch_execute(SETTINGS)?;
-        // Raises a weaker setting, which does not wait for the disks of the standbys, to `on`.
-        // Keeps a stronger one.
+        // Raises a weaker setting, which would not wait for the standbys' disks, to `on`. Keeps a
+        // stronger setting.
         if commit != "remote_apply" {
             client.batch_execute("SET synchronous_commit = on")?;
         }
         Ok(client)
     }
 
-    /// Opens a connection to a server of any version and settings, for the data of other programs.
+    /// Opens a connection to a server with any version and settings, to read data of other
+    /// programs.
     ///
     /// # Errors
     /// If the server cannot be reached.
@@ -119,8 +120,8 @@ fn complete(config: &mut Config) {
     }
 }
 
-/// Refuses values of `fsync`, `full_page_writes` or `synchronous_commit` that may lose acknowledged
-/// commits; returns `synchronous_commit`.
+/// Checks that `fsync`, `full_page_writes` and `synchronous_commit` have values that cannot lose
+/// acknowledged commits. Returns `synchronous_commit`.
 ///
 /// # Errors
 /// [`Problem::Unsafe`] with the name of the setting that is off.

@@ -1,8 +1,8 @@
 //! PostgreSQL servers: addresses, connections, TLS trust, and messages for their errors.
 //!
 //! This crate refuses unsafe server settings, limits the wait for an unreachable server, and
-//! retries a transaction if the server's response was lost. It does not depend on the content of
-//! the tables. Start at [`PostgresAddress`] and [`Pool`], or at [`Connector`] for a single
+//! retries a transaction if the server's response was lost. It makes no assumptions about the
+//! tables' content. Start at [`PostgresAddress`] and [`Pool`], or at [`Connector`] for a single
 //! connection.
 
 mod address;

@@ -1,4 +1,4 @@
-//! The password for an address without one: PGPASSWORD, or a libpq password file.
+//! Finds the password for an address without one, in `PGPASSWORD` or a libpq password file.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,7 +10,7 @@ use postgres::config::Host;
 /// Sets the password of `config` from the environment, if it has none.
 ///
 /// # Errors
-/// A message, if a password file cannot be read or other users can read it.
+/// Returns a message if a password file cannot be read, or if other users can read it.
 pub(crate) fn add(
     config: &mut Config,
     environment: impl Fn(&str) -> Option<OsString>,
@@ -41,7 +41,7 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// Returns the file's text; fails if other users may read the file.
+/// Returns the content of a file. Fails if other users can read the file.
 fn read(path: &Path) -> io::Result<String> {
     #[cfg(unix)]
     {
@@ -55,7 +55,7 @@ fn read(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-/// Returns the password of the first line that matches one of the hosts.
+/// Returns the password in the first line that matches one of the hosts.
 fn look_up(text: &str, config: &Config, user: &str) -> Option<String> {
     let database = config.get_dbname().unwrap_or(user);
     let ports = config.get_ports();
@@ -88,7 +88,7 @@ fn name(host: &Host) -> String {
     }
 }
 
-/// Splits a line at colons; a backslash escapes the next character.
+/// Splits a line at colons. A backslash escapes the next character.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();

@@ -13,13 +13,12 @@ use crate::{Connector, Layout, Patience, PostgresAddress, Problem, check_setting
 /// Longest wait for a free connection.
 const TURN: Duration = Duration::from_secs(10);
 
-/// The reason a transaction ends early: a problem with the server, or an error from the caller's
-/// closure.
+/// The reason why a transaction ended early.
 #[derive(Debug)]
 pub enum Ended<E> {
     /// A problem with the server.
     Problem(Problem),
-    /// An error from the caller's closure; the transaction changed nothing.
+    /// An error from the caller's closure. The transaction changed nothing.
     Caller(E),
 }
 
@@ -35,14 +34,14 @@ impl<E> From<Problem> for Ended<E> {
     }
 }
 
-/// The reason a database cannot be used for a layout.
+/// The reason why a database cannot be used for a layout.
 #[derive(Debug)]
 pub enum PoolError {
     /// A problem with the server.
     Problem(Problem),
     /// The schema is absent or empty.
     Absent,
-    /// The schema contains tables of another program, listed by name.
+    /// The schema contains another program's tables, listed by name.
     NotOurs(String),
     /// The layout has a different version.
     Version {
@@ -65,7 +64,8 @@ pub struct Pool {
 
 struct Idle {
     clients: Vec<Client>,
-    /// Number of connections that may still be opened, in addition to those idle or in use.
+    /// Number of connections that can still be opened, in addition to idle connections and
+    /// connections in use.
     n_left: usize,
 }
 
@@ -95,7 +95,7 @@ pub fn close(clients: Vec<Client>) {
 }
 
 impl Pool {
-    /// Opens a pool of at most `n` connections, one of them immediately.
+    /// Opens a pool of at most `n` connections. One connection is opened immediately.
     ///
     /// # Errors
     /// If the server cannot be used.
@@ -121,10 +121,10 @@ impl Pool {
         &self.place
     }
 
-    /// Checks a layout; creates it if it is missing and `creates` is true.
+    /// Checks a layout. Creates it if it is missing and `creates` is true.
     ///
     /// # Errors
-    /// If the layout is missing, or the schema belongs to another program.
+    /// If the layout is missing, has a different version, or the schema belongs to another program.
     pub fn prepare(&self, layout: &Layout, creates: bool) -> Result<(), PoolError> {
         let mut client = self.take(None).map_err(PoolError::Problem)?;
         let found = layout.prepare(&mut client, creates);
@@ -137,10 +137,10 @@ impl Pool {
         }
     }
 
-    /// Runs one read-only transaction: `act` sees a single snapshot.
+    /// Runs a read-only transaction. `act` sees a single snapshot.
     ///
     /// # Errors
-    /// The error of `act`, or a problem that lasts longer than `patience`.
+    /// Returns the error of `act`, or a problem that lasts longer than `patience`.
     pub fn read<R, E>(
         &self,
         mut patience: Patience,
@@ -166,11 +166,11 @@ impl Pool {
         }
     }
 
-    /// Runs one idempotent statement as its own transaction. The statement is repeated if the
+    /// Runs an idempotent statement as its own transaction. The statement is repeated if the
     /// server's response was lost.
     ///
     /// # Errors
-    /// The error of the server, or a problem that lasts longer than `patience`.
+    /// Returns the server's error, or a problem that lasts longer than `patience`.
     pub fn statement(
         &self,
         mut patience: Patience,
@@ -189,17 +189,17 @@ impl Pool {
         }
     }
 
-    /// Runs one atomic transaction, which is durable when this returns. `act` must first take the
+    /// Runs an atomic transaction, which is durable when this returns. `act` must first take the
     /// lock that all writers of the same data share.
     ///
     /// If the connection is lost before the commit, the transaction has not taken effect and is
-    /// restarted. If the response to the commit is lost, `act` is called with `true`. It must then
-    /// check, while it holds its lock, whether the change already exists before it repeats the
+    /// restarted. If the response to the commit is lost, `act` is called with `true`. While holding
+    /// its lock, it must then check that the change does not exist yet before it repeats the
     /// change. The lock ensures that the earlier transaction has ended.
     ///
     /// # Errors
-    /// The error of `act`; [`Problem::Unsettled`] if it is unknown whether the change has taken
-    /// effect; other problems if it has not.
+    /// Returns the error of `act`; [`Problem::Unsettled`] if it is unknown whether the change has
+    /// taken effect; any other problem if it has not.
     pub fn write<R, E>(
         &self,
         mut patience: Patience,
@@ -234,14 +234,14 @@ impl Pool {
                 .build_transaction()
                 .isolation_level(IsolationLevel::ReadCommitted)
                 .start()?;
-            // Settings may have been changed since the connection was made.
+            // The settings may have changed since the connection was opened.
             let row = tx.query_typed_one(
                 "SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')",
                 &[],
             )?;
             check_settings(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)?;
             let result = act(&mut tx, *is_unsettled)?;
-            // `act` has checked any unsettled commit under the lock.
+            // `act` has resolved any unsettled commit while holding the lock.
             *is_unsettled = false;
             match tx.commit().map_err(Problem::from) {
                 Ok(()) => Ok(result),

@@ -19,11 +19,11 @@ pub enum Operation {
 /// A problem with a server that has not been turned into a message yet.
 #[derive(Debug)]
 pub enum Problem {
-    /// An error of the server, or of the connection to it.
+    /// An error from the server, or an error of the connection.
     Server(postgres::Error),
-    /// Something cannot be used; contains the reason.
+    /// Something cannot be used. Contains the reason.
     Refused(String),
-    /// A setting with which the server may lose acknowledged commits.
+    /// A server setting that may lose acknowledged commits. Contains the setting's name.
     Unsafe(&'static str),
     /// The response to a commit was lost, and the outcome could not be determined before the
     /// deadline.
@@ -50,7 +50,8 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// Returns true if the connection was lost or could not be made, so that a new one may work.
+    /// Returns true if the connection was lost or could not be opened, so that a new connection may
+    /// work.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let Self::Server(error) = self else {
@@ -69,16 +70,16 @@ impl Problem {
         matches!(self, Self::Server(error) if error.code() == Some(&SqlState::CANNOT_CONNECT_NOW))
     }
 
-    /// Returns true if the stored data are damaged: pages, the layout, or a value of an unexpected
-    /// type.
+    /// Returns true if the stored data are damaged: pages or the layout are damaged, or a value has
+    /// an unexpected type.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Server(error) if is_damage(error))
     }
 
-    /// Returns the message of the server or the system, and how to fix the problem. Omits the
-    /// server's details, which may quote stored data. `schema` names the schema for errors about
-    /// missing rights.
+    /// Returns the server's or system's message, and how to fix the problem. Omits the server's
+    /// details, which may quote stored data. `schema` is the schema to name in errors about missing
+    /// privileges.
     #[must_use]
     pub fn words(&self, doing: Operation, schema: &str) -> String {
         match self {
@@ -90,8 +91,8 @@ impl Problem {
     }
 }
 
-/// Describes the danger of a setting that is off, and how to turn it on. `kept` names the data that
-/// may be lost.
+/// Describes the danger of a setting that is off, and how to turn it on. `kept` describes the data
+/// that may be lost.
 #[must_use]
 pub fn unsafe_setting(setting: &str, kept: &str) -> String {
     let danger = match setting {
@@ -108,7 +109,7 @@ pub fn unsafe_setting(setting: &str, kept: &str) -> String {
     )
 }
 
-/// Returns true if the server closes the connection with this error for a reason that may be
+/// Returns true if the server closed the connection with this error, for a reason that may be
 /// temporary.
 fn ends_connection(said: &DbError) -> bool {
     use postgres::error::Severity::{Fatal, Panic};
@@ -116,8 +117,8 @@ fn ends_connection(said: &DbError) -> bool {
         Some(severity) => matches!(severity, Fatal | Panic),
         None => matches!(said.severity(), "FATAL" | "PANIC"),
     };
-    // A retry would fail again: authentication, unknown database, syntax or access, encoding,
-    // unsupported feature.
+    // For these classes, a retry would fail again: authentication, unknown database, syntax or
+    // access, encoding, unsupported feature.
     let lasts = ["28", "3D", "42", "22", "0A"];
     is_fatal && !lasts.iter().any(|class| said.code().code().starts_with(class))
 }

@@ -1,4 +1,4 @@
-//! The retry deadline of a call after its connection was lost.
+//! The retry deadline of a call whose connection was lost.
 
 use std::time::{Duration, Instant};
 
@@ -11,23 +11,23 @@ pub struct Patience {
 }
 
 impl Default for Patience {
-    /// Ten seconds, which is enough for a server to restart.
+    /// Retries for ten seconds, which is enough for a server to restart.
     fn default() -> Self {
         Self::of(Duration::from_secs(10))
     }
 }
 
 impl Patience {
-    /// Retries for this long; with a zero length, exactly one immediate retry.
+    /// Retries for the given time. With a zero length, allows exactly one immediate retry.
     #[must_use]
     pub fn of(length: Duration) -> Self {
         Self { length, until: None, pause: Duration::ZERO }
     }
 
-    /// Sleeps before the next attempt; the first retry is immediate.
+    /// Sleeps until the next attempt. The first retry is immediate.
     ///
     /// # Errors
-    /// The failure, once the deadline has passed.
+    /// Returns `failure` once the deadline has passed.
     pub fn spend<F>(&mut self, failure: F) -> Result<(), F> {
         let now = Instant::now();
         let is_first = self.until.is_none();

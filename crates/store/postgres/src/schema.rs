@@ -4,12 +4,12 @@ use postgres::{Client, IsolationLevel, Transaction};
 
 use crate::Problem;
 
-/// Advisory lock held while a layout is created, so that two processes do not both create it. The
-/// bytes spell "fedb".
+/// Advisory lock that is held while a layout is created, so that two processes do not both create
+/// it. The bytes spell "fedb".
 const LAYING_OUT: i64 = 0x6665_6462;
 
 /// Tables in a separate schema. The schema's table `layout` contains the version and is created
-/// with them.
+/// with the other tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// The name of the schema.
@@ -20,7 +20,7 @@ pub struct Layout {
     pub tables: &'static str,
 }
 
-/// The content found under a schema's name.
+/// The content found in a schema.
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing { has_schema: bool },
@@ -29,7 +29,7 @@ pub(crate) enum Found {
 }
 
 impl Layout {
-    /// Creates the tables if there are none and `creates` is true; returns the resulting content.
+    /// Creates the tables if there are none and `creates` is true. Returns the resulting content.
     pub(crate) fn prepare(&self, client: &mut Client, creates: bool) -> Result<Found, Problem> {
         let mut tx = client.transaction()?;
         let found = self.look(&mut tx)?;

@@ -1,4 +1,5 @@
-//! TLS trust roots: those of the system, those in a file, or none, which accepts any certificate.
+//! TLS trust roots. They are from the system, from a file, or absent, which accepts any
+//! certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::address::TlsTrust;
 /// Returns a TLS connector with these trust roots.
 ///
 /// # Errors
-/// A message, if certificates cannot be read.
+/// Returns a message if certificates cannot be read.
 pub(crate) fn connector(trust: &TlsTrust) -> Result<MakeRustlsConnect, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -61,7 +62,7 @@ fn of_a_file(path: &Path) -> Result<RootCertStore, String> {
     }
 }
 
-/// Accepts every certificate, as libpq does by default; the server must still prove that it holds
+/// Accepts every certificate, as libpq does by default. The server must still prove that it holds
 /// the private key.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);

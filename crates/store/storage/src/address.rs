@@ -12,8 +12,8 @@ use crate::{
 use fedbo_database::Mode;
 use fedbo_error_class::masked;
 
-/// The location of studies: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`.
-/// Formatted without a password.
+/// The address of a storage of studies: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or
+/// `memory:`. Formatting omits the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// The memory of this process.
@@ -26,7 +26,7 @@ pub enum Address {
 
 /// Opens the storage at `address`.
 ///
-/// A file that cannot be written is opened for reading; the first write then fails with
+/// A file that cannot be written is opened for reading. The first write then fails with
 /// [`StorageError::Write`]. The password for a PostgreSQL server comes from the address,
 /// `PGPASSWORD` or a password file. `memory:` creates a new empty storage on each call.
 ///
@@ -43,8 +43,8 @@ pub fn open(address: &Address, mode: Mode) -> Result<Arc<dyn Storage>, StorageEr
     }
 }
 
-/// Upgrades the storage at `address` to this program's version: a file by [`upgrade`], which keeps
-/// a copy; a PostgreSQL database in one transaction.
+/// Upgrades the storage at `address` to this program's version. A file is upgraded by [`upgrade`],
+/// which keeps a copy. A PostgreSQL database is upgraded in one transaction.
 ///
 /// # Errors
 /// Same as for [`upgrade`] and [`PostgresStorage::upgrade`]; [`StorageError::Absent`] for
@@ -115,8 +115,7 @@ fn hint(text: &str) -> String {
         let file = url.strip_prefix('/').unwrap_or(url);
         return match file {
             "" => String::new(),
-            // Other programs write three slashes before a relative path, and four for an absolute
-            // path.
+            // Other programs use three slashes for a relative path and four for an absolute path.
             file => instead(&format!("sqlite:{file}")),
         };
     }

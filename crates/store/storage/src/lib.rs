@@ -1,8 +1,8 @@
 //! Durable storage of studies and their trials.
 //!
 //! This crate determines when a trial is durable, which worker may evaluate it, and who may tell
-//! its outcome. It has no notion of strategies, surrogates or objectives; the definition of a study
-//! is opaque text. Start at [`open`] and [`Storage`], then [`Trial`].
+//! its outcome. It has no notion of strategies, surrogates or objectives. The definition of a study
+//! is an opaque string. Start at [`open`] and [`Storage`], then [`Trial`].
 
 mod address;
 mod memory;

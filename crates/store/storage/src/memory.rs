@@ -1,4 +1,4 @@
-//! Trials in the memory of this process, lost when it ends.
+//! Trials in the memory of this process, which are lost when the process ends.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -32,7 +32,7 @@ struct Study {
 }
 
 impl fmt::Debug for MemoryStorage {
-    /// Shows only the name, to keep observations out of logs.
+    /// Prints only the name, to keep observations out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("memory:")
     }
@@ -45,7 +45,7 @@ impl MemoryStorage {
     }
 
     fn studies(&self) -> MutexGuard<'_, Vec<Study>> {
-        // A poisoned lock is safe to use: no change below can panic partway.
+        // A poisoned lock is safe to use, because no change below can panic partway.
         self.studies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! The rules for changes of a trial, shared by all storages.
+//! The rules for changing a trial, which all storages share.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::{
     TrialState, Worker,
 };
 
-/// Returns the reason to refuse a new trial in a study of `n_trials` trials; `None` if it may be
-/// added. `twin` finds the first trial with the same encoding.
+/// Returns the reason for refusing a new trial in a study of `n_trials` trials, or `None` if the
+/// trial can be added. `twin` finds the first trial with the same encoding.
 pub(crate) fn refusal<E: From<StorageError>>(
     new: &NewTrial,
     n_trials: u64,
@@ -41,7 +41,7 @@ fn check_finite(new: &NewTrial) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Returns a trial that was completed elsewhere, in its state before completion.
+/// Returns a trial that was completed elsewhere, in the state before its completion.
 pub(crate) fn begin_told(
     (new, told): &(NewTrial, Told),
     number: u64,
@@ -53,8 +53,8 @@ pub(crate) fn begin_told(
     Ok(trial)
 }
 
-/// Returns the last stop of a study as `Break` if it came after the stops that a run knew at its
-/// start. `last` looks it up; it is not called for a run that ignores stops.
+/// Returns the last stop of a study as `Break` if it is later than the stops that a run knew when
+/// it started. `last` looks up the stop. It is not called for runs that ignore stops.
 pub(crate) fn check_stops<E>(
     known_stops: Option<u64>,
     last: impl FnOnce() -> Result<Option<Stop>, E>,
@@ -68,7 +68,7 @@ pub(crate) fn check_stops<E>(
     })
 }
 
-/// Creates the stored form of a new trial. A non-finite proposal time counts as 0.
+/// Creates the stored form of a new trial. A proposal time that is not finite is stored as 0.
 pub(crate) fn begin(new: &NewTrial, number: u64, now_ms: i64) -> Trial {
     let mut trial = Trial {
         number,
@@ -94,9 +94,9 @@ pub(crate) fn begin(new: &NewTrial, number: u64, now_ms: i64) -> Trial {
 pub(crate) enum Claim {
     /// The trial is held or has ended.
     Leave,
-    /// The trial may be taken.
+    /// The trial can be claimed.
     Take,
-    /// The trial has reached the maximum number of attempts and must be told as failed.
+    /// The trial has reached the maximum number of attempts and must be marked as failed.
     GiveUp,
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn abandoned() -> Told {
     }
 }
 
-/// Checks that `teller` may end the trial; returns `Ok(false)` if it has already ended with this
+/// Checks that `teller` may end the trial. Returns `Ok(false)` if it has already ended with this
 /// outcome.
 pub(crate) fn may_finish(
     trial: &Trial,
@@ -165,8 +165,8 @@ fn is_last_report(trial: &Trial, epoch: u32, value: f64) -> bool {
         .is_some_and(|last| (last.epoch, last.value.to_bits()) == (epoch, value.to_bits()))
 }
 
-/// Checks that `teller` may add a report to the trial; returns `Ok(false)` if the same report
-/// already exists. `trial` need not contain reports before this epoch.
+/// Checks that `teller` may add a report to the trial. Returns `Ok(false)` if the same report
+/// already exists. `trial` need not contain reports before the new report's epoch.
 ///
 /// Only the holder of a trial may report. A person may report only for a trial that was requested
 /// manually.
@@ -225,9 +225,10 @@ fn in_words(holding: &TrialLease) -> String {
 
 /// Checks that `teller` may end or release the trial.
 ///
-/// A person may do so if the trial waits, its lease has expired, or its holder is gone. A person
-/// may also do so for a trial without a lease, unless its process is known to be alive. Such trials
-/// are held by a person, or by a process on another machine in an unknown state.
+/// A person may do so if the trial is waiting, its lease has expired, or its holder is gone. A
+/// person may also do so for a trial without a lease, unless the holding process is known to be
+/// alive. Such trials are held by a person, or by a process whose state is unknown because it is on
+/// another machine.
 pub(crate) fn may_change(
     trial: &Trial,
     teller: TellAuthority<'_>,
@@ -267,14 +268,14 @@ pub(crate) fn take(trial: &mut Trial, worker: &Worker, lease: Option<Duration>, 
     trial.reports.clear();
 }
 
-/// Marks the trial as told at position `seq`.
+/// Marks the trial as finished, at position `seq`.
 pub(crate) fn end(trial: &mut Trial, told: Told, seq: u64, now_ms: i64) {
     trial.state = TrialState::Told(told);
     trial.told_at_ms = Some(now_ms);
     trial.told_seq = Some(seq);
 }
 
-/// Returns the trial to the waiting state and discards its last attempt.
+/// Returns the trial to the waiting state, and discards its last attempt.
 pub(crate) fn release(trial: &mut Trial) {
     if let TrialState::Running(_) = trial.state {
         trial.state = TrialState::Waiting;
@@ -284,8 +285,8 @@ pub(crate) fn release(trial: &mut Trial) {
     }
 }
 
-/// Extends the lease of a trial that `worker` holds; returns true if it changed. A lease is never
-/// shortened.
+/// Extends the lease of a trial that `worker` holds. Returns true if the lease changed. A lease is
+/// never shortened.
 pub(crate) fn renew(trial: &mut Trial, worker: &str, lease: Duration, now_ms: i64) -> bool {
     let TrialState::Running(holding) = &mut trial.state else {
         return false;

@@ -1,4 +1,4 @@
-//! The contract that every storage of trials implements.
+//! The contract for storages of trials.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Report, Told, Trial, Worker};
 
-/// The key of a study, valid only in its storage.
+/// The key of a study. Valid only in the study's storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StudyKey(pub i64);
 
@@ -22,14 +22,14 @@ pub struct StudyRecord {
     pub key: StudyKey,
     /// The name, unique within the storage.
     pub name: String,
-    /// The definition, which the storage does not parse and never changes.
+    /// The definition. The storage does not parse it and never changes it.
     pub definition: String,
 }
 
 /// A trial to be added.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTrial {
-    /// The point to be tried.
+    /// The point to evaluate.
     pub point: Point,
     /// A canonical encoding of the point. Two points have equal encodings if and only if they
     /// denote the same trial.
@@ -38,20 +38,20 @@ pub struct NewTrial {
     pub source: String,
     /// Time to compute the proposal, in seconds.
     pub ask_seconds: f64,
-    /// The worker that evaluates the trial from now on, and the duration of its lease (`None`:
+    /// The worker that evaluates the trial from now on, and the duration of its lease (`None` means
     /// until the trial is told). Without a worker, the trial waits.
     pub holder: Option<(Worker, Option<Duration>)>,
-    /// If true, the trial is refused if the study already has one with the same encoding.
+    /// If true, the trial is refused if the study already has a trial with the same encoding.
     pub unique: bool,
-    /// The required trial number; `None` accepts any.
+    /// The required trial number, or `None` to accept any number.
     pub number: Option<u64>,
     /// Maximum number of trials in the study.
     pub limit: Option<u64>,
 }
 
 impl NewTrial {
-    /// Creates a trial that waits for a worker, without a uniqueness check or a limit on the
-    /// study's size.
+    /// Creates a trial that waits for a worker, without a uniqueness check and without a limit on
+    /// the number of trials.
     pub fn new(encoding: Vec<u8>, point: Point, source: impl Into<String>) -> Self {
         Self {
             point,
@@ -72,7 +72,7 @@ impl NewTrial {
 pub enum AddOutcome {
     /// The trial is stored.
     Trial(Trial),
-    /// The required number is taken or not yet due, because of a concurrent caller. Nothing is
+    /// Because of a concurrent caller, the required number is taken or not yet due. Nothing is
     /// stored.
     Overtaken,
     /// Trial `number` has the same encoding. Nothing is stored.
@@ -95,14 +95,14 @@ pub struct Snapshot {
     pub n_trials: u64,
 }
 
-/// The authority under which a trial is changed.
+/// The authority with which a trial is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TellAuthority<'a> {
     /// The worker with this token, which must hold the trial.
     Worker(&'a str),
     /// A person. The trial must be waiting, its lease must have expired, or its holder must be
-    /// gone. Alternatively, it must be held without a lease by a person, or by a process that is
-    /// not known to be alive, for example on another machine.
+    /// gone. Alternatively, it must be held without a lease, either by a person or by a process
+    /// that is not known to be alive, for example on another machine.
     Hand,
 }
 
@@ -111,10 +111,10 @@ pub enum TellAuthority<'a> {
 pub enum TellOutcome {
     /// The trial has ended.
     New {
-        /// Position in the order of telling, from 1.
+        /// Position in the order of telling, counted from 1.
         seq: u64,
     },
-    /// The trial had already ended with the same outcome; nothing changes.
+    /// The trial had already ended with the same outcome. Nothing changes.
     Already,
 }
 
@@ -123,15 +123,15 @@ pub enum TellOutcome {
 pub enum ReportOutcome {
     /// The report is stored.
     New,
-    /// The trial had already reported this value at this epoch; nothing changes.
+    /// The trial had already reported this value at this epoch. Nothing changes.
     Already,
 }
 
-/// A request to stop a study: the runs active at that time start no further trials.
+/// A request to stop a study. The runs that are active at that time start no further trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Position among the stops of the study, from 1. A run compares positions to find stops after
-    /// its own start, because the clock may go backwards.
+    /// Position among the study's stops, counted from 1. A run compares positions, not times, to
+    /// find stops after its own start, because the clock may go backwards.
     pub seq: u64,
     /// The time in milliseconds since 1970.
     pub at_ms: i64,
@@ -144,14 +144,14 @@ pub struct Stop {
 /// Every call is one atomic transaction, and all callers see the same order of transactions. A
 /// durable storage returns from [`Storage::add`], [`Storage::add_told`], [`Storage::claim`],
 /// [`Storage::report`], [`Storage::finish`], [`Storage::release_trial`] and [`Storage::stop`] only
-/// when the change survives a crash of the process and of the machine. Times come from the
+/// once the change survives a crash of the process and of the machine. Times come from the
 /// storage's own clock, which may go backwards.
 ///
 /// A call that fails with [`StorageError::Write`] has made no visible change, but a crash right
-/// after it may still make the change appear. Retry a failed call of [`Storage::finish`]:
+/// after the call may still make the change appear. Retry a failed call of [`Storage::finish`].
 /// [`TellOutcome::Already`] is not an error.
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// Stores a study, or returns the existing one with this name, regardless of its definition.
+    /// Stores a study, or returns the existing study with this name, regardless of its definition.
     ///
     /// # Errors
     /// If the storage cannot be read or written.
@@ -169,7 +169,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// If the storage cannot be read, or has no such study.
     fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError>;
 
-    /// Returns the trials told after the `after`-th telling, and the open trials.
+    /// Returns the trials told after sequence number `after`, and the open trials.
     ///
     /// # Errors
     /// If the storage cannot be read, or has no such study.
@@ -177,9 +177,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
         self.snapshot_from(study, after, &BTreeMap::new())
     }
 
-    /// Like [`Storage::snapshot`], but for a caller that has already read some reports:
+    /// Like [`Storage::snapshot`], but for a caller that has already read some reports.
     /// `from_epochs` maps the number of an open trial to the first epoch to return. The cost grows
-    /// with the size of the result, not with the reports read before.
+    /// with the size of the result, not with the number of reports read before.
     ///
     /// # Errors
     /// Same as for [`Storage::snapshot`].
@@ -193,14 +193,15 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// Adds a trial. Apart from an index search, the cost does not grow with the number of trials.
     ///
     /// # Errors
-    /// [`StorageError::NotFinite`] for a point with an infinite number or NaN; or if the storage
-    /// cannot be written or has no such study.
+    /// [`StorageError::NotFinite`] for a point with an infinite number or NaN; or an error if the
+    /// storage cannot be written or has no such study.
     fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError> {
         Ok(unstopped(self.add_unless_stopped(study, trial, None)?))
     }
 
-    /// Like [`Storage::add`], for a run that knew the first `known_stops` stops when it started. If
-    /// there is a later stop, returns it as `Break` and adds nothing. `None` ignores stops.
+    /// Like [`Storage::add`], but for a run that knew the first `known_stops` stops when it
+    /// started. If there is a later stop, returns it as `Break` and adds nothing. `None` ignores
+    /// stops.
     ///
     /// # Errors
     /// Same as for [`Storage::add`].
@@ -211,19 +212,19 @@ pub trait Storage: Send + Sync + fmt::Debug {
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError>;
 
-    /// Adds trials that were completed elsewhere: all of them in this order, or none. Ignores their
-    /// constraints on the study ([`NewTrial::number`], [`NewTrial::limit`], [`NewTrial::unique`]).
+    /// Adds trials that were completed elsewhere, either all of them in this order or none. Ignores
+    /// the constraints [`NewTrial::number`], [`NewTrial::limit`] and [`NewTrial::unique`].
     ///
     /// # Errors
     /// [`StorageError::NotFinite`] for a point or an outcome with an infinite number or NaN;
     /// [`StorageError::NotHeld`] for a trial held by a process; [`StorageError::NotReported`] for a
-    /// stopped trial; or if the storage cannot be written or has no such study.
+    /// stopped trial; or an error if the storage cannot be written or has no such study.
     fn add_told(&self, study: StudyKey, trials: &[(NewTrial, Told)]) -> Result<(), StorageError>;
 
-    /// Claims the first trial that waits, has an expired lease, or has a holder that is gone.
-    /// `worker` then holds it for `lease`, and the reports of earlier attempts are deleted.
+    /// Claims the first trial that is waiting, has an expired lease, or has a holder that is gone.
+    /// `worker` then holds the trial for `lease`, and the reports of earlier attempts are deleted.
     ///
-    /// A trial that was already started [`ATTEMPTS_MAX`] times is told as failed (`abandoned`)
+    /// A trial that was already started [`ATTEMPTS_MAX`] times is marked as failed (`abandoned`)
     /// instead, and the search continues.
     ///
     /// # Errors
@@ -237,8 +238,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(unstopped(self.claim_unless_stopped(study, worker, lease, None)?))
     }
 
-    /// Like [`Storage::claim`], for a run that knew the first `known_stops` stops when it started.
-    /// If there is a later stop, returns it as `Break` and claims nothing. `None` ignores stops.
+    /// Like [`Storage::claim`], but for a run that knew the first `known_stops` stops when it
+    /// started. If there is a later stop, returns it as `Break` and claims nothing. `None` ignores
+    /// stops.
     ///
     /// # Errors
     /// Same as for [`Storage::claim`].
@@ -250,7 +252,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError>;
 
-    /// Extends the leases of all trials that the worker holds to `lease` from now; longer leases
+    /// Extends the leases of all trials that the worker holds to `lease` from now. Longer leases
     /// are kept. An expired lease can be renewed until another worker claims the trial.
     ///
     /// # Errors
@@ -262,9 +264,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StorageError::NotFinite`], [`StorageError::EpochZero`], [`StorageError::NoTrial`];
-    /// [`StorageError::NotHeld`] if the trial waits or has another holder;
+    /// [`StorageError::NotHeld`] if the trial is waiting or has a different holder;
     /// [`StorageError::ToldOtherwise`] if it has ended; [`StorageError::ReportOrder`] if the epoch
-    /// is not above the last one; or if the storage cannot be written.
+    /// is not later than the last one; or an error if the storage cannot be written.
     fn report(
         &self,
         study: StudyKey,
@@ -277,9 +279,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`StorageError::NotFinite`], [`StorageError::NoTrial`]; [`StorageError::NotHeld`] if the
-    /// trial has another holder; [`StorageError::NotReported`] if it is to be stopped at an epoch
-    /// other than its last report; [`StorageError::ToldOtherwise`] if it has ended with a different
-    /// outcome; or if the storage cannot be written.
+    /// trial has a different holder; [`StorageError::NotReported`] if the outcome is a stop at an
+    /// epoch other than the last report's; [`StorageError::ToldOtherwise`] if the trial has ended
+    /// with a different outcome; or an error if the storage cannot be written.
     fn finish(
         &self,
         study: StudyKey,
@@ -300,13 +302,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
         teller: TellAuthority<'_>,
     ) -> Result<(), StorageError>;
 
-    /// Stops a study for all runs active now; later runs are not affected. No trial changes.
+    /// Stops a study for all runs that are active now. Later runs are not affected. No trial
+    /// changes.
     ///
     /// # Errors
     /// If the storage cannot be written, or has no such study.
     fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError>;
 
-    /// Returns the last stop of a study; `None` if it was never stopped.
+    /// Returns the last stop of a study, or `None` if it was never stopped.
     ///
     /// # Errors
     /// If the storage cannot be read, or has no such study.
@@ -323,8 +326,8 @@ fn unstopped<T>(outcome: ControlFlow<Stop, T>) -> T {
     }
 }
 
-/// Maximum number of attempts of a trial. A trial is abandoned if its evaluation crashes its
-/// process ten times. A machine that is preempted occasionally should not reach this limit.
+/// Maximum number of attempts for a trial. A trial is abandoned if its evaluation crashes the
+/// process ten times. Occasional preemption of a machine should not reach this limit.
 pub const ATTEMPTS_MAX: u32 = 10;
 
 /// An error of a storage. `place` is its address or file, and never contains a password.
@@ -338,16 +341,16 @@ pub enum StorageError {
     Address {
         /// The given address.
         address: String,
-        /// The address that was probably intended, preceded by a separator; may be empty.
+        /// The address that was probably intended, preceded by a separator. May be empty.
         hint: String,
     },
-    /// The storage does not exist, and must not be created.
+    /// The storage does not exist, and the mode does not allow creating it.
     #[error("{place}: there is no such storage")]
     Absent {
         /// The storage's address or file.
         place: String,
     },
-    /// The location contains something other than a storage of studies.
+    /// The address refers to something other than a storage of studies.
     #[error("{place}: {message}")]
     NotAStorage {
         /// The address or file.
@@ -438,7 +441,7 @@ pub enum StorageError {
         /// Number of trials.
         n_trials: u64,
     },
-    /// Another holder has the trial.
+    /// The trial has a different holder.
     #[error("trial {number} is held by {holder}")]
     NotHeld {
         /// The trial.
@@ -446,7 +449,7 @@ pub enum StorageError {
         /// The holder, for messages.
         holder: String,
     },
-    /// The epoch of a report is not above the last one.
+    /// The epoch of a report is not later than the last one.
     #[error(
         "trial {number} has reported {:?} at epoch {} after {:?} at epoch {}; epochs must ascend",
         report.value, report.epoch, before.value, before.epoch
@@ -456,7 +459,7 @@ pub enum StorageError {
         number: u64,
         /// The refused report.
         report: Report,
-        /// The stored report at this epoch, otherwise the last report.
+        /// The stored report at the same epoch, or else the last report.
         before: Report,
     },
     /// A report names epoch 0.
@@ -465,7 +468,7 @@ pub enum StorageError {
         /// The trial.
         number: u64,
     },
-    /// A trial is to be stopped at an epoch that is not its last report.
+    /// The outcome is a stop at an epoch other than the trial's last report.
     #[error(
         "trial {number} cannot have been stopped at epoch {epoch}: this is not its last report"
     )]

@@ -10,12 +10,12 @@ use crate::Worker;
 /// A trial: a proposed point and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Position in the order of asking, from 0, without gaps within a study.
+    /// Position in the order of asking, counted from 0, without gaps within a study.
     pub number: u64,
     /// The point to evaluate.
     pub point: Point,
-    /// The source of the point: `initial`, `own`, `random`, `enqueued`, …. A retry of a failed
-    /// trial also has the number of that trial: `own, retry of 7`.
+    /// The source of the point: `initial`, `own`, `random`, `enqueued`, …. For a retry of a failed
+    /// trial, also names the failed trial: `own, retry of 7`.
     pub source: String,
     /// The state of the trial.
     pub state: TrialState,
@@ -27,11 +27,11 @@ pub struct Trial {
     pub started_at_ms: Option<i64>,
     /// The time of telling, in the same unit.
     pub told_at_ms: Option<i64>,
-    /// Position in the order of telling, from 1, without gaps within a study.
+    /// Position in the order of telling, counted from 1, without gaps within a study.
     pub told_seq: Option<u64>,
     /// Time to compute the proposal, in seconds.
     pub ask_seconds: f64,
-    /// The intermediate reports of the last attempt, by ascending epoch; kept after the end.
+    /// The intermediate reports of the last attempt, sorted by epoch. Kept after the trial ends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<Report>,
 }
@@ -39,28 +39,28 @@ pub struct Trial {
 /// An intermediate value of a trial after an epoch of training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The epoch, from 1.
+    /// The epoch, counted from 1.
     pub epoch: u32,
     /// A finite value, with the sign that the user gave.
     pub value: f64,
 }
 
-/// Returns the reports from `epoch` on; `reports` must be sorted by epoch.
+/// Returns the reports from `epoch` on. `reports` must be sorted by epoch.
 pub(crate) fn reports_from(reports: &[Report], epoch: u32) -> &[Report] {
     let n_before = reports.partition_point(|report| report.epoch < epoch);
     &reports[n_before..]
 }
 
-/// Separates the source of a failed trial from its number, in the source of its retry.
+/// Separates a failed trial's source from its number in the source of a retry.
 const RETRY: &str = ", retry of ";
 
 impl Trial {
-    /// Returns the source for a trial that retries this one's point.
+    /// Returns the source for a trial that retries this trial's point.
     pub fn source_of_retry(&self) -> String {
         format!("{}{RETRY}{}", self.origin(), self.number)
     }
 
-    /// Returns the number of the failed trial that this one retries.
+    /// Returns the number of the failed trial that this trial retries, if any.
     pub fn retry_of(&self) -> Option<u64> {
         self.source.split_once(RETRY)?.1.parse().ok()
     }
@@ -73,7 +73,7 @@ impl Trial {
         }
     }
 
-    /// Returns the final value; `None` if the trial is open, failed or was stopped.
+    /// Returns the final value, or `None` if the trial is open, failed or was stopped.
     pub fn value(&self) -> Option<f64> {
         match &self.state {
             TrialState::Told(told) => told.numbers().first().copied(),
@@ -81,7 +81,7 @@ impl Trial {
         }
     }
 
-    /// Returns all final numbers, the value first; empty if there is no final value.
+    /// Returns all final numbers, starting with the value. Empty if there is no final value.
     pub fn numbers(&self) -> &[f64] {
         self.told().map_or(&[], Told::numbers)
     }
@@ -99,7 +99,7 @@ impl Trial {
         }
     }
 
-    /// Returns the seconds from the start of the last evaluation until the trial was told.
+    /// Returns the time from the start of the last evaluation until the trial was told, in seconds.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a difference of milliseconds is far below 2^53"
@@ -120,16 +120,16 @@ impl Trial {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialState {
-    /// No worker evaluates the trial: it was enqueued by a person, or released.
+    /// No worker is evaluating the trial, because it was enqueued by a person or released.
     Waiting,
-    /// A worker evaluates the trial.
+    /// A worker is evaluating the trial.
     Running(TrialLease),
     /// The trial has ended.
     Told(Told),
 }
 
 impl TrialState {
-    /// Returns one word for tables: `waiting`, `running`, `complete`, `failed` or `stopped`.
+    /// Returns a word for use in tables: `waiting`, `running`, `complete`, `failed` or `stopped`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -141,12 +141,12 @@ impl TrialState {
     }
 }
 
-/// The worker that holds a trial, and the end of its exclusive right.
+/// The worker that holds a trial, and the end of its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialLease {
     /// The holder.
     pub worker: Worker,
-    /// End of the lease, in milliseconds since 1970 by the storage's clock; `None` if the trial is
+    /// End of the lease, in milliseconds since 1970 by the storage's clock. `None` if the trial is
     /// held until it is told.
     pub until_ms: Option<i64>,
 }
@@ -157,8 +157,8 @@ pub struct TrialLease {
 pub enum Told {
     /// A finite value, with the sign that the user gave.
     Value(f64),
-    /// At least two finite numbers, with the signs that the user gave and in the order of the
-    /// study's definition: the value, then further numbers.
+    /// At least two finite numbers, with the signs that the user gave. The value is followed by
+    /// further numbers, in the order of the study's definition.
     Numbers(Vec<f64>),
     /// A failure without a value.
     Failed {
@@ -167,9 +167,9 @@ pub enum Told {
         /// A description of the failure.
         message: String,
     },
-    /// An early stop during training, with the last reported value, which is not final.
+    /// An early stop during training. The last reported value is kept but is not final.
     Stopped {
-        /// The epoch after which it was stopped, from 1.
+        /// The epoch after which the trial was stopped, counted from 1.
         epoch: u32,
         /// The finite value at this epoch, with the sign that the user gave.
         value: f64,
@@ -179,7 +179,7 @@ pub enum Told {
 }
 
 impl Told {
-    /// Returns the outcome with these numbers: [`Told::Value`] if there is only one.
+    /// Returns the outcome with these numbers, which is [`Told::Value`] if there is only one.
     pub fn with_numbers(numbers: Vec<f64>) -> Self {
         match numbers.as_slice() {
             [value] => Self::Value(*value),
@@ -187,7 +187,8 @@ impl Told {
         }
     }
 
-    /// Returns all final numbers, the value first; empty if the trial failed or was stopped.
+    /// Returns all final numbers, starting with the value. Empty if the trial failed or was
+    /// stopped.
     pub fn numbers(&self) -> &[f64] {
         match self {
             Self::Value(value) => std::slice::from_ref(value),

@@ -1,4 +1,4 @@
-//! Workers that evaluate trials, and detection of dead worker processes.
+//! Workers that evaluate trials, and the detection of dead worker processes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub struct Worker {
     pub process: Option<Process>,
 }
 
-/// A process, identified so that no other process ever has the same identity.
+/// The identity of a process, which no other process ever has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// The machine's boot id and the process's PID namespace.
@@ -27,7 +27,7 @@ pub struct Process {
 }
 
 impl Worker {
-    /// Creates a worker of this process with a new token.
+    /// Creates a worker in this process, with a new token.
     pub fn of_this_process() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let process = Process::current();
@@ -41,18 +41,19 @@ impl Worker {
         Self { id, process }
     }
 
-    /// A person, or a program in another language, that holds a trial until it is told or released.
+    /// Returns the worker for a person, or for a program in another language, that holds a trial
+    /// until it is told or released.
     pub fn by_hand() -> Self {
         Self { id: "by-hand".to_owned(), process: None }
     }
 
-    /// Returns true if the worker's process is known to be gone; `false` if this is unknown,
+    /// Returns true if the worker's process is known to be gone. Returns false if this is unknown,
     /// because the process runs on another machine or the system has no `/proc`.
     pub fn is_gone(&self) -> bool {
         self.life() == ProcessState::Gone
     }
 
-    /// Returns true if the worker's process is known to be alive; `false` if this is unknown.
+    /// Returns true if the worker's process is known to be alive. Returns false if this is unknown.
     pub(crate) fn is_alive(&self) -> bool {
         self.life() == ProcessState::Alive
     }
@@ -63,7 +64,7 @@ impl Worker {
 }
 
 impl Process {
-    /// Returns this process; `None` if the system has no `/proc`.
+    /// Returns this process, or `None` if the system has no usable `/proc`.
     pub fn current() -> Option<Self> {
         let pid = std::process::id();
         Some(Self { machine: machine()?.to_owned(), pid, started: start_of(pid).ok().flatten()? })
@@ -81,7 +82,7 @@ impl Process {
     }
 }
 
-/// The state of a process, as far as known.
+/// The state of a process, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProcessState {
     Alive,
@@ -89,12 +90,13 @@ enum ProcessState {
     Unknown,
 }
 
-/// Returns the machine's boot id and this process's PID namespace; neither changes during the
+/// Returns the machine's boot id and this process's PID namespace. Neither changes during the
 /// process's lifetime.
 fn machine() -> Option<&'static str> {
     static MACHINE: OnceLock<Option<String>> = OnceLock::new();
     let find = || {
-        // In another PID namespace, /proc would describe other processes under the same ids.
+        // If `/proc` belongs to a different PID namespace, it describes different processes with
+        // the same ids.
         let this = std::fs::read_link("/proc/self").ok()?;
         if this.as_os_str() != std::process::id().to_string().as_str() {
             return None;
@@ -106,21 +108,21 @@ fn machine() -> Option<&'static str> {
     MACHINE.get_or_init(find).as_deref()
 }
 
-/// Returns the start time of a process in ticks; `Ok(None)` if there is no such process, or only a
-/// zombie.
+/// Returns the start time of a process in ticks, or `Ok(None)` if there is no such process or it is
+/// a zombie.
 fn start_of(pid: u32) -> std::io::Result<Option<u64>> {
     let stat = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            // A /proc may hide the processes of other users.
+            // `/proc` may hide the processes of other users.
             return if exists(pid) { Err(error) } else { Ok(None) };
         }
         // The process ended between open and read.
         Err(error) if is_no_process(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    // "pid (name) state ppid …": the name may contain spaces and parentheses; the start time is
-    // field 22.
+    // The format is "pid (name) state ppid …". The name may contain spaces and parentheses. The
+    // start time is field 22.
     let unreadable = || std::io::Error::other("/proc/PID/stat in an unknown form");
     let (_, fields) = stat.rsplit_once(')').ok_or_else(unreadable)?;
     let mut fields = fields.split_whitespace();

@@ -1,5 +1,5 @@
-//! All storages fulfill the trait's contract. SQLite and PostgreSQL are also tested through several
-//! handles, and SQLite also with its file closed and reopened between any two calls.
+//! All storages fulfill the trait's contract. SQLite and PostgreSQL are also tested through two
+//! handles, and SQLite also with a file that is closed and reopened between any two calls.
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use std::path::PathBuf;

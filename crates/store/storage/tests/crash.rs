@@ -1,7 +1,7 @@
-//! Acknowledged changes survive: processes killed at any moment, logs cut at any byte, two
-//! concurrent processes.
+//! Acknowledged changes survive if processes are killed at any time, if logs are cut at any byte,
+//! and with two concurrent processes.
 //!
-//! The worker process that is killed is a test of this binary, started again.
+//! The worker process that is killed is this test binary, started again with a single test.
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use crate::common;
@@ -15,14 +15,14 @@ use common::{acknowledged, batch, value, work};
 use fedbo_storage::{Mode, SqliteStorage, Storage, StudyKey, verify};
 use fedbo_testkit::{again, test_stream};
 
-/// The process that is killed; does nothing when run as a test.
+/// The process that is killed. Does nothing when run as a test.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
     common::child(|file| SqliteStorage::open(Path::new(file), Mode::Create).unwrap());
 }
 
-/// The process that is killed while it adds batches of finished trials; does nothing when run as a
+/// The process that is killed while it adds batches of finished trials. Does nothing when run as a
 /// test.
 #[test]
 #[ignore = "started by the other tests"]
@@ -64,7 +64,7 @@ fn a_batch_of_a_killed_import_is_there_whole_or_not_at_all() {
         n_trials = trials.len() as u64;
         assert_eq!(n_trials % BATCH, 0, "{n_trials} trials");
         let acknowledged = said.last().copied().unwrap_or(before);
-        // A kill may fall between a commit and its acknowledgement.
+        // A kill can fall between a commit and its acknowledgement.
         assert!((acknowledged..=acknowledged + BATCH).contains(&n_trials), "{n_trials}");
         for trial in &trials {
             assert_eq!(trial.value(), Some(value(trial.number)));
@@ -77,7 +77,7 @@ fn start(file: &Path, limit: u64) -> Child {
     common::start(file.to_str().unwrap(), limit)
 }
 
-/// Checks that the file is sound and contains every acknowledged trial; returns the number of
+/// Checks that the file is sound and contains every acknowledged trial. Returns the number of
 /// finished trials.
 fn check(file: &Path, acknowledged: &[u64]) -> usize {
     assert_eq!(verify(file).unwrap().problems, []);
@@ -99,7 +99,7 @@ fn what_a_killed_process_acknowledged_is_there() {
         child.kill().unwrap();
         known.extend(acknowledged(&mut child));
         let n_told = check(&file, &known);
-        // A kill may fall between a commit and its acknowledgement; such a trial counts as
+        // A kill can fall between a commit and its acknowledgement. Such a trial counts as
         // finished.
         assert!(n_told <= known.len() + N_KILLS);
     }
@@ -146,7 +146,7 @@ fn a_log_that_was_cut_is_a_beginning_of_what_happened() {
         let part = stream.below(log.len());
         let mut torn = log[..part].to_vec();
         if round % 2 == 0 {
-            // A sector that was not written, followed by sectors that were.
+            // A sector was not written, but the following sectors were.
             torn.resize(log.len().min(part + 512), 0);
             torn.extend_from_slice(&log[torn.len()..]);
         }

@@ -1,8 +1,8 @@
 //! Each refusal by the system, and each file that is not a storage, causes a specific error. No
 //! stored data are lost.
 //!
-//! A test that needs another user, a small disk or a limit starts another test under it:
-//! [`fedbo_testkit::again`].
+//! A test that needs another user, a small disk or a limit starts a second test under this
+//! condition. See [`fedbo_testkit::again`].
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
@@ -36,7 +36,7 @@ fn key(storage: &SqliteStorage) -> StudyKey {
     storage.studies().unwrap()[0].key
 }
 
-/// Adds a trial and tells it; returns its number once both are acknowledged.
+/// Adds a trial and tells it. Returns its number once both are acknowledged.
 fn one_more(storage: &SqliteStorage, size: usize) -> Result<u64, StorageError> {
     let AddOutcome::Trial(trial) = storage.add(key(storage), &new_trial(size))? else {
         panic!("nothing keeps it out");
@@ -96,7 +96,7 @@ fn reads_what_it_may_not_write() {
     assert_eq!(verify(&path).unwrap().problems, []);
 }
 
-/// Another user reads recent changes from the log.
+/// Another user can read recent changes from the log.
 #[test]
 fn a_file_at_work_is_read_by_who_may_not_write() {
     let (folder, path) = fixture();
@@ -121,7 +121,7 @@ fn reads_the_log() {
     assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
 }
 
-/// A log left by a crash cannot be read if no file can be created next to the database; the error
+/// A log left by a crash cannot be read if no file can be created next to the database. The error
 /// suggests a fix.
 #[test]
 fn what_may_not_be_read_is_refused() {
@@ -197,7 +197,7 @@ fn works_on_a_small_disk() {
     assert!(known.len() > 10);
     assert_eq!(told(&storage), known, "a full disk can be read");
     assert_eq!(verify(&path).unwrap().problems, []);
-    // Space returns: the same handle continues to work.
+    // Once there is space again, the same handle continues to work.
     fs::remove_file(&ballast).unwrap();
     known.push(one_more(&storage, 1).unwrap());
     fill(&mut known);
@@ -280,15 +280,15 @@ fn a_file_that_is_gone_is_not_written_any_more() {
         assert!(error.to_string().contains("moved, deleted or replaced"));
         let error = storage.trials(key).unwrap_err();
         assert!(matches!(error, StorageError::Gone { .. }), "{error:?}");
-        // In the second pass, another file is at the path.
+        // In the second pass, there is a different file at the path.
         fs::copy(&elsewhere, &path).unwrap();
     }
     fs::rename(&elsewhere, &path).unwrap();
     one_more(&storage, 1).unwrap();
 }
 
-/// The file without its log contains the results, while the storage is open and after its process
-/// was killed.
+/// The file without its log contains the results, both while the storage is open and after its
+/// process was killed.
 #[test]
 fn what_was_told_is_in_the_file_itself() {
     let (folder, path) = fixture();
@@ -301,7 +301,8 @@ fn what_was_told_is_in_the_file_itself() {
     assert_eq!(copy.trials(key(&copy)).unwrap(), told);
 }
 
-/// The latest results may be only in the log: a new file next to it would replay or discard them.
+/// The latest results may be only in the log. A new file next to the log would replay or discard
+/// them.
 #[test]
 fn no_file_is_begun_beside_the_log_of_one_that_is_gone() {
     let (folder, path) = fixture();

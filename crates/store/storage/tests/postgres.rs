@@ -14,7 +14,7 @@ use fedbo_storage::{
 };
 use fedbo_testkit::postgres::Server;
 
-/// A server that all tests share, except those that change it.
+/// Returns the server that all tests share, except tests that change it.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::start)
@@ -31,7 +31,7 @@ fn create(url: &str) -> PostgresStorage {
     open_url(url, Mode::Create).unwrap()
 }
 
-/// Returns the database of an address.
+/// Returns the name of the database in an address.
 fn database(url: &str) -> &str {
     url.rsplit_once('/').unwrap().1
 }
@@ -94,7 +94,8 @@ fn long_names_encodings_and_definitions_are_kept_and_found() {
     }
 }
 
-/// The cost of a call does not grow with the number of trials: no call scans the whole table.
+/// The cost of a call does not grow with the number of trials, because no call scans the whole
+/// table.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn every_call_searches_an_index() {
@@ -111,7 +112,7 @@ fn every_call_searches_an_index() {
         let row = server().connect(database).query_one(sql, &[]).unwrap();
         (row.get(0), row.get(1))
     };
-    // The counts of a session appear after it has ended.
+    // A session's counts become visible only after it has ended.
     let settle = |before: (i64, i64)| {
         let mut now = counts();
         for _ in 0..200 {
@@ -241,8 +242,8 @@ fn another_version_is_refused_when_it_is_opened_and_when_it_is_open() {
     }
 }
 
-/// A layout of version 1 is upgraded in one transaction, even while an older program has it open;
-/// its trials stay.
+/// A layout of version 1 is upgraded in one transaction, even while an older program has it open,
+/// and keeps its trials.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_layout_of_version_1_is_upgraded() {
@@ -323,8 +324,8 @@ fn who_may_only_read_reads() {
     assert!(matches!(error, StorageError::Connect { .. }), "{error:?}");
 }
 
-/// The first stop creates the table of stops; other users with rights on the studies must not be
-/// locked out of it.
+/// The first stop creates the table of stops. Other users with privileges on the studies must have
+/// access to this table.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn stops_are_for_all_who_work_on_the_studies() {
@@ -342,7 +343,7 @@ fn stops_are_for_all_who_work_on_the_studies() {
     let process = Worker::of_this_process();
     let claim = || at_work.claim_unless_stopped(study, &process, None, Some(0)).unwrap();
     assert!(claim().is_continue());
-    // A user without the right to create a table gets an error, and nothing changes.
+    // A user who is not allowed to create a table gets an error, and nothing changes.
     let refused = at_work.stop(study, "worker").unwrap_err();
     assert!(matches!(refused, StorageError::Write { .. }), "{refused:?}");
     assert_eq!(at_work.last_stop(study).unwrap(), None);

@@ -1,8 +1,8 @@
-//! Acknowledged changes survive on PostgreSQL, too, and happen once: a server killed and restarted
-//! during tellings, processes killed at any moment, connections cut around a commit, an unreachable
-//! server.
+//! On PostgreSQL, acknowledged changes also survive, and are made exactly once. The server is
+//! killed and restarted while trials are told, processes are killed at any time, connections are
+//! cut around a commit, and the server is unreachable.
 //!
-//! The worker process that is killed is a test of this binary, started again.
+//! The worker process that is killed is this test binary, started again with a single test.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
@@ -30,7 +30,7 @@ fn open(url: &str, mode: Mode) -> PostgresStorage {
     PostgresStorage::open(&address, mode).unwrap()
 }
 
-/// The process that is killed; does nothing when run as a test.
+/// The process that is killed. Does nothing when run as a test.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
@@ -42,8 +42,8 @@ fn check(url: &str, acknowledged: &[u64]) -> Vec<Trial> {
 }
 
 /// Two workers tell trials while the server is killed repeatedly, and notice only a pause. All
-/// acknowledged trials are stored. Each call happens once, even if interrupted, so there are no
-/// other trials.
+/// acknowledged trials are stored. Each call takes effect exactly once, even if interrupted, so
+/// there are no other trials.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_server_that_is_killed_amid_tellings_loses_and_doubles_nothing() {
@@ -92,15 +92,15 @@ fn two_processes_share_one_database_and_one_is_killed() {
     let known = known.concat();
     let trials = check(&url, &known);
     assert_eq!(trials.len() as u64, N_TRIALS);
-    // The kill may have fallen between a commit and its acknowledgement, or during an evaluation.
+    // The kill may have happened between a commit and its acknowledgement, or during an evaluation.
     assert!(known.len() as u64 >= N_TRIALS - 1, "{}", known.len());
     let again = trials.iter().filter(|trial| trial.attempts > 1).count();
     assert!(again <= 1, "{again} trials were evaluated again");
 }
 
 /// The connection is cut before the server receives the commit, together with the commit, and
-/// before the client receives the response. Each call happens once, and its result is the same as
-/// without a cut.
+/// before the client receives the response. Each call takes effect exactly once, and its result is
+/// the same as without a cut.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {

@@ -1,4 +1,5 @@
-//! TLS to a PostgreSQL server: used if available, required and verified if the address demands it.
+//! TLS to a PostgreSQL server is used if available, and required and verified if the address
+//! demands it.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
@@ -8,8 +9,8 @@ use fedbo_storage::{Address, Mode, StorageError, open};
 use fedbo_testkit::postgres::Server;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// Returns an authority's certificate, a certificate for `localhost` signed by it, and the key of
-/// the latter.
+/// Returns a certificate authority's certificate, a certificate for `localhost` signed by the
+/// authority, and the key of the latter certificate.
 fn certificates() -> [String; 3] {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -27,7 +28,7 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Opens the storage; returns whether the connection is encrypted.
+/// Opens the storage. Returns true if the connection is encrypted.
 fn is_encrypted(server: &Server, url: &str) -> Result<bool, StorageError> {
     let address: Address = url.parse()?;
     let storage = open(&address, Mode::Create)?;
@@ -67,8 +68,8 @@ fn tls_is_used_demanded_and_verified_as_the_address_says() {
         assert_eq!(found, Ok(expected), "{query:?}");
     }
     assert_eq!(verified("localhost", &authority), Ok(true));
-    // A certificate for another name, from another authority, from one unknown to the system, and a
-    // file without one.
+    // The certificate is for a different name, from a different authority, or from an authority
+    // that the system does not know, or the authority's file contains no certificate.
     for refused in [
         verified("127.0.0.1", &authority),
         verified("localhost", &stranger),
@@ -79,7 +80,7 @@ fn tls_is_used_demanded_and_verified_as_the_address_says() {
         assert!(matches!(error, StorageError::Connect { .. }), "{error:?}");
         assert!(error.to_string().to_lowercase().contains("certificate"), "{error}");
     }
-    // A server without TLS.
+    // The server does not support TLS.
     server.restart_with(&settings[..2]);
     let at = |query: &str| server.url_at("localhost", &format!("postgres{query}"));
     assert_eq!(is_encrypted(&server, &at("")), Ok(false));

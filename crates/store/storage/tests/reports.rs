@@ -1,4 +1,4 @@
-//! A reader that follows trials during training reads each report once.
+//! A reader that follows trials during training reads each report only once.
 #![expect(clippy::unwrap_used, reason = "test helpers: a failure here fails the test")]
 
 use std::collections::BTreeMap;
@@ -53,8 +53,8 @@ fn epochs(trials: &[Trial]) -> Vec<(u64, Vec<u32>)> {
     trials.iter().map(|trial| (trial.number, epochs(trial))).collect()
 }
 
-/// A snapshot contains the requested reports of each open trial, regardless of the other trials,
-/// and all reports of ended trials.
+/// A snapshot contains the requested reports of each open trial, regardless of other trials, and
+/// all reports of finished trials.
 fn new_reports_alone(storage: &dyn Storage) {
     let study = storage.create("study", "{}").unwrap().key;
     let other = storage.create("other", "{}").unwrap().key;
@@ -78,8 +78,8 @@ fn new_reports_alone(storage: &dyn Storage) {
         storage.snapshot_from(study, 0, &from_epochs).unwrap()
     };
     let all = vec![1, 2, 5, 9];
-    // At an epoch with a report, between two, after the last, for a trial without reports, for one
-    // that has ended, for one that does not exist.
+    // The requested epoch is that of a report (trial 0), between two reports (1) or after the last
+    // report (3). Trial 2 has no reports, trial 4 has ended, and trial 17 does not exist.
     let snapshot = from(&[(0, 5), (1, 3), (2, 1), (3, 10), (4, 6), (17, 1)]);
     assert_eq!(
         epochs(&snapshot.open),
@@ -94,7 +94,7 @@ fn new_reports_alone(storage: &dyn Storage) {
     );
     assert_eq!(from(&[]), storage.snapshot(study, 0).unwrap());
 
-    // The check of a report needs only the reports from its epoch on.
+    // Checking a report requires only the reports from its epoch on.
     for (epoch, expected) in [(1, 1), (5, 5), (9, 9), (3, 9), (8, 9)] {
         let again = report(0, epoch);
         if epoch == expected {

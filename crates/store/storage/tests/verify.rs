@@ -12,8 +12,8 @@ use fedbo_storage::{
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// Study "s" with trials 0 (a value), 1 (a failure), 2 (running, with reports), 3 (waiting), 4 (a
-/// value), 5 (stopped); and an empty study "t".
+/// Creates a file with a study "s" and an empty study "t". The trials of "s" are 0 (with a value),
+/// 1 (failed), 2 (running, with reports), 3 (waiting), 4 (with a value) and 5 (stopped).
 fn fixture() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("study.db");
@@ -65,8 +65,8 @@ fn a_sound_file_has_no_problems() {
     assert_eq!((report.version, report.n_studies, report.n_trials), (2, 2, 6));
 }
 
-/// The table of stops is not part of the layout: a file is sound without it and with it, but not
-/// with a different table of this name.
+/// The table of stops is not part of the layout. A file is sound with or without it, but not with a
+/// different table of the same name.
 #[test]
 fn stops_are_checked_where_there_are_any() {
     let (_folder, path) = fixture();
@@ -96,7 +96,7 @@ fn stops_are_checked_where_there_are_any() {
     }
 }
 
-/// The same holds for the table of further numbers.
+/// The table of further numbers is optional as well, like the table of stops.
 #[test]
 fn further_numbers_are_checked_where_there_are_any() {
     let (_folder, path) = fixture();
@@ -271,7 +271,7 @@ fn each_kind_of_damage_is_named() {
     }
 }
 
-/// All problems are listed, not only the first.
+/// All problems are listed, not only the first one.
 #[test]
 fn problems_do_not_hide_each_other() {
     let (_folder, path) = fixture();
@@ -283,7 +283,7 @@ fn problems_do_not_hide_each_other() {
     assert_eq!(problems.len(), 4, "{problems:?}");
 }
 
-/// A damaged trial is not mistaken for another one, and unreadable content is not shown.
+/// A damaged trial is not mistaken for another trial, and unreadable content is not shown.
 #[test]
 fn a_damaged_trial_is_an_error_to_who_reads_it() {
     for (sql, expected) in [

@@ -1,7 +1,7 @@
 //! The values that a trial reports during training.
 
-/// The values of a trial after epochs 1, 2, …, n (larger is better). There is at least one value,
-/// and all values are finite.
+/// The values of a trial after epochs 1, 2, …, n (larger is better). Never empty, and all values
+/// are finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearningCurve {
     values: Vec<f64>,
@@ -22,8 +22,8 @@ impl LearningCurve {
     }
 
     /// Creates a curve from values at ascending epochs, which need not include every epoch. The
-    /// curve is linear between two reports and constant before the first one. Returns `None`
-    /// without a report.
+    /// curve is linear between two reports and constant before the first one. Returns `None` if
+    /// there are no reports.
     ///
     /// # Panics
     /// If the epochs do not ascend from 1, or a value is not finite.
@@ -48,22 +48,22 @@ impl LearningCurve {
         Some(Self::new(values))
     }
 
-    /// Number n of epochs.
+    /// Returns the number of epochs n.
     pub fn n_epochs(&self) -> usize {
         self.values.len()
     }
 
-    /// The values. The value of epoch n has index n − 1.
+    /// Returns the values. Epoch n has index n − 1.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The value after an epoch, counted from 1. `None` beyond the end of the curve.
+    /// Returns the value after an epoch, counted from 1, or `None` beyond the end of the curve.
     pub fn at(&self, epoch: usize) -> Option<f64> {
         self.values.get(epoch.checked_sub(1)?).copied()
     }
 
-    /// The last value.
+    /// Returns the last value.
     pub fn last(&self) -> f64 {
         self.values[self.values.len() - 1]
     }

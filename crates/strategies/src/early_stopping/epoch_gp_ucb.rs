@@ -1,4 +1,4 @@
-//! GP-UCB over points and epochs. The values of a stopped trial count as observations at their
+//! GP-UCB over points and epochs, in which a stopped trial's values count as observations at their
 //! epochs.
 
 use fedbo_optim::{Function, Points};
@@ -13,16 +13,16 @@ use crate::{
     SurrogateSettings, UcbMultiplier,
 };
 
-/// The coordinate of epoch n in the model; it is 1 at epoch N.
+/// The coordinate of epoch n in the model, which is 1 at epoch N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochScale {
     /// n/N (the thesis).
     Linear,
-    /// ln n/ln N. Curves change as much from epoch 1 to 5 as from 10 to 50, and a stationary kernel
-    /// can follow both.
+    /// ln n/ln N. On this scale, epochs 1 to 5 are as far apart as epochs 10 to 50, which lets a
+    /// stationary kernel follow curves that change about as much over both ranges.
     ///
     /// With n/N, the steep start leads to short length scales. A trial that was stopped early then
-    /// leaves the value at its end as uncertain as before, and the same region is proposed again.
+    /// reveals little about the value at epoch N, and the same region is proposed again.
     Logarithmic,
 }
 
@@ -35,9 +35,9 @@ pub struct EpochGpUcbSettings {
     pub maximizer: Maximizer,
     /// β_t, the multiplier of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// Rule for repeated points.
+    /// Rule for proposing points again.
     pub repeats: Repeats,
-    /// N.
+    /// Number of epochs N of a complete trial.
     pub n_epochs: usize,
     /// The coordinate of the epoch.
     pub epoch_scale: EpochScale,
@@ -47,7 +47,7 @@ pub struct EpochGpUcbSettings {
 }
 
 impl EpochGpUcbSettings {
-    /// Defaults for a single-party study with training runs of N epochs: β = 2 as in
+    /// Returns the defaults for a single-party study with training runs of N epochs: β = 2 as in
     /// [`crate::GpUcb`], and values after the first epoch and after each fifth of N. For N = 50
     /// these are epochs 1, 10, 20, 30 and 40, as in the thesis. The model has noise even if the
     /// objective has none, because a curve is not smooth.
@@ -66,7 +66,7 @@ impl EpochGpUcbSettings {
         }
     }
 
-    /// 1 and the multiples of N/5 below N.
+    /// Returns 1 and the multiples of N/5 below N.
     ///
     /// # Panics
     /// If N is 0.
@@ -89,7 +89,7 @@ pub struct TrainedObservation {
     pub curve: Option<LearningCurve>,
     /// Value of the complete run (larger is better); `None` if the run was stopped or failed.
     pub complete: Option<f64>,
-    /// Expected final value of a stopped run (larger is better), if it is known: see
+    /// Expected final value of a stopped run (larger is better), if known: see
     /// [`EpochGpUcb::tell`].
     pub expected_end: Option<f64>,
     /// The source of the proposal.
@@ -102,8 +102,8 @@ pub struct TrainedObservation {
 ///
 /// A trial is observed at its last epoch and at the preceding [`EpochGpUcbSettings::extra_epochs`]
 /// (thesis A.4). Running trials are treated as in [`crate::GpUcb`], as if they were trained to the
-/// end. A query costs O(n²) for each evaluated point of the search, with n up to six observations
-/// per trial.
+/// end. A query costs O(n²) per point that the search evaluates, where n counts all observations
+/// (by default up to six per trial).
 #[derive(Clone, Debug)]
 pub struct EpochGpUcb {
     proposer: Proposer,
@@ -116,7 +116,7 @@ pub struct EpochGpUcb {
 }
 
 impl EpochGpUcb {
-    /// Creates a strategy without observations. `seed` feeds hyperparameter fits.
+    /// Creates a strategy without observations. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -151,12 +151,12 @@ impl EpochGpUcb {
         })
     }
 
-    /// The model over z.
+    /// Returns the model over z.
     pub fn surrogate(&self) -> &Surrogate {
         self.proposer.surrogate()
     }
 
-    /// N.
+    /// Returns N, the number of epochs of a complete trial.
     pub fn n_epochs(&self) -> usize {
         self.n_epochs
     }
@@ -185,8 +185,8 @@ impl EpochGpUcb {
         self.proposer.propose_acquisition(&at_end, pending, stream)
     }
 
-    /// β_t of the next trial while `n_pending` trials are running. t counts trials, no matter how
-    /// many of their values the model contains.
+    /// Returns β_t for the next trial while `n_pending` trials are running. t counts trials,
+    /// however many of their values the model contains.
     pub fn beta(&self, n_pending: usize) -> f64 {
         let posterior = self.proposer.surrogate().posterior();
         self.ucb_multiplier.at(
@@ -199,9 +199,9 @@ impl EpochGpUcb {
 
     /// Adds finished trials, in any order.
     ///
-    /// The expected end of a stopped trial counts as an observation at epoch N. It is poor, because
-    /// the trial was stopped. Without it, the model would remain as uncertain of the end as before
-    /// and propose the same region again.
+    /// The expected end of a stopped trial counts as an observation at epoch N. Since the trial was
+    /// stopped, its expected end is poor. Without this observation, the model would remain as
+    /// uncertain about the end as before and propose the same region again.
     ///
     /// # Errors
     /// If the surrogate cannot be conditioned; in that case nothing is added.
@@ -251,14 +251,14 @@ impl EpochGpUcb {
         seen
     }
 
-    /// [x, n] in the model's coordinates.
+    /// Returns [x, n] in the model's coordinates.
     fn at_epoch(&self, unit: &[f64], epoch: usize) -> Vec<f64> {
         let share = epoch_coordinate(self.epoch_scale, epoch, self.n_epochs);
         [unit, &[share]].concat()
     }
 
     /// Returns σ_{t−1}([x, n]) of the latent function at n = 1, …, N, in the model's units. With
-    /// `noise`, returns that of an observation.
+    /// `noise`, returns the standard deviations of observations instead.
     pub fn stds(&self, unit: &[f64], noise: bool) -> Vec<f64> {
         let rows = (1..=self.n_epochs).map(|epoch| self.at_epoch(unit, epoch));
         let points = Points::from_rows(unit.len() + 1, rows);
@@ -269,7 +269,7 @@ impl EpochGpUcb {
     }
 }
 
-/// The coordinate of an epoch from 1 to N.
+/// Returns the coordinate of an epoch from 1 to N.
 pub(super) fn epoch_coordinate(scale: EpochScale, epoch: usize, n_epochs: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "numbers of epochs are far below 2^53")]
     let (n, n_epochs) = (epoch as f64, n_epochs as f64);
@@ -370,8 +370,8 @@ mod tests {
         assert_eq!(strategy.surrogate().len(), expected.len());
     }
 
-    /// Trials that were stopped early still lead to the best x. The deviation at the end is larger
-    /// than at observed epochs.
+    /// Trials that were stopped early still lead to the best x. The standard deviation at the end
+    /// is larger than at observed epochs.
     #[test]
     fn what_was_stopped_leads_on() {
         let mut strategy = strategy();

@@ -1,8 +1,8 @@
-//! Early stopping: decides whether a trial that reports during training continues.
+//! Early stopping: decides whether a trial that reports values during training continues.
 //!
-//! A rule is a pure function of the learning curves of the trial and of the other trials. It
-//! therefore resumes with its study and can be inspected. Simple rules implement [`StoppingRule`].
-//! BO-BOS uses [`BosRule`], which is solved once per trial.
+//! A rule is a pure function of the learning curves of the trial and the other trials, so no state
+//! has to be saved when a study is resumed. Simple rules implement [`StoppingRule`]. BO-BOS uses
+//! [`BosRule`], which is solved once per trial.
 
 mod asha;
 mod bo_bos;

@@ -1,4 +1,4 @@
-//! Options of early-stopping rules: parsing, checks, and the resulting rules.
+//! Options of early-stopping rules, and their conversion to rules.
 
 use std::fmt;
 
@@ -19,13 +19,13 @@ pub trait StoppingOptions {
     /// If an option is out of range.
     fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError>;
 
-    /// Minimum number of epochs of a training run for this rule.
+    /// Returns the minimum number of epochs per training run for this rule.
     fn epochs_min(&self) -> u32 {
         2
     }
 
-    /// Returns true if the rule queries a model over points and epochs. The strategy must then have
-    /// such a model: [`crate::StrategyOptions::epoch_bound`].
+    /// Returns true if the rule needs a model over points and epochs. The strategy must then
+    /// provide one: see [`crate::StrategyOptions::epoch_bound`].
     fn needs_epoch_model(&self) -> bool {
         false
     }
@@ -47,7 +47,7 @@ pub struct OptionError {
     pub key: &'static str,
     /// The value found.
     pub value: String,
-    /// The accepted values, as text.
+    /// A description of the accepted values.
     pub expected: String,
 }
 
@@ -64,7 +64,7 @@ impl From<StrategyError> for OptionError {
     }
 }
 
-/// Checks that an epoch precedes the last one.
+/// Checks that an epoch is before the last one.
 pub(super) fn below(key: &'static str, value: u32, epochs: u32) -> Result<(), OptionError> {
     if value < epochs {
         return Ok(());
@@ -76,7 +76,7 @@ pub(super) fn below(key: &'static str, value: u32, epochs: u32) -> Result<(), Op
     })
 }
 
-/// Reads an integer from `LEAST` to [`EPOCHS_MAX`].
+/// Deserializes an integer from `LEAST` to [`EPOCHS_MAX`].
 ///
 /// # Errors
 /// If the value is not such an integer.
@@ -107,7 +107,7 @@ pub fn whole<'de, const LEAST: u32, D: Deserializer<'de>>(
     deserializer.deserialize_any(Whole::<LEAST>)
 }
 
-/// Reads a finite number above 0.
+/// Deserializes a finite number above 0.
 ///
 /// # Errors
 /// If the value is not a finite number above 0, or is too small for full precision.

@@ -1,10 +1,10 @@
-//! The interface of a rule that observes trials during training.
+//! The interface for rules that observe trials during training.
 
 use std::fmt;
 
 use super::{LearningCurve, StopReason};
 
-/// State of a training run.
+/// The state of a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Training {
     /// Still training.
@@ -18,9 +18,9 @@ pub enum Training {
 /// A trial with its reported values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainedTrial {
-    /// Index of the trial in the order of asking, from 0.
+    /// Index of the trial in the order of proposals, counted from 0.
     pub number: u64,
-    /// Reported values.
+    /// Values reported so far.
     pub curve: LearningCurve,
     /// State of the training.
     pub training: Training,
@@ -44,7 +44,7 @@ impl<B> Verdict<B> {
         matches!(self, Self::Stop { .. })
     }
 
-    /// Converts the reason.
+    /// Applies a function to the reason for stopping.
     pub fn map<C>(self, tell: impl FnOnce(B) -> C) -> Verdict<C> {
         match self {
             Self::Continue => Verdict::Continue,
@@ -53,20 +53,22 @@ impl<B> Verdict<B> {
     }
 }
 
-/// A rule that stops unpromising trials. It maximizes; a caller that minimizes negates.
+/// A rule that stops unpromising trials. Larger values are better; a caller that minimizes must
+/// negate them.
 pub trait StoppingRule: fmt::Debug + Send + Sync {
     /// Decides about `trial` after the last epoch of its curve. The rule has been called after
     /// every earlier epoch and has let the trial continue.
     ///
-    /// `others` contains all other trials with reports, in the order of asking, except failed ones.
-    /// Running trials are included with their reports so far. Equal arguments give equal verdicts.
+    /// `others` contains all other trials with reports, in the order of proposals, except failed
+    /// ones. Running trials are included with their reports so far. Equal arguments give equal
+    /// verdicts.
     fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict;
 
     /// Decides about a trial that was last judged after epoch `before`, or never if `before` is 0,
     /// and that did not report in between.
     ///
-    /// Checks that were due in between are made now, at the newest epoch and with its value. A rule
-    /// that is due after every epoch has nothing to catch up on.
+    /// Checks that were due in between are made now, with the value at the latest epoch. A rule
+    /// that checks after every epoch has nothing to catch up on.
     fn judge_since(
         &self,
         _before: usize,

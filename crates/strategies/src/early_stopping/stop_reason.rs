@@ -2,7 +2,8 @@
 
 use fedbo_space::Direction;
 
-/// The reason why a rule stopped a trial. Values are as seen by the rule, so larger is better.
+/// A rule's reason for stopping a trial. Values have the sign that the rule uses, so larger is
+/// better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -10,7 +11,7 @@ pub enum StopReason {
     WorseThanMedian {
         /// The trial's best value so far.
         best: f64,
-        /// Median of the complete trials' averages up to that epoch.
+        /// Median of the complete trials' averages up to this epoch.
         median: f64,
         /// Number of complete trials.
         n_trials: usize,
@@ -21,18 +22,18 @@ pub enum StopReason {
     BelowRung {
         /// Epoch after which the trial is stopped.
         epoch: usize,
-        /// Value of the trial at that epoch.
+        /// Value of the trial at this epoch.
         value: f64,
-        /// Number of trials that are better at that epoch.
+        /// Number of trials that are better at this epoch.
         n_better: usize,
-        /// Number of trials that have reached the epoch, including this one.
+        /// Number of trials that have reached this epoch, including this trial.
         n_reached: usize,
-        /// Number of trials that may continue.
+        /// Number of trials that can continue.
         n_go_on: usize,
     },
     /// Stopped by BO-BOS: the trial is unlikely to end better than the best value so far.
     UnlikelyToImprove {
-        /// Probability of ending better than that.
+        /// Probability of ending above the best value so far.
         probability: f64,
         /// Best value so far.
         incumbent: f64,
@@ -53,8 +54,8 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Describes the reason for a user with this direction, with values in the user's unit and
-    /// sign.
+    /// Describes the reason to a user of an objective with this direction. Values are in the user's
+    /// unit and sign.
     pub fn tell(&self, direction: Direction) -> String {
         let own = |value: f64| direction.to_maximize(value);
         match *self {
@@ -96,16 +97,16 @@ pub fn short(value: f64) -> String {
     rounded(value, 6)
 }
 
-/// Formats two numbers with six digits each, or with as many digits as they need to be
-/// distinguishable.
+/// Formats two numbers with at most six digits each, or with as many as it takes to tell them
+/// apart.
 fn apart(a: f64, b: f64) -> (String, String) {
     let texts = (6..=17).map(|n_digits| (rounded(a, n_digits), rounded(b, n_digits)));
     let mut texts = texts.skip_while(|(a, b)| a == b);
     texts.next().unwrap_or_else(|| (short(a), short(b)))
 }
 
-/// Formats a number with at most `n_digits` significant digits. Uses scientific notation below 1e-4
-/// and from 1e7.
+/// Formats a number with at most `n_digits` significant digits. Uses scientific notation for
+/// magnitudes below 1e-4 or at least 1e7.
 fn rounded(value: f64, n_digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };

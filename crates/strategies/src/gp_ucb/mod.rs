@@ -17,16 +17,16 @@ use crate::{
 pub struct GpUcbOptions {
     /// β_t, the multiplier of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// Transform of outputs before they are modelled. Always Yeo–Johnson's if trials report during
-    /// training.
+    /// Transform applied to outputs before they are modelled. Always Yeo–Johnson if trials report
+    /// during training.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
 }
 
 impl Default for GpUcbOptions {
-    /// β_t = 2 at every step, which is about the 97.5 % quantile of the standard normal
-    /// distribution (scikit-optimize uses 1.96). The theoretical values explore too much at the
-    /// scale of practical studies; Srinivas et al. (2010) divide them by 5 in their experiments.
+    /// β_t = 2 at every step, about the 97.5 % quantile of the standard normal distribution
+    /// (scikit-optimize uses 1.96). The theoretical values explore too much at the scale of
+    /// practical studies; Srinivas et al. (2010) divide them by 5 in their experiments.
     fn default() -> Self {
         Self {
             ucb_multiplier: UcbMultiplier::Constant(2.0),
@@ -56,16 +56,16 @@ impl StrategyOptions for GpUcbOptions {
 pub struct GpUcbSettings {
     /// The surrogate; its sampler is not used.
     pub surrogate: SurrogateSettings,
-    /// The search for the maximum of the bound.
+    /// Search for the maximum of the bound.
     pub maximizer: Maximizer,
     /// β_t, the multiplier of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// Rule for repeated points.
+    /// Rule for proposing points again.
     pub repeats: Repeats,
 }
 
 impl GpUcbSettings {
-    /// Defaults for a single-party study, with β_t as in [`GpUcbOptions::default`].
+    /// Returns the defaults for a single-party study, with β_t as in [`GpUcbOptions::default`].
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -83,9 +83,9 @@ impl GpUcbSettings {
 ///
 /// x_t = argmax μ_{t−1}(x) + β_t σ_{t−1}(x)
 ///
-/// Running trials count as observations of their own posterior means, so that μ stays the same and
-/// σ shrinks around them (GP-BUCB, Desautels et al. 2014). A query costs O(n²) for each evaluated
-/// point of the search.
+/// Running trials count as observations at their posterior means, so that μ stays the same and σ
+/// shrinks around them (GP-BUCB, Desautels et al. 2014). A query costs O(n²) per point that the
+/// search evaluates.
 #[derive(Clone, Debug)]
 pub struct GpUcb {
     proposer: Proposer,
@@ -95,7 +95,7 @@ pub struct GpUcb {
 }
 
 impl GpUcb {
-    /// Creates a strategy without observations. `seed` feeds hyperparameter fits.
+    /// Creates a strategy without observations. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.

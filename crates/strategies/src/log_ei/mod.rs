@@ -21,11 +21,11 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogEiOptions {
-    /// Transform of outputs before they are modelled.
+    /// Transform applied to outputs before they are modelled.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
-    /// True for the augmented expected improvement of one noisy objective: see [`LogEi`]. False for
-    /// definitions that were stored before this option existed.
+    /// True to use the augmented expected improvement for a single noisy objective: see [`LogEi`].
+    /// False in definitions that were stored before this option existed.
     #[serde(default)]
     pub augmented: bool,
 }
@@ -39,8 +39,8 @@ impl Default for LogEiOptions {
 impl LogEiOptions {
     /// Returns the output transform. With several objectives, `Automatic` does not choose
     /// logarithms of gaps, because these would favour the ends of a front, where one objective is
-    /// at its best, over all points between them. On DTLZ2 with three objectives they lose 0.13 in
-    /// log10 of the missing hypervolume.
+    /// at its best, over all points in between. On DTLZ2 with three objectives, logarithms lose
+    /// 0.13 in log10 of the missing hypervolume.
     fn transform_of(self, outcomes: Outcomes) -> OutputOption {
         match self.output_transform {
             OutputOption::Automatic if outcomes.n_objectives > 1 => OutputOption::YeoJohnson,
@@ -71,25 +71,26 @@ impl StrategyOptions for LogEiOptions {
     }
 }
 
-/// The value for a query to improve on.
+/// The value that a query should improve on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incumbent {
-    /// Best observed output, for a deterministic objective.
+    /// The best observed output, for a deterministic objective.
     BestObservation,
-    /// Largest posterior mean at an observed input, for a noisy objective, whose best output is
-    /// largely luck.
+    /// The largest posterior mean at an observed input, for a noisy objective, where the best
+    /// output is largely luck.
     BestMean,
 }
 
-/// A query that maximizes the log expected improvement of a Gaussian process: see [`LogEi`].
+/// Settings of a query that maximizes the log expected improvement of a Gaussian process: see
+/// [`LogEi`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEiQuery {
     /// The value to improve on.
     pub incumbent: Incumbent,
-    /// Number of fantasies: draws of the outputs of running trials over which the improvement is
-    /// averaged.
+    /// Number of fantasies, which are draws of the running trials' outputs. The improvement is
+    /// averaged over them.
     pub n_fantasies: usize,
-    /// True for the augmented expected improvement.
+    /// True to use the augmented expected improvement.
     pub augmented: bool,
 }
 
@@ -98,21 +99,22 @@ pub struct LogEiQuery {
 pub struct LogEiSettings {
     /// The surrogate; its sampler is not used.
     pub surrogate: SurrogateSettings,
-    /// The search for the maximum of the expected improvement.
+    /// Search for the maximum of the expected improvement.
     pub maximizer: Maximizer,
     /// The value to improve on.
     pub incumbent: Incumbent,
-    /// Number of fantasies: draws of the outputs of running trials over which the improvement is
-    /// averaged.
+    /// Number of fantasies, which are draws of the running trials' outputs. The improvement is
+    /// averaged over them.
     pub n_fantasies: usize,
-    /// True for the augmented expected improvement, for a noisy objective: see [`LogEi`].
+    /// True to use the augmented expected improvement, for a noisy objective: see [`LogEi`].
     pub augmented: bool,
-    /// Rule for repeated points.
+    /// Rule for proposing points again.
     pub repeats: Repeats,
 }
 
 impl LogEiSettings {
-    /// Defaults for a single-party study, with 16 fantasies and the plain expected improvement.
+    /// Returns the defaults for a single-party study, with 16 fantasies and the plain expected
+    /// improvement.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -127,14 +129,14 @@ impl LogEiSettings {
         }
     }
 
-    /// The rule of the queries, without the model and the search.
+    /// Returns the settings of the queries, without the model and the search.
     pub fn query(&self) -> LogEiQuery {
         let Self { incumbent, n_fantasies, augmented, .. } = *self;
         LogEiQuery { incumbent, n_fantasies, augmented }
     }
 
-    /// Returns the settings for an agent of a federation. The agent must make a query in each
-    /// round, so it repeats a point when a discrete space is exhausted, and it does not learn from
+    /// Returns the settings for an agent of a federation. Since an agent must make a query in each
+    /// round, it repeats a point when a discrete space is exhausted. It does not learn from
     /// failures.
     pub fn for_agent(space: &Space, noisy: bool) -> Self {
         let Maximizer::Snapped(search) = Maximizer::of_acquisition(space.dim()) else {
@@ -150,23 +152,25 @@ impl LogEiSettings {
 
 /// Log expected improvement (Ament et al. 2023): x_t = argmax ln E[max(f(x) − f*, 0)].
 ///
-/// With p running trials, their outputs y_s are drawn jointly from the posterior. The improvement
-/// is averaged over these fantasies (Snoek et al. 2012), each with its own incumbent:
+/// If there are p running trials, their outputs y_s are drawn jointly from the posterior. The
+/// improvement is averaged over these fantasies (Snoek et al. 2012), each of which has its own
+/// incumbent:
 ///
 /// ln (1/S) Σ_s EI(μ_s(x), σ_p(x), f*_s),   μ_s(x) = μ(x) + u(x)·z_s,   z_s ~ N(0, I_p),   f*_s = max(f*, max_j μ_s(x_j))
 ///
-/// The vector u(x) contains the last p entries of L⁻¹ k(x), where L is the factor of the observed
-/// and running inputs together, so that σ_p is the same for all s. The x_j are the running inputs.
-/// A query costs O((n + p)² + S p) for each evaluated point of the search.
+/// The vector u(x) contains the last p entries of L⁻¹ k(x), where L is the Cholesky factor for the
+/// observed and running inputs together, so that σ_p is the same for all s. The x_j are the running
+/// inputs. A query costs O((n + p)² + S p) per point that the search evaluates.
 ///
-/// The augmented expected improvement of a noisy objective (Huang, Allen, Notz & Zeng 2006, "Global
-/// optimization of stochastic black-box systems via sequential kriging meta-models") is
+/// The augmented expected improvement for a noisy objective (Huang, Allen, Notz & Zeng 2006,
+/// "Global optimization of stochastic black-box systems via sequential kriging meta-models") is
 ///
 /// EI · (1 − σ/√(σ_p² + σ²)),
 ///
-/// where σ is the standard deviation of the noise. If the function is known up to noise, another
-/// observation is worth little. The authors choose the observed input that maximizes mean −
-/// standard deviation and use its mean as the incumbent. We use the largest mean.
+/// where σ is the standard deviation of the noise. The factor is small where the function is known
+/// up to noise and another observation is worth little. The authors choose the observed input that
+/// maximizes mean − standard deviation and use its mean as the incumbent. We use the largest
+/// posterior mean at an observed input.
 #[derive(Clone, Debug)]
 pub struct LogEi {
     proposer: Proposer,
@@ -174,7 +178,7 @@ pub struct LogEi {
 }
 
 impl LogEi {
-    /// Creates a strategy without observations. `seed` feeds hyperparameter fits.
+    /// Creates a strategy without observations. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -206,7 +210,7 @@ impl LogEiQuery {
         }
     }
 
-    /// f*, in the surrogate's units. The prior mean if there are no observations.
+    /// Returns f* in the surrogate's units, or the prior mean if there are no observations.
     fn incumbent(&self, posterior: &Posterior) -> f64 {
         let best = match self.incumbent {
             Incumbent::BestObservation => {
@@ -265,12 +269,14 @@ const LEAST_VARIANCE: f64 = 1e-14;
 
 /// Logarithm of the expected improvement, averaged over fantasies.
 struct Improvement<'a> {
-    /// Also conditioned on the running trials, with arbitrary outputs that do not change its mean.
+    /// Also conditioned on the running trials, with placeholder outputs that do not change the
+    /// mean.
     predictor: Predictor<'a>,
-    /// z_s and f*_s of every fantasy. A single fantasy without numbers if no trial is running.
+    /// z_s and f*_s of every fantasy. Contains a single fantasy with an empty z if no trial is
+    /// running.
     fantasies: Vec<Fantasy>,
     least_variance: f64,
-    /// True for the augmented expected improvement.
+    /// True to use the augmented expected improvement.
     augmented: bool,
 }
 
@@ -289,8 +295,8 @@ impl<'a> Improvement<'a> {
         }
     }
 
-    /// Creates the function for a `posterior` that ends with p running inputs. Every element of
-    /// `draws` has p numbers.
+    /// Creates the function for a `posterior` with p running inputs at its end. Every element of
+    /// `draws` contains p numbers.
     fn with_fantasies(
         posterior: &'a Posterior,
         incumbent: f64,
@@ -309,12 +315,13 @@ impl<'a> Improvement<'a> {
         Self { fantasies, ..Self::new(posterior, incumbent) }
     }
 
-    /// Index of the first running trial.
+    /// Returns the index of the first running trial.
     fn first_running(&self) -> usize {
         self.predictor.posterior().len() - self.fantasies[0].draw.len()
     }
 
-    /// Returns ln of the mean of EI, and every fantasy's share of the mean with its derivatives.
+    /// Returns the logarithm of the mean EI, and each fantasy's share of the mean with its
+    /// derivatives.
     fn average(&self, mean: f64, variance: f64, whitened: &[f64]) -> (f64, Vec<(f64, Score)>) {
         let std = variance.max(self.least_variance).sqrt();
         let running = &whitened[self.first_running()..];
@@ -357,7 +364,7 @@ impl Function for Improvement<'_> {
         values
     }
 
-    /// Σ_s share_s (∂/∂mean (∇μ + ∇u·z_s) + ∂/∂std ∇σ), with σ ∇σ = −v·∇v.
+    /// The gradient is Σ_s share_s (∂/∂mean (∇μ + ∇u·z_s) + ∂/∂std ∇σ), with σ ∇σ = −v·∇v.
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let prediction = self.predictor.predict(point);
         let variance = prediction.variance();
@@ -377,8 +384,8 @@ impl Function for Improvement<'_> {
     }
 }
 
-/// Returns ln (1 − σ/t) with t = √(s² + σ²) for s > 0, and its derivative with respect to s. There
-/// is no cancellation if s is far below σ:
+/// Returns ln (1 − σ/t) with t = √(s² + σ²) for s > 0, and its derivative with respect to s. Avoids
+/// cancellation if s is far below σ:
 ///
 /// 1 − σ/t = s²/(t (t + σ))
 fn ln_share_beyond_noise(std: f64, noise_variance: f64) -> (f64, f64) {
@@ -415,8 +422,8 @@ mod tests {
     }
 
     /// Compares with brute force. The outputs of the running trials are drawn from their joint
-    /// distribution by its dense Cholesky factor and the same normal numbers. A posterior is built
-    /// for each draw, and the improvements are averaged.
+    /// distribution with its dense Cholesky factor and the same normal numbers. A posterior is
+    /// computed for each draw, and the improvements are averaged.
     #[test]
     fn fantasies_are_what_conditioning_on_them_gives() {
         let (inputs, y) = data();
@@ -456,8 +463,8 @@ mod tests {
         }
     }
 
-    /// Compares with the published formula. No precision is lost without noise, or if the function
-    /// is known far better than the noise.
+    /// Compares with the published formula. Precision must not be lost without noise, or if the
+    /// standard deviation is far below the noise.
     #[test]
     fn the_share_beyond_noise_is_the_published_factor() {
         for (std, noise) in [(0.5_f64, 0.2_f64), (0.02, 0.1), (3.0, 1e-3)] {
@@ -476,7 +483,8 @@ mod tests {
     }
 
     /// Central differences with a step of 1e-5, with and without running trials, and with an
-    /// improvement too small for a double. The batch agrees with single points.
+    /// improvement that underflows in double precision. Batch values must agree with values at
+    /// single points.
     #[test]
     fn values_and_gradients_of_the_improvement_agree() {
         let (inputs, y) = data();

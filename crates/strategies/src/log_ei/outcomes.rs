@@ -1,4 +1,5 @@
-//! Log expected improvement with constraints, and of the hypervolume for several objectives.
+//! Log expected improvement under constraints, and log expected hypervolume improvement for several
+//! objectives.
 
 use fedbo_gp::{Posterior, Prediction, Predictor};
 use fedbo_optim::{Function, Points};
@@ -13,8 +14,8 @@ use crate::{
     SurrogateSettings, log_expected_improvement, non_dominated,
 };
 
-/// The logarithm of the expected improvement of the hypervolume above a reference point, weighted
-/// by the probability that all constraints are met:
+/// The log expected hypervolume improvement relative to a reference point, weighted by the
+/// probability that all constraints are met:
 ///
 /// x_t = argmax ln Σ_k Π_j (EI_j(x; l_kj) − EI_j(x; u_kj)) + Σ_c ln Φ((μ_c(x) − b_c)/σ_c(x)),
 /// EI_j(x; t) = E[max(f_j(x) − t, 0)]
@@ -22,26 +23,26 @@ use crate::{
 /// Each objective and each constraint's slack has an independent Gaussian process. `[l_k, u_k]` are
 /// disjoint boxes that together cover the region not dominated by any feasible trial
 /// ([`open_boxes`]). The sum is therefore exactly the expected hypervolume improvement (Emmerich et
-/// al. 2006; for the logarithm, see Ament et al. 2023). With one objective it is the expected
-/// improvement over the best feasible trial (Gardner et al. 2014). While no trial is feasible, the
-/// improvement counts as 1.
+/// al. 2006; for the logarithm, see Ament et al. 2023). With one objective, the sum is the expected
+/// improvement over the best feasible trial (Gardner et al. 2014). As long as no trial is feasible,
+/// the improvement counts as 1.
 ///
 /// With noise, the expected improvement of a single objective is augmented as in [`super::LogEi`],
-/// by the mean of the factors 1 − σ_j/√(s_j² + σ_j²) over the objective and the slacks. Another
+/// but by the mean of the factors 1 − σ_j/√(s_j² + σ_j²) over the objective and the slacks. Another
 /// observation is worth little if all of them are known up to noise. We compared the mean, the
-/// largest factor and the product: the first two performed alike, and the product was worse. With
-/// several objectives there is no such factor: it gains 0.2 to 0.4 on ZDT1 and loses 0.05 to 0.15
-/// on DTLZ2, in log10 of the missing hypervolume.
+/// largest factor and the product: the first two performed alike, and the product was worse. No
+/// such factor is used with several objectives, because in log10 of the missing hypervolume it
+/// gains 0.2 to 0.4 on ZDT1 but loses 0.05 to 0.15 on DTLZ2.
 ///
 /// The reference point is computed from the front: see [`reference`]. Running trials count as if
-/// their means had been observed, and belong to the front if these are feasible. Slacks pass
-/// through [`fedbo_gp::Warping::SignedLog`]. With noise, the front consists of the posterior means
-/// at the trials.
+/// their posterior means had been observed, and can belong to the front if these means are
+/// feasible. Slacks are transformed by [`fedbo_gp::Warping::SignedLog`]. With noise, the front
+/// consists of the posterior means at the trials.
 #[derive(Clone, Debug)]
 pub(super) struct OutcomesLogEi {
-    /// Contains the model of the first objective.
+    /// Also holds the model of the first objective.
     proposer: Proposer,
-    /// Models of the other objectives, then of the slacks.
+    /// Models of the other objectives, followed by models of the slacks.
     further: Vec<Surrogate>,
     n_objectives: usize,
     incumbent: Incumbent,
@@ -92,7 +93,7 @@ impl OutcomesLogEi {
         (objectives, slacks.iter().collect())
     }
 
-    /// Returns the value of a trial's outcome that is used for comparisons, in the model's units.
+    /// Returns a trial's outcome as it is used in comparisons, in the model's units.
     fn seen(&self, model: &Surrogate, trial: usize) -> f64 {
         match self.incumbent {
             Incumbent::BestObservation => model.transformed_value(model.outputs()[trial]),
@@ -100,8 +101,8 @@ impl OutcomesLogEi {
         }
     }
 
-    /// Returns how far a trial is from meeting a constraint, in the model's units. 0 if the slack
-    /// itself meets it.
+    /// Returns how far a trial is from meeting a constraint, in the model's units, or 0 if it meets
+    /// the constraint.
     fn missed(&self, slack: &Surrogate, bound: f64, trial: usize) -> f64 {
         let met = match self.incumbent {
             Incumbent::BestObservation => slack.outputs()[trial] >= 0.0,
@@ -111,7 +112,8 @@ impl OutcomesLogEi {
     }
 }
 
-/// Returns a model's posterior with the running trials at their means, together with these means.
+/// Returns a model's posterior conditioned on the running trials at their means, together with
+/// these means.
 fn believing(model: &Surrogate, pending: &Points) -> Result<(Posterior, Vec<f64>), StrategyError> {
     let posterior = model.posterior();
     if pending.is_empty() {
@@ -192,15 +194,16 @@ impl Strategy for OutcomesLogEi {
     }
 }
 
-/// The reference point of a front of k trials. In each objective it is the lowest value minus a
-/// fraction of the range. The fraction is 2/(k − 1), at least a tenth and at most two. Without a
-/// range, the point lies one standard deviation below.
+/// The reference point of a front of k trials. In each objective, the point is the lowest value
+/// minus a fraction of the range. The fraction is 2/(k − 1), but at least a tenth and at most two.
+/// If the range is empty, the point lies one standard deviation below the value.
 ///
 /// With two objectives, a fraction of 1/(k − 1) makes evenly spread trials optimal (Ishibuchi et
-/// al. 2018). If the fraction is too small, a front of few trials stays in place, because no point
-/// below its ends counts. If it is too large, it draws trials to the ends. We compared 0, 0.1, 1,
-/// and once and twice the published fraction. Twice was the best on ZDT1 and ZDT2, and within 0.04
-/// of the best on DTLZ2, in log10 of the missing hypervolume.
+/// al. 2018). If the fraction is too small, a front of few trials cannot spread, because points
+/// below its ends do not count. If the fraction is too large, trials gather at the ends. We
+/// compared 0, 0.1, 1, and once and twice the published fraction. Twice the published fraction was
+/// the best on ZDT1 and ZDT2, and within 0.04 of the best on DTLZ2, in log10 of the missing
+/// hypervolume.
 fn reference(front: &[Vec<f64>], n_objectives: usize) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials are far below 2^53")]
     let others = front.len().saturating_sub(1).max(1) as f64;
@@ -216,7 +219,7 @@ fn reference(front: &[Vec<f64>], n_objectives: usize) -> Vec<f64> {
         }
     };
     match n_objectives {
-        // The best value itself, which yields the expected improvement.
+        // With the best value as the reference point, the sum is the expected improvement.
         1 => vec![front.first().map_or(0.0, |values| values[0])],
         m => (0..m).map(of_objective).collect(),
     }
@@ -226,7 +229,7 @@ fn reference(front: &[Vec<f64>], n_objectives: usize) -> Vec<f64> {
 /// front's range.
 const LEAST_MARGIN: f64 = 0.1;
 
-/// A posterior with the variance below which values are rounding error.
+/// A posterior, with a threshold below which variances are rounding errors.
 struct Model<'a> {
     predictor: Predictor<'a>,
     least_variance: f64,
@@ -254,8 +257,8 @@ impl<'a> Model<'a> {
             .collect()
     }
 
-    /// Adds the gradient of a function, given its derivatives by mean and standard deviation, at
-    /// the point of a prediction.
+    /// Adds the gradient of a function at the point of a prediction, given the derivatives with
+    /// respect to the mean and the standard deviation.
     fn add_gradient(
         &self,
         prediction: &Prediction<'_>,
@@ -276,12 +279,12 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Boxes as cells of a grid. Each cell stores the indices of its ends among the distinct ends of
-/// all boxes, so that the expected improvement is computed only once per end.
+/// Boxes as cells of a grid. Each cell stores indices into the distinct ends of all boxes, so that
+/// the expected improvement is computed only once per end.
 struct Cells {
-    /// Distinct ends for each objective, ascending. The last one may be infinite.
+    /// Distinct ends for each objective, ascending. The last one can be infinite.
     ends: Vec<Vec<f64>>,
-    /// Indices of the lower and upper end for each objective, cell by cell.
+    /// Indices of the lower and the upper end per objective, cell by cell.
     places: Vec<(u32, u32)>,
 }
 
@@ -312,7 +315,7 @@ impl Cells {
 /// Acquisition function of [`OutcomesLogEi`].
 struct HypervolumeImprovement<'a> {
     objectives: Vec<Model<'a>>,
-    /// Empty as long as no trial is feasible.
+    /// Empty until a trial is feasible.
     cells: Cells,
     /// Slacks, each with the smallest value that meets the constraint.
     constraints: Vec<(Model<'a>, f64)>,
@@ -321,9 +324,11 @@ struct HypervolumeImprovement<'a> {
 }
 
 impl HypervolumeImprovement<'_> {
-    /// Number of observations at which a single model costs about as much as this function with n.
+    /// Returns the number of observations for which a single GP costs about as much as this
+    /// function does with n.
     fn cost(&self, n: usize) -> usize {
-        /// Number of operations of a posterior that take as long as those for one side of a cell.
+        /// Number of a posterior's operations that take as long as the operations for one side of a
+        /// cell.
         const SIDE: usize = 10;
         let models = self.objectives.len() + self.constraints.len();
         (models * n * n + SIDE * self.cells.places.len()).isqrt()
@@ -347,13 +352,13 @@ impl HypervolumeImprovement<'_> {
         (value + beyond_noise, slopes)
     }
 
-    /// Models of all outcomes.
+    /// Iterates over the models of all outcomes.
     fn models(&self) -> impl Iterator<Item = &Model<'_>> {
         self.objectives.iter().chain(self.constraints.iter().map(|(model, _)| model))
     }
 
     /// Returns ln (1/m) Σ_j (1 − σ_j/√(s_j² + σ_j²)) for the standard deviations s_j of m outcomes,
-    /// with its derivatives. 0 unless augmented.
+    /// with its derivatives. Returns 0 unless augmented.
     fn beyond_noise(&self, stds: &[f64]) -> (f64, Vec<f64>) {
         if !self.augmented {
             return (0.0, vec![0.0; stds.len()]);
@@ -371,8 +376,8 @@ impl HypervolumeImprovement<'_> {
         (top + (sum / n).ln(), slopes.collect())
     }
 
-    /// Returns ln of the expected improvement at a mean and a standard deviation per objective,
-    /// with its derivatives with respect to them. 0 without cells.
+    /// Returns the log expected improvement at a mean and a standard deviation per objective, with
+    /// its derivatives with respect to them. Returns 0 if there are no cells.
     fn of_objectives(&self, predictions: &[(f64, f64)]) -> (f64, Vec<(f64, f64)>) {
         let m = predictions.len();
         let mut slopes = vec![(0.0, 0.0); m];
@@ -416,7 +421,7 @@ impl HypervolumeImprovement<'_> {
     }
 }
 
-/// ln EI(t); −∞ for an infinite t.
+/// Returns ln EI(t), which is −∞ for an infinite t.
 fn ln_improvement(mean: f64, std: f64, end: f64) -> Score {
     match end.is_finite() {
         true => log_expected_improvement(mean, std, end),
@@ -424,10 +429,10 @@ fn ln_improvement(mean: f64, std: f64, end: f64) -> Score {
     }
 }
 
-/// The logarithm of 0.
+/// The score for an improvement of 0.
 const NOTHING: Score = Score { value: f64::NEG_INFINITY, d_mean: 0.0, d_std: 0.0 };
 
-/// ln (EI(l) − EI(u)) for l < u, with its derivatives, from ln EI(l) and ln EI(u).
+/// Returns ln (EI(l) − EI(u)) for l < u, with its derivatives, from ln EI(l) and ln EI(u).
 fn ln_side(whole: Score, beyond: Score) -> Score {
     let gap = beyond.value - whole.value;
     let (ratio, kept) = (gap.exp(), -gap.exp_m1());
@@ -441,7 +446,7 @@ fn ln_side(whole: Score, beyond: Score) -> Score {
     }
 }
 
-/// ln Φ((μ − b)/σ), with its derivatives.
+/// Returns ln Φ((μ − b)/σ), with its derivatives.
 fn ln_probability(mean: f64, std: f64, bound: f64) -> Score {
     let z = (mean - bound) / std;
     let (value, slope) = ln_normal_distribution(z);
@@ -504,8 +509,8 @@ mod tests {
         non_dominated(&values).into_iter().map(|index| values[index].clone()).collect()
     }
 
-    /// The closed form equals the mean gain in hypervolume over 100 000 draws, for two and for
-    /// three objectives.
+    /// For two and three objectives, the closed form must agree with the mean gain in hypervolume
+    /// over 100 000 draws.
     #[test]
     fn the_sum_over_boxes_is_the_expected_gain() {
         let posteriors = posteriors();
@@ -539,7 +544,7 @@ mod tests {
     }
 
     /// One objective and one constraint give the expected improvement times a probability. The
-    /// augmented form is also multiplied by the mean of the factors beyond noise.
+    /// augmented form is also multiplied by the mean of the noise factors.
     #[test]
     fn one_objective_has_expected_improvement_times_the_probability() {
         let [objective, _, slack] = posteriors();
@@ -573,7 +578,7 @@ mod tests {
         assert!(n_compared > 4);
     }
 
-    /// Central differences. The batch agrees with single points.
+    /// Compares with central differences. Batch values must agree with values at single points.
     #[test]
     fn gradients_agree_with_differences() {
         let posteriors = posteriors();

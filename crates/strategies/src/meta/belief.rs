@@ -1,5 +1,4 @@
-//! The state of robust meta-learning after each estimate: the gaps, weights and share of the
-//! meta-tasks.
+//! The state of robust meta-learning after each estimate: the meta-tasks' gaps, weights and share.
 
 use super::comparison::OWN_SCALE_MIN;
 use super::{
@@ -7,31 +6,31 @@ use super::{
 };
 use crate::{Source, StrategyError, Surrogate};
 
-/// Treatment of an initial design when the meta-tasks are weighted before the first query.
+/// The role of an initial design in weighting the meta-tasks before the first query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialDesign {
-    /// Not used. The weights of the first query are uniform, as in the text of the thesis.
+    /// Not used. The weights for the first query are uniform, as in the text of the thesis.
     Ignored,
-    /// Used for one estimate of the gaps, which determines the weights of the first query. ν
-    /// stays 1. (The authors' code does the same, but reduces ν.)
+    /// Used for one estimate of the gaps, which determines the weights for the first query. ν
+    /// stays 1. (The authors' code also makes this estimate, but reduces ν.)
     Weighs,
 }
 
-/// Settings of the weighting of meta-tasks.
+/// Settings for weighting the meta-tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaBeliefSettings {
-    /// d̄_i.
+    /// The gap bound d̄_i.
     pub gap_bound: GapBound,
-    /// ω_i.
+    /// The task weights ω_i.
     pub weighting: TaskWeighting,
-    /// ν_t.
+    /// The share ν_t.
     pub meta_share: MetaShare,
     /// Use of the initial design.
     pub initial_design: InitialDesign,
 }
 
 impl Default for MetaBeliefSettings {
-    /// As in the experiments of the thesis, except that the weights use an initial design.
+    /// As in the experiments of the thesis, except that an initial design is used for the weights.
     fn default() -> Self {
         Self {
             gap_bound: GapBound::practical(),
@@ -42,7 +41,7 @@ impl Default for MetaBeliefSettings {
     }
 }
 
-/// ω_i and ν_t after a number of estimates, in the order of the observations.
+/// ω_i and ν_t after the estimates made so far.
 #[derive(Clone, Debug)]
 pub(super) struct MetaBelief {
     settings: MetaBeliefSettings,
@@ -135,12 +134,12 @@ impl MetaBelief {
         gap_bounds
     }
 
-    /// ν.
+    /// Returns ν.
     pub(super) fn share(&self) -> f64 {
         self.share
     }
 
-    /// ω; the weights sum to 1.
+    /// Returns ω, which sums to 1.
     pub(super) fn weights(&self) -> Vec<f64> {
         self.weights.weights()
     }

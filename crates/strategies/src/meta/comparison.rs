@@ -12,23 +12,25 @@ pub enum OutputScale {
     /// Gaussian process).
     Raw,
     /// One shift and one divisor for all tasks, so that their pooled outputs have mean 0 and
-    /// variance 1. Tasks at different levels or of different sizes are then different functions, as
-    /// in [`OutputScale::Raw`].
+    /// variance 1. Tasks that differ only in mean or scale still count as different functions, as
+    /// with [`OutputScale::Raw`].
     Common,
     /// Like [`OutputScale::Common`] for ordinary values, but robust: a minority of huge values,
-    /// from one task or from penalties, does not mask the other tasks or the target.
+    /// whether from one task or from penalties, does not mask differences between the other tasks
+    /// and the target.
     ///
     /// The pooled outputs of the tasks are shifted by their median and divided by their standard
     /// deviation without outliers. Values beyond five such units count as five. From the fifth
-    /// observation, gaps and bounds are compared in units of the target's own mean and deviation,
-    /// and before that in the tasks' units.
+    /// observation on, gaps and bounds are compared after standardizing by the target's own mean
+    /// and standard deviation. Before that, they are compared in the tasks' units.
     Typical,
-    /// Each task and the target are scaled by their own mean and standard deviation. Levels and
-    /// sizes do not affect similarity (Feurer et al. 2018).
+    /// Each task and the target are scaled by their own mean and standard deviation. Means and
+    /// scales do not affect similarity (Feurer et al. 2018).
     Own,
 }
 
-/// Minimum number of observations at which the target's own mean and deviation are informative.
+/// Number of observations from which on the target's own mean and standard deviation are
+/// informative.
 pub(super) const OWN_SCALE_MIN: usize = 5;
 
 /// Values beyond this number of units are clamped.
@@ -37,14 +39,14 @@ const LARGEST: f64 = 5.0;
 /// distance, which is 3.4 standard deviations for normal values.
 const FAR: f64 = 5.0;
 
-/// Units of the tasks' outputs, before tasks are standardized separately if the scale requires it.
+/// Units of the tasks' outputs. Some scales standardize each task separately after this conversion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TaskUnits {
     /// Raw values.
     Raw,
     /// All values are standardized together.
     Pooled(Standardizer),
-    /// y ↦ (y − shift)/size, clamped to ±5.
+    /// Maps y to (y − shift)/size, clamped to ±5.
     Typical { shift: f64, size: f64 },
 }
 
@@ -72,14 +74,14 @@ impl TaskUnits {
             Self::Raw => y,
             Self::Pooled(standardizer) => standardizer.standardize(y),
             Self::Typical { shift, size } => {
-                // Computed in halves, because the difference of two large numbers may overflow.
+                // Computed in halves, because the difference of two large numbers can overflow.
                 let half = 0.5 * y - 0.5 * shift;
                 (half / size * 2.0).clamp(-LARGEST, LARGEST)
             }
         }
     }
 
-    /// The size of one of these units, in units of the values.
+    /// Returns the size of one unit, in the units of the values.
     pub(super) fn size(&self) -> f64 {
         match *self {
             Self::Raw => 1.0,
@@ -89,9 +91,9 @@ impl TaskUnits {
     }
 }
 
-/// Returns the median, and the standard deviation of the values clamped to five median distances
-/// from it. If more than half of the values are equal, it is the plain standard deviation; if all
-/// of them are equal, it is 1.
+/// Returns the median, and the standard deviation of the values after clamping them to five median
+/// distances from the median. If more than half of the values are equal, returns the plain standard
+/// deviation; if all of them are equal, 1.
 fn spread(values: Vec<f64>) -> (f64, f64) {
     let centre = lower_median(values.clone()).unwrap_or(0.0);
     let distances = values.iter().map(|v| (v - centre).abs()).collect();
@@ -117,8 +119,8 @@ fn lower_median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
-/// Conversion of the models of the tasks and the target to common units: affine maps of means, and
-/// factors of standard deviations.
+/// The conversion of the tasks' and the target's models to common units: affine maps for means, and
+/// factors for standard deviations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Exchange {
     pub(super) task_factor: f64,
@@ -126,12 +128,12 @@ pub(super) struct Exchange {
     pub(super) target_factor: f64,
     pub(super) target_shift: f64,
     pub(super) target_std_factor: f64,
-    /// The size of one common unit, in units of the values.
+    /// The size of one common unit, in the units of the values.
     pub(super) unit: f64,
 }
 
 impl Exchange {
-    /// The identity, for equal units.
+    /// The identity, if the units are already equal.
     pub(super) const NONE: Self = Self {
         task_factor: 1.0,
         task_shift: 0.0,
@@ -176,8 +178,8 @@ mod tests {
         }
     }
 
-    /// If one task is a million times larger, or contains penalties or constants, the unit keeps
-    /// the size of the other tasks, and no value exceeds five.
+    /// If the values of one task are a million times larger, or contain penalties or constants, the
+    /// unit is still determined by the other tasks, and no value exceeds five.
     #[test]
     fn outliers_do_not_set_the_typical_scale() {
         let plain = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
@@ -191,8 +193,8 @@ mod tests {
                 assert!(units.apply(extreme).abs() <= LARGEST);
             }
         }
-        // Without outliers it equals the common scale, except that it uses the median instead of
-        // the mean.
+        // Without outliers, the typical scale equals the common scale, except that it uses the
+        // median instead of the mean.
         let [typical, common] = [OutputScale::Typical, OutputScale::Common]
             .map(|scale| TaskUnits::of(scale, &[task(&plain)]).size());
         assert!((typical - common).abs() < 1e-12);

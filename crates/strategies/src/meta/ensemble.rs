@@ -1,5 +1,5 @@
-//! The shared part of RGPE and TAF: a target's model with those of its meta-tasks, and a search
-//! over functions of them.
+//! The shared part of RGPE and TAF: the models of a target and its meta-tasks, and a search for the
+//! maximum of a function of their predictions.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,30 +23,31 @@ pub(super) struct Moments {
     pub(super) variance: f64,
 }
 
-/// An acquisition function of the models' predictions at a point. The moments of the target come
-/// first, followed by those of the tasks with a weight.
+/// An acquisition function of the models' predictions at a point. The target's moments come first,
+/// followed by those of the tasks with nonzero weights.
 pub(super) trait Acquisition: Sync {
     /// Returns the value at x.
     fn value(&self, x: &[f64], moments: &[Moments]) -> f64;
 
-    /// Returns the value, and its derivatives by every mean and variance in `slopes`.
+    /// Returns the value, and writes its derivatives with respect to every mean and variance into
+    /// `slopes`.
     fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64;
 }
 
 /// Settings common to RGPE and TAF: models and search.
 #[derive(Clone, Debug)]
 pub struct EnsembleSettings {
-    /// Surrogates of the target and of every meta-task. The sampler and any power transform are not
-    /// used. `standardize` is used only with given models.
+    /// Surrogates of the target and of every meta-task. The sampler and any power transform are
+    /// ignored. `standardize` is used only with given models.
     pub surrogate: SurrogateSettings,
     /// The search for the maximum of the acquisition function.
     pub maximizer: Maximizer,
-    /// Rule for repeated points.
+    /// Rule for proposing points again.
     pub repeats: Repeats,
 }
 
 impl EnsembleSettings {
-    /// Defaults for a single-party study.
+    /// Returns the defaults for a single-party study.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -56,7 +57,7 @@ impl EnsembleSettings {
 }
 
 impl From<LogEiSettings> for EnsembleSettings {
-    /// Uses the model and the search of an agent that works on its own.
+    /// Uses the model and the search of a strategy without meta-tasks.
     fn from(own: LogEiSettings) -> Self {
         let LogEiSettings { surrogate, maximizer, repeats, .. } = own;
         Self { surrogate, maximizer, repeats }
@@ -68,7 +69,7 @@ impl From<LogEiSettings> for EnsembleSettings {
 pub(super) struct Ensemble {
     proposer: Proposer,
     tasks: Vec<Arc<dyn TaskModel>>,
-    /// Best input of each task and its number of observations, if they are known.
+    /// Best input and number of observations of each task, if known.
     known: Vec<Known>,
     /// Predictions of every task at all points of a finite domain.
     table: Option<Arc<Vec<Vec<Moments>>>>,
@@ -81,11 +82,11 @@ struct Known {
     n_observations: usize,
 }
 
-/// Maximum number of tasks whose best inputs are starts of the search.
+/// Maximum number of tasks with best inputs that the search starts from.
 const N_STARTS_MAX: usize = 16;
 
 impl Ensemble {
-    /// Fits the models of the tasks. Each task and the target have their own scale.
+    /// Fits the models of the tasks. Each task and the target are scaled separately.
     pub(super) fn fit(
         domain: Domain,
         tasks: &[MetaTask],
@@ -128,7 +129,7 @@ impl Ensemble {
     /// Replaces the tasks.
     ///
     /// # Panics
-    /// If the dimension of a task differs from that of the domain.
+    /// If the dimension of a task differs from the dimension of the domain.
     pub(super) fn set_tasks(&mut self, tasks: Vec<Arc<dyn TaskModel>>) {
         let domain = self.proposer.domain();
         for task in &tasks {
@@ -162,14 +163,14 @@ impl Ensemble {
         self.proposer.tell(observed)
     }
 
-    /// The target's observations, ranked.
+    /// Returns the target's observations, ranked by output.
     pub(super) fn ranked(&self) -> Ranked {
         let posterior = self.surrogate().posterior();
         Ranked::new(posterior.inputs(), posterior.outputs())
     }
 
-    /// The best observed output of the target in the units of its model. The prior mean 0 if there
-    /// are no observations.
+    /// Returns the best observed output of the target in the units of its model, or the prior mean
+    /// 0 if there are no observations.
     pub(super) fn incumbent(&self) -> f64 {
         let outputs = self.surrogate().posterior().outputs();
         outputs.iter().copied().reduce(f64::max).unwrap_or(0.0)
@@ -185,7 +186,8 @@ impl Ensemble {
         Ok(Proposal { unit, source: Source::Random })
     }
 
-    /// The target's posterior, in which running trials are observations of their own mean.
+    /// Returns the target's posterior, in which running trials count as observations at their
+    /// posterior means.
     pub(super) fn target(&self, pending: &Points) -> Result<Cow<'_, Posterior>, StrategyError> {
         self.proposer.open(pending)?;
         let posterior = self.surrogate().posterior();
@@ -196,8 +198,8 @@ impl Ensemble {
         Ok(Cow::Owned(posterior.clone().extended(pending, &means)?))
     }
 
-    /// Proposes the maximum of an acquisition function of the target's posterior and of the tasks
-    /// with these weights. Tasks with weight 0 are ignored.
+    /// Proposes the maximum of an acquisition function of the target's posterior and the tasks with
+    /// these weights. Tasks with weight 0 are ignored.
     pub(super) fn propose(
         &self,
         target: &Posterior,
@@ -228,7 +230,8 @@ impl Ensemble {
         self.proposer.propose_acquisition_from(&objective, n, &starts, pending, stream)
     }
 
-    /// The number n of observations for which an evaluation costs O(n²).
+    /// Returns the size n of a single GP that would cost as much to evaluate, O(n²), as these tasks
+    /// and the target together.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -262,7 +265,7 @@ impl Function for Objective<'_> {
         values(points, &columns, self.acquisition)
     }
 
-    /// Σ ∂a/∂μ_i ∇μ_i + ∂a/∂σ_i² ∇σ_i².
+    /// The gradient is Σ ∂a/∂μ_i ∇μ_i + ∂a/∂σ_i² ∇σ_i².
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let (dim, n) = (point.len(), self.tasks.len() + 1);
         let own = self.target.predict(point);

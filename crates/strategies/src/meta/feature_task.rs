@@ -11,13 +11,13 @@ use super::{MetaTask, TaskModel};
 use crate::{SharedMessage, StrategyError};
 
 /// The report that an agent sends once for RGPE or TAF (FTS section 3.2): its posterior over the
-/// weights of the shared features and, for TAF, its incumbent. It contains M + M² numbers, or one
-/// more, whereas an FTS message contains M.
+/// weights of the shared features and, for TAF, its incumbent. The report contains M + M² numbers,
+/// or one more with the incumbent, whereas an FTS message contains M.
 #[derive(Clone, PartialEq)]
 pub struct FeatureReport {
-    /// ν, M numbers.
+    /// ν, the posterior mean of the M weights.
     pub mean: Vec<f64>,
-    /// σ² Σ⁻¹, M×M row-major.
+    /// σ² Σ⁻¹, the posterior covariance of the weights, M×M row-major.
     pub covariance: Vec<f64>,
     /// Best observed output, in the units of the model.
     pub incumbent: Option<f64>,
@@ -33,11 +33,11 @@ impl fmt::Debug for FeatureReport {
 impl FeatureReport {
     /// Builds the report from an agent's observations. Non-finite outputs are skipped.
     ///
-    /// With `standardize`, each agent first scales its own outputs to mean 0 and variance 1. σ² is
-    /// in the units of the resulting outputs. Cost O(t M²).
+    /// With `standardize`, the outputs are first scaled to mean 0 and variance 1. σ² is in the
+    /// units of the resulting outputs. Cost: O(t M²).
     ///
     /// # Errors
-    /// If no output is finite, σ² is not above 0, or the posterior does not exist.
+    /// If no output is finite, σ² is not positive, or the posterior does not exist.
     pub fn new(
         map: &FeatureMap,
         noise_variance: f64,
@@ -68,7 +68,7 @@ impl FeatureReport {
         Self { incumbent: None, ..self }
     }
 
-    /// Number of floats in the message.
+    /// Returns the number of floats in the message.
     pub fn message_floats(&self) -> usize {
         self.mean.len() + self.covariance.len() + usize::from(self.incumbent.is_some())
     }
@@ -84,11 +84,11 @@ pub struct FeatureTask {
 }
 
 impl FeatureTask {
-    /// Creates the task from a received report. Cost O(M³).
+    /// Creates the task from a received report. Cost: O(M³).
     ///
     /// # Errors
-    /// If lengths do not match the map, a number is not finite, or the covariance is not positive
-    /// definite.
+    /// If a length does not match the map, a number is not finite, or the covariance is not
+    /// positive definite.
     pub fn new(
         name: impl Into<String>,
         map: Arc<FeatureMap>,
@@ -112,14 +112,14 @@ impl FeatureTask {
 }
 
 impl FeatureTask {
-    /// Creates the task from the statistics in a message. See [`WeightMoments::of_statistics`] for
-    /// its level and size. It has no incumbent. Cost O(r³ + M r²).
+    /// Creates the task from the statistics in a message. [`WeightMoments::of_statistics`] explains
+    /// how the mean and scale are chosen. The task has no incumbent. Cost: O(r³ + M r²).
     ///
     /// # Errors
     /// If the statistics yield no posterior.
     ///
     /// # Panics
-    /// If the number of shared functions in the message differs from that of the basis.
+    /// If the message and the basis differ in the number of shared functions.
     pub fn of_message(
         name: impl Into<String>,
         basis: &FunctionBasis,
@@ -139,7 +139,7 @@ impl TaskModel for FeatureTask {
         self.moments.map().dim()
     }
 
-    /// The received incumbent, or NaN.
+    /// Returns the received incumbent, or NaN if there is none.
     fn largest_output(&self) -> f64 {
         self.incumbent.unwrap_or(f64::NAN)
     }
@@ -170,8 +170,8 @@ mod tests {
 
     use super::*;
 
-    /// The model of a received task is the sender's posterior by dense linear algebra, standardized
-    /// or not.
+    /// Compares a received task with the sender's posterior computed by dense linear algebra, with
+    /// and without standardization.
     #[test]
     fn a_received_task_says_what_the_sender_believes() {
         let description = FeatureDescription::random(20, 2, LengthscaleLaw::Fixed(0.3));
@@ -195,7 +195,7 @@ mod tests {
                 let square = raw.iter().map(|y| (y - mean).powi(2)).sum::<f64>();
                 let scale = Standardizer::new(&raw);
                 let std = scale.restore(1.0) - scale.restore(0.0);
-                assert!((square / std / std - 14.0).abs() < 1.1); // for either divisor
+                assert!((square / std / std - 14.0).abs() < 1.1); // variance by n or n − 1
                 (mean, std)
             } else {
                 (0.0, 1.0)

@@ -6,13 +6,13 @@ use fedbo_gp::Posterior;
 use super::GpTask;
 use super::comparison::Exchange;
 
-/// Summary of the distances at a task's inputs as a single number.
+/// The way to summarize the distances at a task's inputs as a single number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapSummary {
     /// The largest distance: the bound of Lemma 7.1.
     Max,
-    /// The mean, which the thesis uses in practice (section 7.6, D.2.3) because noise dominates the
-    /// largest distance.
+    /// The mean distance, which the thesis uses in practice (section 7.6, D.2.3) because noise
+    /// dominates the largest distance.
     Mean,
 }
 
@@ -21,25 +21,25 @@ pub enum GapSummary {
 pub struct GapBound {
     /// Summary of the distances.
     pub summary: GapSummary,
-    /// δ' of the term for the noise of the meta-observations; `None` omits that term. With equal
-    /// noise variances it is the same for all tasks and cancels in their weights (thesis eq.
+    /// δ' in the term for the noise of the meta-observations; `None` omits this term. With equal
+    /// noise variances, the term is the same for all tasks and cancels in their weights (thesis eq.
     /// (7.4)).
     pub failure_prob: Option<f64>,
 }
 
 impl GapBound {
-    /// The bound of Lemma 7.1.
+    /// Returns the settings of the bound in Lemma 7.1.
     pub fn lemma(failure_prob: f64) -> Self {
         Self { summary: GapSummary::Max, failure_prob: Some(failure_prob) }
     }
 
-    /// The settings of the thesis' experiments: the mean, without the noise term.
+    /// Returns the settings of the thesis' experiments: the mean, without the noise term.
     pub fn practical() -> Self {
         Self { summary: GapSummary::Mean, failure_prob: None }
     }
 
     /// Computes d̄_i for every task from the target's posterior and β (Lemma 7.1). β is the
-    /// multiplier of the standard deviation, the square root of the β in the thesis. Cost O(n² Σ
+    /// multiplier of the standard deviation, the square root of the β in the thesis. Cost: O(n² Σ
     /// N_i).
     ///
     /// d̄_i = √(2σ_i² ln(2 Σ_k N_k/δ')) + max_j max(|y_{i,j} − U_j|, |y_{i,j} − L_j|),   U_j, L_j = μ(x_{i,j}) ± β σ(x_{i,j})

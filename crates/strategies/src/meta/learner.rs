@@ -9,7 +9,7 @@ use super::{MetaBeliefSettings, TaskModels, Transfer};
 use crate::proposer::Proposer;
 use crate::{Observation, Strategy, StrategyError, Surrogate, ThompsonSampling, UcbMultiplier};
 
-/// The target's own part: a surrogate with observations.
+/// A target: a surrogate with its observations.
 pub(super) trait Target: Clone {
     fn surrogate(&self) -> &Surrogate;
 
@@ -44,7 +44,7 @@ pub(super) struct Learner<T> {
     target: T,
     models: Arc<TaskModels>,
     belief: MetaBelief,
-    /// √β_t of the gaps' confidence bounds.
+    /// √β_t for the confidence bounds of the gaps.
     ucb_multiplier: UcbMultiplier,
     /// Points that cover the domain, for γ_t.
     cover: Points,
@@ -77,7 +77,7 @@ impl<T: Target> Learner<T> {
         &self.models
     }
 
-    /// √β for the query after `n` observations.
+    /// Returns √β for the query after `n` observations.
     pub(super) fn beta(&self, n: usize) -> f64 {
         let posterior = self.target.surrogate().posterior();
         self.ucb_multiplier.at(
@@ -88,7 +88,7 @@ impl<T: Target> Learner<T> {
         )
     }
 
-    /// √β after all observations so far.
+    /// Returns √β after all observations so far.
     fn beta_now(&self) -> f64 {
         self.beta(self.target.surrogate().len())
     }
@@ -113,8 +113,8 @@ impl<T: Target> Learner<T> {
         })
     }
 
-    /// Adds observations one by one. The gaps are estimated after each of them, so the state
-    /// depends only on their order.
+    /// Adds observations one by one. The gaps are estimated after each observation, so the state
+    /// does not depend on how observations are grouped into calls.
     fn absorb(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         for observation in observed {
             let is_value = observation.value.is_some_and(f64::is_finite);

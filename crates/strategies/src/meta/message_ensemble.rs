@@ -1,5 +1,4 @@
-//! RGPE and TAF as parties of a federation, with models of other tasks that are built from
-//! messages.
+//! RGPE and TAF as parties of a federation, with models of other tasks built from messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,28 +14,28 @@ use crate::{
     StrategyError, Surrogate,
 };
 
-/// A strategy that weighs models of other tasks, which can be replaced at any time.
+/// A strategy that weights models of other tasks, which can be replaced at any time.
 pub trait ModelEnsemble: Strategy {
-    /// Domain of the queries.
+    /// Returns the domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// The model of the strategy's own objective.
+    /// Returns the model of the strategy's own objective.
     fn own(&self) -> &Surrogate;
 
     /// Replaces all models of other tasks.
     ///
     /// # Panics
-    /// If the dimension of a model differs from that of the domain, or a model lacks a value that
-    /// the settings require.
+    /// If the dimension of a model differs from the dimension of the domain, or a model lacks a
+    /// value that the settings require.
     fn set_models(&mut self, tasks: Vec<Arc<dyn TaskModel>>);
 }
 
 /// A party that builds models of other parties from their latest messages
-/// ([`FeatureTask::of_message`]). The models are weighted as `S` weights tasks.
+/// ([`FeatureTask::of_message`]). `S` weights these models as it weights tasks.
 ///
-/// Only the statistics of other parties are used. Best points, levels and sizes are neither sent
+/// Only the statistics of other parties are used. Best points, means and scales are neither sent
 /// nor read. A party without outputs has no model. If there are models, the source of a query
-/// contains their total weight, the trust.
+/// includes their total weight, called the trust.
 #[derive(Clone)]
 pub struct MessageEnsemble<S> {
     strategy: S,
@@ -55,11 +54,11 @@ impl<S> fmt::Debug for MessageEnsemble<S> {
 
 impl<S: ModelEnsemble> MessageEnsemble<S> {
     /// Creates a party without messages. All parties must use the same `rank` shared functions of
-    /// `map` and the same `terms`. Cost O(M³).
+    /// `map` and the same `terms`. Cost: O(M³).
     ///
     /// # Errors
-    /// If the dimension of the map differs from that of the domain, or the map has no leading
-    /// functions.
+    /// If the dimension of the map differs from the dimension of the domain, or the map has no
+    /// leading functions.
     pub fn new(
         strategy: S,
         map: Arc<FeatureMap>,

@@ -3,13 +3,13 @@
 
 use crate::StrategyError;
 
-/// ν_1 = 1,   ν_t = ν_{t−1} min(r, (Σ_i ω_i d̄_{i,t})^{−ε})
+/// The recursion ν_1 = 1, ν_t = ν_{t−1} min(r, (Σ_i ω_i d̄_{i,t})^{−ε})
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetaShare {
-    /// r in (0, 1): ν decreases at least by this factor. 0.7 in the thesis.
+    /// r in (0, 1): ν decreases by at least this factor. 0.7 in the thesis.
     pub decay: f64,
-    /// ε ≥ 0: strength of the additional decay for gaps that are large in the units of the
-    /// comparison. 0.7 in the thesis.
+    /// ε ≥ 0: strength of the additional decay for gaps that are large in the units of comparison.
+    /// 0.7 in the thesis.
     pub gap_exponent: f64,
 }
 
@@ -38,8 +38,8 @@ impl MetaShare {
         Ok(self)
     }
 
-    /// Returns the ν that follows `share` for the weighted gap Σ_i ω_i d̄_i. It is at most `share`
-    /// times `decay`.
+    /// Returns the ν that follows `share` for the weighted gap Σ_i ω_i d̄_i. The result is at most
+    /// `share` times `decay`.
     pub fn next(self, share: f64, weighted_gap: f64) -> f64 {
         share * self.decay.min(weighted_gap.powf(-self.gap_exponent))
     }

@@ -12,18 +12,18 @@ use super::TaskModel;
 ///
 /// Values f *misrank* a pair (j, k) of observations if [f_j < f_k] ≠ [y_j < y_k] (Feurer et al.
 /// 2018). Both orders of a pair count, as in the paper. Unlike in the paper, pairs of equal outputs
-/// are excluded. They contain no information about the order, and would add the same number to the
-/// loss of every model except the target's.
+/// are excluded, because they contain no information about the order and would add the same number
+/// to the loss of every model except the target's.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked {
     /// Index of each observation in the original order.
     order: Vec<usize>,
     inputs: Points,
     outputs: Vec<f64>,
-    /// For each observation, the index of the first one with a larger output.
+    /// For each observation, the index of the first observation with a larger output.
     above: Vec<usize>,
-    /// For each observation, the index of the first one with the same output. Observations before
-    /// that index have smaller outputs.
+    /// For each observation, the index of the first observation with the same output. All earlier
+    /// observations have smaller outputs.
     level: Vec<usize>,
 }
 
@@ -41,24 +41,24 @@ impl Ranked {
         }
     }
 
-    /// Inputs, in ascending order of the outputs.
+    /// Returns the inputs, in ascending order of the outputs.
     pub(super) fn inputs(&self) -> &Points {
         &self.inputs
     }
 
-    /// Number of ordered pairs of observations with different outputs.
+    /// Returns the number of ordered pairs of observations with different outputs.
     pub(super) fn n_pairs(&self) -> usize {
         let n = self.above.len();
         2 * self.above.iter().map(|above| n - above).sum::<usize>()
     }
 
-    /// Counts the ordered pairs that `values` misranks. There is one value per observation, in
-    /// ascending order of the outputs. Cost O(t²).
+    /// Counts the ordered pairs that `values` misranks. `values` contains one value per
+    /// observation, in ascending order of the outputs. Cost: O(t²).
     pub(super) fn misranked(&self, values: &[f64]) -> u32 {
         let mut count = 0;
         for (value, above) in values.iter().zip(&self.above) {
-            // The output of `value` is the smaller one. (j, k) is misranked unless f_j < f_k, and
-            // (k, j) is misranked if f_k < f_j.
+            // y_j, the output for `value`, is smaller than y_k. (j, k) is misranked unless f_j <
+            // f_k, and (k, j) is misranked if f_k < f_j.
             count += count_of(&values[*above..], |other| {
                 u64::from(other <= value) + u64::from(other < value)
             });
@@ -66,15 +66,15 @@ impl Ranked {
         narrow(count)
     }
 
-    /// Fraction of the ordered pairs that `values` misranks, in `[0, 1]`. It is 1/2 on average for
-    /// an unrelated model, independent of the number of pairs, and 0 without pairs.
+    /// Returns the fraction of the ordered pairs that `values` misranks, in `[0, 1]`: on average
+    /// 1/2 for an unrelated model, whatever the number of pairs, and 0 if there are no pairs.
     #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     pub(super) fn misranked_share(&self, values: &[f64]) -> f64 {
         f64::from(self.misranked(values)) / self.n_pairs().max(1) as f64
     }
 
-    /// √(number of ordered pairs (j, k) with [y_j > y_k] ≠ [f_j > f_k])/(n(n − 1)), including pairs
-    /// of equal outputs. At most 1/√(n(n − 1)).
+    /// Returns √(number of ordered pairs (j, k) with [y_j > y_k] ≠ [f_j > f_k])/(n(n − 1)),
+    /// including pairs of equal outputs. The result is at most 1/√(n(n − 1)).
     #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     pub(super) fn vanishing_distance(&self, values: &[f64]) -> f64 {
         let n = values.len();
@@ -88,8 +88,8 @@ impl Ranked {
         (count as f64).sqrt() / (n * n.saturating_sub(1)).max(1) as f64
     }
 
-    /// Ranking losses of samples from a task's joint posterior at the target's inputs. Cost O(t³ +
-    /// S t²).
+    /// Returns the ranking losses of samples from a task's joint posterior at the target's inputs.
+    /// Cost: O(t³ + S t²).
     ///
     /// # Errors
     /// If the task's posterior is not finite.
@@ -111,12 +111,12 @@ impl Ranked {
         Ok(draws.collect())
     }
 
-    /// Ranking losses for which both values of every pair are drawn again, independently of each
-    /// other, as in the authors' code. No sample is a single function, so the losses concentrate
-    /// and a smooth model looks worse than it is. Cost O(S t²).
+    /// Returns ranking losses with fresh and independent draws of both values for every pair, as in
+    /// the authors' code. A sample is then not a single function, so the losses concentrate around
+    /// their mean and a smooth model looks worse than it is. Cost: O(S t²).
     ///
-    /// Only the order of a pair's values matters, so the order is drawn:
-    /// P(f_j ≥ f_k) = Φ((μ_j − μ_k)/√(σ_j² + σ_k²)).
+    /// Only the order of a pair's values matters, so the order is drawn directly: P(f_j ≥ f_k) =
+    /// Φ((μ_j − μ_k)/√(σ_j² + σ_k²)).
     pub(super) fn independent_losses(
         &self,
         task: &dyn TaskModel,
@@ -145,9 +145,9 @@ impl Ranked {
         draws.collect()
     }
 
-    /// Ranking losses of the target's own leave-one-out posteriors f_{−j}, with unchanged
-    /// hyperparameters. A pair (j, k) compares f_{−j}(x_j), which does not depend on y_j, with
-    /// f_{−j}(x_k) (Feurer et al. 2018). Cost O(t³ + S t²).
+    /// Returns the ranking losses of the target's own leave-one-out posteriors f_{−j}, with
+    /// unchanged hyperparameters. A pair (j, k) compares f_{−j}(x_j), which does not depend on y_j,
+    /// with f_{−j}(x_k) (Feurer et al. 2018). Cost: O(t³ + S t²).
     ///
     /// # Errors
     /// If the prior covariance is not finite.
@@ -169,17 +169,17 @@ impl Ranked {
     }
 }
 
-/// Leave-one-out posteriors of a Gaussian process, with observations in ascending order of the
+/// The leave-one-out posteriors of a Gaussian process, with observations in ascending order of the
 /// outputs.
 ///
-/// By Matheron's rule and the partitioned inverse of K + s² I, one draw of the prior f₀ and of the
-/// noise ε ~ N(0, s²) yields one function of every leave-one-out posterior. With A = (K + s² I)⁻¹,
-/// α = A (y − f₀(X) − ε), g = y − ε − s² α:
+/// By Matheron's rule and the partitioned inverse of K + s² I, one draw of the prior f₀ and the
+/// noise ε ~ N(0, s²) yields one function from every leave-one-out posterior. With A = (K + s²
+/// I)⁻¹, α = A (y − f₀(X) − ε), g = y − ε − s² α:
 ///
 /// f_{−j}(x_k) = g_k + s² A_kj α_j/A_jj for k ≠ j,   f_{−j}(x_j) = g_j − (1/A_jj − s²) α_j
 ///
-/// S draws of all t functions therefore cost O(t³ + S t²). s² is the noise variance plus the
-/// factor's jitter.
+/// S draws of all t functions therefore cost O(t³ + S t²). s² is the noise variance plus the jitter
+/// in the Cholesky factor.
 struct LeaveOneOut<'a> {
     outputs: &'a [f64],
     ridge: f64,
@@ -250,17 +250,17 @@ impl<'a> LeaveOneOut<'a> {
     }
 }
 
-/// A Gaussian distribution with mean 0 to sample from.
+/// A Gaussian distribution with mean 0 from which to sample.
 enum Spread {
     Factor(SpdFactor),
-    /// Only rounding error.
+    /// The covariance is only rounding error.
     None(usize),
 }
 
 impl Spread {
-    /// Jitters beyond those of a factorization, relative to the mean variance. Values that are
-    /// known very well, such as those of a task at points observed without noise, have a covariance
-    /// that is mostly rounding error.
+    /// Jitters to try after those of the factorization, relative to the mean variance. If values
+    /// are known very well, such as a task's values at points observed without noise, their
+    /// covariance is mostly rounding error.
     const WIDE_JITTERS: [f64; 3] = [1e-4, 1e-2, 1.0];
 
     /// # Errors
@@ -309,11 +309,11 @@ pub(super) struct ModelWeights {
 }
 
 impl ModelWeights {
-    /// The fraction of samples in which each model has the smallest loss (Feurer et al. 2018). The
-    /// target wins ties, as in the paper; other ties are split.
+    /// Returns the fraction of samples in which each model has the smallest loss (Feurer et al.
+    /// 2018). The target wins ties, as in the paper; other ties are split.
     ///
     /// With `guards`, a task is ignored if its median loss is above the 95 % quantile of the
-    /// target's. As in the paper, this prevents many bad tasks from diluting the weights.
+    /// target's losses. As in the paper, this keeps many bad tasks from diluting the weights.
     #[expect(clippy::cast_precision_loss, reason = "numbers of samples are far below 2^53")]
     pub(super) fn by_vote(own: &[u32], of_tasks: &[Vec<u32>], guards: bool) -> Self {
         let limit = if guards { quantile(own, 0.95) } else { f64::INFINITY };

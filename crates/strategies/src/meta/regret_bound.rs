@@ -1,15 +1,15 @@
 //! The regret bound of robust meta-learning (thesis Theorem 7.1) and its parameters.
 //!
-//! The bound differs from the text of the theorem in one constant: C_1 is 8/ln(1 + σ⁻²), as Lemma
-//! D.8 proves. The theorem prints 8/(1 + σ⁻²).
+//! The bound differs from the theorem as printed in one constant: C_1 is 8/ln(1 + σ⁻²), as proved
+//! in Lemma D.8, and not 8/(1 + σ⁻²).
 
-/// τ = 2 ln(3 |X| M/δ), the square of a meta-task's UCB multiplier.
+/// Returns τ = 2 ln(3 |X| M/δ), the square of a meta-task's UCB multiplier.
 pub fn meta_multiplier_squared(n_points: usize, n_tasks: usize, failure_prob: f64) -> f64 {
     2.0 * (3.0 * number(n_points) * number(n_tasks) / failure_prob).ln()
 }
 
-/// α_i = N_i/σ² (2 √N_i √(2σ² ln(6N_i/δ)) + d_i √N_i): a bound on the effect of meta-task i on the
-/// acquisition function.
+/// Returns α_i = N_i/σ² (2 √N_i √(2σ² ln(6N_i/δ)) + d_i √N_i), a bound on the effect of meta-task i
+/// on the acquisition function.
 pub fn task_error(
     n_meta_obs: usize,
     function_gap: f64,
@@ -21,7 +21,7 @@ pub fn task_error(
     n / noise_variance * n.sqrt() * (2.0 * noise + function_gap)
 }
 
-/// Terms of the bound after T queries.
+/// The terms of the bound after T queries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegretBound {
     /// α = Σ_i ω_i α_i.
@@ -37,8 +37,8 @@ pub struct RegretBound {
 }
 
 impl RegretBound {
-    /// R_T ≤ 2(α + √τ) Σ_t ν_t + √(C_1 T (1 − ν_T)² β_T γ_T), with probability 1 − δ, for ν_1, …,
-    /// ν_T.
+    /// Returns the bound for the shares ν_1, …, ν_T. With probability 1 − δ, R_T ≤ 2(α + √τ) Σ_t
+    /// ν_t + √(C_1 T (1 − ν_T)² β_T γ_T).
     pub fn at(&self, shares: &[f64]) -> f64 {
         let last = shares.last().copied().unwrap_or(1.0);
         let c1 = 8.0 / (1.0 / self.noise_variance).ln_1p();
@@ -60,7 +60,7 @@ fn number(count: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// By hand, for N = 4, d = 0.5, σ² = 0.25, δ = 0.1 and two steps with shares 1 and 0.5.
+    /// Computed by hand for N = 4, d = 0.5, σ² = 0.25, δ = 0.1 and two steps with shares 1 and 0.5.
     #[test]
     fn parameters_and_bound_are_those_of_the_theorem() {
         assert!((meta_multiplier_squared(50, 4, 0.1) - 2.0 * 6000.0_f64.ln()).abs() < 1e-12);

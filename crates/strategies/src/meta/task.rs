@@ -14,16 +14,16 @@ use crate::{Observation, OutputOption, Source, StrategyError, Surrogate, Surroga
 /// Observations of an earlier task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaTask {
-    /// The name in reports.
+    /// Name of the task in reports.
     pub name: String,
     /// x_{i,j}: coordinates in the target's unit cube, N_i×d.
     pub inputs: Points,
-    /// y_{i,j}: N_i values in their own units (larger is better).
+    /// y_{i,j}: N_i values in the task's own units (larger is better).
     pub outputs: Vec<f64>,
 }
 
 impl MetaTask {
-    /// Creates a surrogate with the observations. Non-finite outputs are skipped.
+    /// Creates a surrogate with these observations. Non-finite outputs are skipped.
     pub(crate) fn surrogate(
         &self,
         settings: &SurrogateSettings,
@@ -55,23 +55,22 @@ impl MetaTask {
 
 /// A fixed model of one meta-task.
 pub trait TaskModel: fmt::Debug + Send + Sync {
-    /// Name of the task.
+    /// Returns the name of the task.
     fn name(&self) -> &str;
 
-    /// Dimension d of the inputs.
+    /// Returns the dimension d of the inputs.
     fn dim(&self) -> usize;
 
-    /// Largest observed output, in the units of the model.
+    /// Returns the largest observed output, in the model's units.
     fn largest_output(&self) -> f64;
 
-    /// Returns the posterior means and variances of the latent function at m points, m numbers
-    /// each.
+    /// Returns the posterior means (m) and variances (m) of the latent function at m points.
     fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>);
 
-    /// Returns the mean and variance at x (d), and writes their gradients.
+    /// Returns the mean and the variance at x (length d), and writes their gradients.
     ///
     /// # Panics
-    /// If a length is not d.
+    /// If `x` or a gradient does not have length d.
     fn predict(
         &self,
         x: &[f64],
@@ -79,7 +78,7 @@ pub trait TaskModel: fmt::Debug + Send + Sync {
         variance_gradient: &mut [f64],
     ) -> (f64, f64);
 
-    /// Returns the joint posterior of the latent function at m points: the mean (m) and the lower
+    /// Returns the joint posterior of the latent function at m points: the means (m) and the lower
     /// triangle of the covariance.
     fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower);
 }
@@ -92,8 +91,9 @@ pub struct GpTask {
 }
 
 impl GpTask {
-    /// Conditions on the task's observations, with hyperparameters determined by `settings`.
-    /// Non-finite outputs are skipped. Costs O(N_i³) per hyperparameter fit, plus one factorization.
+    /// Conditions a Gaussian process on the task's observations, with hyperparameters chosen as
+    /// `settings` specifies. Non-finite outputs are skipped. Cost: O(N_i³) per hyperparameter fit,
+    /// plus one factorization.
     ///
     /// # Errors
     /// If the task has no finite output or no posterior.
@@ -109,18 +109,18 @@ impl GpTask {
         })
     }
 
-    /// x_{i,j}, N_i×d. With very many observations, only those on which the posterior is
-    /// conditioned ([`Surrogate::MAX_CONDITIONED`]).
+    /// Returns x_{i,j}, N_i×d. If there are very many observations, contains only those on which
+    /// the posterior is conditioned ([`Surrogate::MAX_CONDITIONED`]).
     pub fn inputs(&self) -> &Points {
         self.predictor.posterior().inputs()
     }
 
-    /// y_{i,j}, N_i, in the units of the comparison, for the same observations as the inputs.
+    /// Returns y_{i,j} (N_i), in the units of comparison, for the same observations as the inputs.
     pub fn outputs(&self) -> &[f64] {
         self.predictor.posterior().outputs()
     }
 
-    /// The posterior, prepared for evaluation point by point.
+    /// Returns the posterior, prepared for evaluation point by point.
     pub fn predictor(&self) -> &Predictor<'static> {
         &self.predictor
     }
@@ -163,7 +163,7 @@ impl TaskModel for GpTask {
     }
 }
 
-/// Models of all meta-tasks, in units that allow comparison with the target.
+/// Models of all meta-tasks, in units that can be compared with the target's.
 #[derive(Clone, Debug)]
 pub struct TaskModels {
     scale: OutputScale,
@@ -172,7 +172,7 @@ pub struct TaskModels {
 }
 
 impl TaskModels {
-    /// Fits one model per task. `seed` feeds hyperparameter fits.
+    /// Fits one model per task. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If there is no task, the tasks have different dimensions, or a task cannot be modelled.
@@ -203,23 +203,23 @@ impl TaskModels {
         Ok(Self { scale, units, tasks })
     }
 
-    /// The models, one per task, in the order of the tasks.
+    /// Returns the models, one per task, in task order.
     pub fn tasks(&self) -> &[GpTask] {
         &self.tasks
     }
 
-    /// Units of the comparison.
+    /// Returns the units of comparison.
     pub fn scale(&self) -> OutputScale {
         self.scale
     }
 
-    /// Dimension d of the inputs.
+    /// Returns the dimension d of the inputs.
     pub fn dim(&self) -> usize {
         self.tasks[0].dim()
     }
 
-    /// The number n of observations for which an evaluation of the given tasks and a target with
-    /// `n_own` observations costs O(n²).
+    /// Returns the size n of a single GP that would cost as much to evaluate, O(n²), as these tasks
+    /// and a target with `n_own` observations together.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -233,7 +233,7 @@ impl TaskModels {
     }
 
     /// Returns the best observed input of each of the given tasks, for at most the 16 tasks with
-    /// the largest parts.
+    /// the largest weights.
     pub(super) fn best_inputs(&self, parts: &[(usize, f64)]) -> Points {
         const N_MAX: usize = 16;
         let mut parts = parts.to_vec();
@@ -250,8 +250,8 @@ impl TaskModels {
         starts
     }
 
-    /// Settings of the target's surrogate. It makes the same assumptions about outputs as the
-    /// models of the tasks.
+    /// Returns the settings for the target's surrogate, which must make the same assumptions about
+    /// outputs as the tasks' models.
     pub fn target_settings(&self, surrogate: SurrogateSettings) -> SurrogateSettings {
         let has_own = matches!(self.scale, OutputScale::Own | OutputScale::Typical);
         affine(surrogate, has_own)
@@ -261,21 +261,21 @@ impl TaskModels {
     pub fn target_observation(&self, observation: &Observation) -> Observation {
         Observation {
             value: observation.value.map(|v| match self.scale {
-                OutputScale::Typical => v, // its surrogate standardizes it
+                OutputScale::Typical => v, // the target's surrogate standardizes it
                 _ => self.units.apply(v),
             }),
             ..observation.clone()
         }
     }
 
-    /// Returns the conversion of the models of the tasks and the target to common units.
+    /// Returns the conversion of the tasks' and the target's models to common units.
     pub(super) fn exchange(&self, target: &Surrogate) -> Exchange {
         Exchange::of(&self.units, target)
     }
 }
 
-/// Returns the settings with or without standardized outputs. Outputs pass through at most an
-/// affine map, because other outputs cannot be compared.
+/// Returns the settings with or without standardized outputs. Only affine maps are applied, because
+/// values warped in any other way are not comparable across tasks.
 fn affine(mut settings: SurrogateSettings, standardize: bool) -> SurrogateSettings {
     settings.standardize = standardize;
     settings.with_outputs(OutputOption::None)

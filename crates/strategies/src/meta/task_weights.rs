@@ -6,14 +6,14 @@ use crate::StrategyError;
 /// The rule for the weights ω of meta-tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskWeighting {
-    /// ω_i ∝ exp(−rate Σ_s d̄_{i,s}): the update of the thesis' experiments, eq. (7.4) right, which
-    /// treats all N_i as equal.
+    /// ω_i ∝ exp(−rate Σ_s d̄_{i,s}): the update from the thesis' experiments, the right-hand form
+    /// of eq. (7.4), which treats all N_i as equal.
     Online {
         /// η N^{3/2}, in the reciprocal units of the gaps; 1 in the thesis.
         rate: f64,
     },
-    /// ω_i ∝ exp(−η Σ_s l_{i,s}): eq. (7.4) left, for unequal N_i, with
-    /// l_{i,s} = 2 N_i^{3/2} √(2σ_i² ln(6N_i/δ)) + d̄_{i,s} N_i^{3/2}.
+    /// ω_i ∝ exp(−η Σ_s l_{i,s}): the left-hand form of eq. (7.4), for unequal N_i, with l_{i,s} =
+    /// 2 N_i^{3/2} √(2σ_i² ln(6N_i/δ)) + d̄_{i,s} N_i^{3/2}.
     OnlineExact {
         /// η N^{3/2}, where N is the largest N_i, so that the rates of both forms agree if all N_i
         /// are equal.
@@ -45,11 +45,11 @@ impl TaskWeighting {
     }
 }
 
-/// At or above this exponent, a task's weight is 0 relative to any other.
+/// Cap on the exponents. A task that reaches the cap has weight 0 relative to any task below it.
 const LARGEST_EXPONENT: f64 = 1e300;
 
-/// Weights of M meta-tasks after a number of estimates of their gaps: the solution of thesis eq.
-/// (7.3),
+/// The weights of M meta-tasks after a number of estimates of their gaps, which solve thesis eq.
+/// (7.3):
 ///
 /// ω = argmin_{ω' in the simplex} Σ_s ω'·l_s + η⁻¹ Σ_i ω'_i ln ω'_i
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub struct TaskWeights {
 }
 
 impl TaskWeights {
-    /// Creates uniform weights, as before any estimate.
+    /// Creates uniform weights, for the time before any estimate.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -96,7 +96,7 @@ impl TaskWeights {
         }
     }
 
-    /// ω; the weights sum to 1.
+    /// Returns ω, which sums to 1.
     pub fn weights(&self) -> Vec<f64> {
         let least = self.exponents.iter().copied().fold(f64::INFINITY, f64::min);
         let powers: Vec<f64> = self.exponents.iter().map(|e| (least - e).exp()).collect();

@@ -1,4 +1,4 @@
-//! The simplest use of earlier tasks: try their best points first.
+//! The simplest use of earlier tasks: trying their best points first.
 
 use fedbo_optim::Points;
 use fedbo_streams::Stream;
@@ -6,8 +6,8 @@ use fedbo_streams::Stream;
 use super::{MetaTask, Transfer};
 use crate::{Observation, Proposal, Source, Strategy, StrategyError, Surrogate};
 
-/// Queries the best observed point of each meta-task, then switches to another strategy. A baseline
-/// for more elaborate rules.
+/// Queries the best observed point of each meta-task, then switches to a different strategy. A
+/// baseline for more elaborate rules.
 pub struct WarmStart {
     then: Box<dyn Strategy>,
     first: Points,
@@ -15,7 +15,8 @@ pub struct WarmStart {
 }
 
 impl WarmStart {
-    /// Starts with the tasks' best points, in the order of the tasks and without duplicates.
+    /// Creates a strategy that first queries the tasks' best points, in task order and without
+    /// duplicates.
     ///
     /// # Panics
     /// If the tasks have different dimensions.
@@ -25,9 +26,9 @@ impl WarmStart {
         Self { then, first, n_told: 0 }
     }
 
-    /// Returns the best `n_points` points of the given tasks, without duplicates: the best one of
-    /// each task in the order of the tasks, then the second best ones, and so on. Returns fewer if
-    /// there are not enough.
+    /// Returns the best `n_points` points of the given tasks, without duplicates: the best point of
+    /// each task in task order, then the second best points, and so on. Returns fewer if there are
+    /// not enough.
     ///
     /// # Panics
     /// If the tasks have different dimensions.
@@ -44,13 +45,13 @@ impl WarmStart {
     }
 }
 
-/// Adds the points of this rank (0 for the best), task by task and without duplicates, up to
-/// `n_max` points.
+/// Adds each task's point at this rank (0 for the best), in task order and without duplicates, up
+/// to `n_max` points.
 fn add_round(tasks: &[MetaTask], rank: usize, n_max: usize, points: &mut Points) {
     for task in tasks {
         let mut order: Vec<usize> =
             (0..task.outputs.len()).filter(|index| task.outputs[*index].is_finite()).collect();
-        // Among equal outputs, the last one comes first.
+        // Among equal outputs, the latest one comes first.
         order.sort_by(|a, b| (task.outputs[*b].total_cmp(&task.outputs[*a])).then(b.cmp(a)));
         if let Some(index) = order.get(rank)
             && points.len() < n_max

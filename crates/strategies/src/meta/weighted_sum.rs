@@ -9,7 +9,7 @@ pub struct WeightedSum<'a> {
 }
 
 impl<'a> WeightedSum<'a> {
-    /// The zero function in `dim` dimensions.
+    /// Creates the zero function in `dim` dimensions.
     pub fn new(dim: usize) -> Self {
         Self { dim, terms: Vec::new() }
     }

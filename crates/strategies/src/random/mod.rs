@@ -9,7 +9,7 @@ use crate::{
     Domain, Observation, Proposal, Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions,
 };
 
-/// Options of `random`: none.
+/// Options of `random`, which has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomOptions {}

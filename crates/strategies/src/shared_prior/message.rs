@@ -1,4 +1,4 @@
-//! The messages that a party sends to the other parties.
+//! The messages that parties send to one another.
 
 use std::fmt;
 
@@ -8,35 +8,35 @@ use fedbo_streams::Stream;
 
 use crate::{Domain, StrategyError, Surrogate};
 
-/// A party's message: what its outputs reveal about the coefficients of the shared functions, the
-/// level and size of the outputs, and the point of the best output.
+/// A party's message: the information in its outputs about the coefficients of the shared
+/// functions, the mean level and scale of the outputs, and the point of the best output.
 #[derive(Clone, PartialEq)]
 pub struct SharedMessage {
     /// A and b, in the party's own units.
     pub statistics: WeightStatistics,
     /// The point of the best output (d), if there is one and the party sends it.
     pub best: Option<Vec<f64>>,
-    /// Level and size of the party's outputs, in their original units; `None` if the outputs have
-    /// no size.
+    /// Level and scale of the party's outputs, in their original units; `None` if the scale is
+    /// undefined.
     pub units: Option<Units>,
 }
 
 impl fmt::Debug for SharedMessage {
-    /// Prints only lengths, so that no knowledge about an objective reaches a log.
+    /// Prints only lengths, so that no information about an objective reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let best = if self.best.is_some() { "a best point" } else { "no best point" };
         write!(f, "SharedMessage {{ {:?}, {best} }}", self.statistics)
     }
 }
 
-/// Encodes the level and size of outputs that have no size.
+/// Encodes missing units.
 const NO_UNITS: [f64; 2] = [0.0; 2];
 /// Settings for creating messages from outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageTerms {
-    /// ρ, in units of the shared functions.
+    /// ρ, the variance of the party's own function, in units of the shared functions.
     pub own_variance: f64,
-    /// τ².
+    /// τ², the variance of the level.
     pub level_variance: f64,
     /// The minimum of σ², in units of the shared functions.
     pub least_noise: f64,
@@ -45,7 +45,7 @@ pub struct MessageTerms {
 }
 
 impl MessageTerms {
-    /// D of the outputs that `own` models.
+    /// Returns the remainder D for the outputs that `own` models.
     pub(super) fn remainder(&self, own: &Posterior) -> Remainder {
         let noise = own.noise_variance() / own.kernel().outputscale();
         Remainder {
@@ -55,9 +55,9 @@ impl MessageTerms {
         }
     }
 
-    /// Creates the message of outputs (n) at inputs (n×d), with the hyperparameters of `own`. The
-    /// outputs are the original ones minus the level and divided by the size in `level_and_size`.
-    /// Without these, the message has no units.
+    /// Creates the message for outputs (n) at inputs (n×d), with the hyperparameters of `own`. The
+    /// outputs are the original outputs minus the level and divided by the scale in
+    /// `level_and_size`. If this is `None`, the message has no units.
     pub(crate) fn message(
         &self,
         basis: &FunctionBasis,
@@ -80,7 +80,7 @@ impl MessageTerms {
     }
 
     /// Creates a message of the same length that contains no information about the objective: a
-    /// draw of the prior at random inputs, with as many outputs as `own` has.
+    /// draw from the prior at random inputs, with as many outputs as `own` has.
     pub(crate) fn placebo(
         &self,
         basis: &FunctionBasis,
@@ -101,13 +101,13 @@ impl MessageTerms {
 const NO_POINT: f64 = -1.0;
 
 impl SharedMessage {
-    /// Length of a message: r(r + 3)/2 + d + 2.
+    /// Returns the length of a message, r(r + 3)/2 + d + 2.
     pub fn n_numbers(rank: usize, dim: usize) -> usize {
         WeightStatistics::n_numbers(rank) + dim + 2
     }
 
     /// Serializes the message: the statistics, the best point (−1 in each coordinate if there is
-    /// none), and the level and size (both 0 if there are none).
+    /// none), and the level and scale (both 0 if there are none).
     pub fn numbers(&self, dim: usize) -> Vec<f64> {
         let mut numbers = self.statistics.numbers();
         match &self.best {
@@ -122,7 +122,7 @@ impl SharedMessage {
     ///
     /// # Errors
     /// If the length is not [`SharedMessage::n_numbers`], a number is not finite, a coordinate is
-    /// outside the cube, or the level and size are impossible.
+    /// outside the cube, or the level and scale are impossible.
     pub fn from_numbers(rank: usize, dim: usize, numbers: &[f64]) -> Result<Self, StrategyError> {
         let n_statistics = WeightStatistics::n_numbers(rank).min(numbers.len());
         let (statistics, rest) = numbers.split_at(n_statistics);
@@ -153,7 +153,7 @@ impl SharedMessage {
         )
     }
 
-    /// Returns true for a level and a size that outputs can have. Values above 1e100 are rejected.
+    /// Returns true if outputs can have this level and scale. Values above 1e100 are rejected.
     pub(super) fn are_units(units: &Units) -> bool {
         const LARGEST: f64 = 1e100;
         let Units { level, size } = *units;

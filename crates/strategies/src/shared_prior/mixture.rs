@@ -1,5 +1,5 @@
-//! A mixture of models, and the functions of it that a query maximizes: expected improvement, a
-//! draw, and an upper confidence bound.
+//! A mixture of models, and the functions that a query can maximize: expected improvement, a draw,
+//! or an upper confidence bound.
 
 use std::sync::Arc;
 
@@ -11,37 +11,36 @@ use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
 /// Fraction of the total weight below which a model is omitted.
 const LEAST_WEIGHT: f64 = 1e-4;
-/// Accuracy of the variance of a latent function, as a fraction of the squared size.
+/// Accuracy of the variance of a latent function, as a fraction of the squared scale.
 const LEAST_VARIANCE: f64 = 1e-14;
 
-/// Use of the functions of other parties in a model.
+/// The role of other parties' functions in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The model does not use them.
+    /// The model does not use the other parties' functions.
     Nothing,
     /// Functions are similar to those of the other parties.
     Same,
     /// Functions are similar to the negated functions of the other parties: points that are good
-    /// for them are bad here.
+    /// for those parties are bad for this one.
     Negated,
 }
 
-/// Models of the outputs at several sizes, with the logarithms of their weights.
+/// A model of the outputs at several scales, with the logarithm of the weight of each.
 pub(super) struct Component {
     posterior: SharedPosterior,
-    /// Sizes s, each with the logarithm of its weight. Negative if the other parties' functions are
-    /// negated.
+    /// Scales s, each with the logarithm of its weight. The scales are negative if the other
+    /// parties' functions are negated.
     sizes: Vec<(f64, f64)>,
     others: Part,
-    /// The level that was subtracted from the outputs, minus the incumbent. It is added to the
-    /// means.
+    /// The level that was subtracted from the outputs, minus the incumbent. Added to the means.
     level: f64,
 }
 
 impl Component {
-    /// Creates a model with this weight before any output and without the functions of other
-    /// parties. `sizes` contains the sizes with the logarithms of their shares of the weight. Each
-    /// size is weighted by its evidence.
+    /// Creates a model without the functions of other parties. `weight` is its weight before any
+    /// output. `sizes` contains the scales with the logarithms of their shares of this weight. Each
+    /// scale is then weighted by its evidence.
     pub(super) fn new(posterior: SharedPosterior, weight: f64, sizes: &[(f64, f64)]) -> Self {
         let weigh = |(size, share): &(f64, f64)| {
             (*size, weight.ln() + share + posterior.log_evidence(*size))
@@ -50,7 +49,7 @@ impl Component {
         Self { posterior, sizes, others: Part::Nothing, level: 0.0 }
     }
 
-    /// Returns the component with this use of the other parties' functions.
+    /// Returns the component with `others` as the role of the other parties' functions.
     pub(super) fn with(self, others: Part) -> Self {
         Self { others, ..self }
     }
@@ -65,23 +64,23 @@ impl Component {
     }
 }
 
-/// ln Σ_k π_k EI_k(x) over models k of the outputs minus the incumbent, so that improvements far
-/// below the incumbent keep their precision.
+/// The function ln Σ_k π_k EI_k(x), where the models k are models of the outputs minus the
+/// incumbent, so that improvements far below the incumbent keep their precision.
 pub(super) struct Mixture {
     basis: Arc<FunctionBasis>,
     components: Vec<Component>,
-    /// Total weight of the models with [`Part::Same`], then with [`Part::Negated`].
+    /// Total weight of the models with [`Part::Same`]. `negated` is the same for [`Part::Negated`].
     trust: f64,
     negated: f64,
 }
 
 impl Mixture {
-    /// Creates a mixture of components whose weights need not sum to 1. Components with the other
-    /// parties' functions are omitted if their weight is below `least_weights`: the first entry
-    /// applies to the functions as they are, the second to the negated ones.
+    /// Creates a mixture of components; the weights need not sum to 1. Components with the other
+    /// parties' functions are omitted if their weight is below `least_weights`. The first entry
+    /// applies to the unchanged functions, the second to the negated ones.
     ///
     /// # Errors
-    /// If no weight is above 0.
+    /// If no weight is positive.
     pub(super) fn new(
         basis: Arc<FunctionBasis>,
         mut components: Vec<Component>,
@@ -123,13 +122,13 @@ impl Mixture {
         Ok(Self { basis, components, trust, negated })
     }
 
-    /// Total weight of the models whose functions are similar to those of the other parties.
+    /// Returns the total weight of the models with functions similar to those of the other parties.
     pub(super) fn trust(&self) -> f64 {
         self.trust
     }
 
-    /// Total weight of the models whose functions are similar to the negated functions of the other
-    /// parties.
+    /// Returns the total weight of the models with functions similar to the negated functions of
+    /// the other parties.
     pub(super) fn negated(&self) -> f64 {
         self.negated
     }
@@ -145,7 +144,7 @@ impl Mixture {
         self.negated > self.trust && self.negated >= least_weight
     }
 
-    /// Labels the proposal with the signed trust if the other parties have any weight.
+    /// Records the signed trust as the source of the proposal if the other parties have any weight.
     pub(super) fn named(&self, proposal: Proposal, least_weight: f64) -> Proposal {
         if proposal.source != Source::Own || !(self.trust > 0.0 || self.negated > 0.0) {
             return proposal;
@@ -153,23 +152,25 @@ impl Mixture {
         Proposal { source: Source::shared(self.signed_trust(least_weight)), ..proposal }
     }
 
-    /// The trust, or minus the weight of the negated functions if [`Mixture::is_opposed`].
+    /// Returns the trust, or minus the weight of the negated functions if [`Mixture::is_opposed`]
+    /// is true.
     pub(super) fn signed_trust(&self, least_weight: f64) -> f64 {
         if self.is_opposed(least_weight) { -self.negated } else { self.trust }
     }
 
-    /// Number of models with different kernels or priors. An evaluation queries them one by one.
+    /// Returns the number of models with different kernels or priors, which an evaluation queries
+    /// one by one.
     pub(super) fn n_components(&self) -> usize {
         self.components.len()
     }
 
-    /// The mixture's mean at every point.
+    /// Returns the mixture's mean at every point.
     pub(super) fn means(&self, points: &Points) -> Vec<f64> {
         self.sums_of_means(points, |_| true)
     }
 
-    /// Contribution to the means of the models whose functions are similar to those of the other
-    /// parties: their mean times the trust.
+    /// Returns the contribution to the means from the models with functions similar to those of the
+    /// other parties: the mean of these models times the trust.
     pub(super) fn shared_means(&self, points: &Points) -> Vec<f64> {
         self.sums_of_means(points, |component| component.others == Part::Same)
     }
@@ -193,7 +194,7 @@ impl Mixture {
         each.map(|component| (component, component.posterior.predict(x, &psi))).collect()
     }
 
-    /// ln EI at one size.
+    /// Returns ln EI at one scale.
     fn score(&self, component: &Component, found: &SharedPrediction, size: f64) -> Score {
         let std = size.abs() * found.variance.max(LEAST_VARIANCE).sqrt();
         log_expected_improvement(component.mean(found, size), std, 0.0)
@@ -211,8 +212,9 @@ impl Mixture {
 }
 
 impl Mixture {
-    /// Draws a function of one model and size, chosen by their weights. Omits the level, which
-    /// moves no maximum. Cost O(n² + n r + n M) for M features of `prior`.
+    /// Draws a function from one model and scale, chosen with probability proportional to their
+    /// weight. Omits the level, which does not move the maximum. Cost: O(n² + n r + n M) for M
+    /// features of `prior`.
     ///
     /// # Errors
     /// If the prior has no features.
@@ -227,7 +229,7 @@ impl Mixture {
     }
 }
 
-/// μ(x) + κ σ(x) for the mean and standard deviation of a mixture.
+/// The function μ(x) + κ σ(x), with the mean and the standard deviation of a mixture.
 pub(super) struct UpperBound<'a> {
     pub(super) mixture: &'a Mixture,
     /// κ.
@@ -235,7 +237,7 @@ pub(super) struct UpperBound<'a> {
 }
 
 impl UpperBound<'_> {
-    /// Mean and variance of the mixture.
+    /// Returns the mean and the variance of the mixture.
     fn moments(found: &[(&Component, SharedPrediction)]) -> (f64, f64) {
         let (mut total, mut mean, mut square) = (0.0, 0.0, 0.0);
         for (component, found) in found {
@@ -263,7 +265,7 @@ impl Function for UpperBound<'_> {
         points.rows().map(value).collect()
     }
 
-    /// Σ_k π_k (1 + κ (μ_k − μ)/σ) ∇μ_k + π_k κ/(2σ) ∇σ_k².
+    /// The gradient is Σ_k π_k (1 + κ (μ_k − μ)/σ) ∇μ_k + π_k κ/(2σ) ∇σ_k².
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
         let found = self.mixture.predict(point);
@@ -317,7 +319,8 @@ impl Function for Mixture {
         points.rows().map(|x| self.value(&self.predict(x))).collect()
     }
 
-    /// Σ_k share_k (∂/∂mean ∇μ_k + ∂/∂std ∇σ_k), where share_k is the part of model k in the sum.
+    /// The gradient is Σ_k share_k (∂/∂mean ∇μ_k + ∂/∂std ∇σ_k), where share_k is the part of model
+    /// k in the sum.
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
         let found = self.predict(point);
@@ -351,7 +354,7 @@ mod tests {
     use super::super::tests::map;
     use super::*;
 
-    /// A mixture of models with levels of 0.7, −0.4 and 0.
+    /// Returns a mixture of models with levels of 0.7, −0.4 and 0.
     fn mixture(incumbent: f64) -> Mixture {
         let basis = Arc::new(FunctionBasis::new(map(), 8).unwrap());
         let prior = WeightPrior::with_mean(test_stream(2).normals(8), 0.5).unwrap();
@@ -387,7 +390,7 @@ mod tests {
         Mixture::new(basis, components.into(), [0.0; 2]).unwrap()
     }
 
-    /// A negligible weight gives no sign, no matter how small the trust is.
+    /// A negligible weight never makes the trust negative, however small the trust is.
     #[test]
     fn small_weights_have_no_sign() {
         let of =
@@ -397,7 +400,7 @@ mod tests {
     }
 
     /// Compares with the trapezoidal rule over the density of the mixture of normal distributions,
-    /// with weights by the evidence.
+    /// weighted by the evidence.
     #[test]
     fn the_expected_improvement_is_that_of_the_mixture() {
         let mixture = mixture(0.4);
@@ -436,8 +439,8 @@ mod tests {
         }
     }
 
-    /// Compares the mean and standard deviation of 4,000 draws, each with its level, with those of
-    /// the bounds at ±κ.
+    /// Compares the mean and standard deviation of 4,000 draws with the moments implied by the
+    /// bounds at ±κ.
     #[test]
     fn bounds_and_draws_have_the_moments_of_the_mixture() {
         let mixture = mixture(0.4);
@@ -448,8 +451,8 @@ mod tests {
             assert!((mean[i] - expected).abs() < 1e-12);
             assert!((low[i] + high[i] - 2.0 * mean[i]).abs() < 1e-12);
         }
-        // Draws omit the levels, which move no maximum. Without levels, the moments equal those of
-        // the draws.
+        // Draws omit the levels, which do not move the maximum. Without levels, the moments must
+        // equal those of the draws.
         let mut level = mixture;
         level.components.iter_mut().for_each(|component| component.level = 0.0);
         let (n, mut stream) = (4000, test_stream(10));
@@ -465,7 +468,8 @@ mod tests {
         }
     }
 
-    /// Central differences with a step of 1e-5, including values far below what a double can hold.
+    /// Central differences with a step of 1e-5, including improvements that underflow in double
+    /// precision.
     #[test]
     fn gradients_are_those_of_the_values() {
         let (near, far) = (mixture(0.4), mixture(60.0));

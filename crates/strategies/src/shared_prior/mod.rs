@@ -1,4 +1,4 @@
-//! The shared prior: the knowledge of other parties changes the model in every query and under any
+//! The shared prior: information from other parties changes the model in every query and under any
 //! acquisition function.
 
 mod message;
@@ -40,44 +40,43 @@ use crate::{
 /// # Model
 ///
 /// A party's function is f = s (ψ(x)·w + r(x) + level) with w ~ N(m, Λ) and r ~ GP(0, ρ k). The
-/// shared functions ψ are those of [`FunctionBasis`], and k is the party's own kernel. (m, Λ) and
-/// the distributions of the level and the size s are fitted to the messages of the other parties
+/// shared functions ψ are given by a [`FunctionBasis`], and k is the party's own kernel. (m, Λ) and
+/// the distributions of the level and the scale s are fitted to the messages of the other parties
 /// ([`WeightPrior::fit`]).
 ///
-/// There are two more models. One uses the other parties' functions negated, at sizes below 0. The
-/// other is the party's own Gaussian process without shared functions. The three models predict as
-/// a mixture, each weighted by the evidence of the party's own outputs y:
+/// There are two more models. One uses the negated functions of the other parties, with negative
+/// scales. The other is the party's own Gaussian process without shared functions. Predictions come
+/// from a mixture of the three models, each weighted by its evidence for the party's own outputs y:
 ///
 /// π_k ∝ π_k⁰ p(y | model k)
 ///
-/// If a party's function is similar to the negated functions of the others, it learns from the
-/// second model as other parties learn from the first. Each model is itself a mixture over sizes s
-/// and has its own level. Half of the party's own model uses the level and size of the other
-/// parties, and the other half allows any level and size. The total weight of the shared model, the
-/// *trust*, therefore depends only on the function. The trust falls as the party's own outputs
-/// contradict the other parties.
+/// A party with a function similar to the negated functions of the others learns from the second
+/// model as other parties learn from the first. Each model is itself a mixture over scales s and
+/// has its own level. Half of the party's own model uses the level and scale of the other parties,
+/// and the other half allows any level and scale. The total weight of the shared model, the
+/// *trust*, therefore depends only on the shape of the function. The trust falls as the party's own
+/// outputs contradict the other parties.
 ///
 /// # Queries
 ///
 /// The next query maximizes the logarithm of the mixture's expected improvement Σ π_k EI_k(x), or
-/// the function that [`SharedAcquisition`] selects. The first queries maximize it among the best
-/// points of the other parties, unless the other parties have lost trust by then. A random query
-/// follows the first of them. It shows whether the best points are better than other points, which
-/// they cannot show on their own.
+/// the function that [`SharedAcquisition`] selects. The first queries are restricted to the best
+/// points of the other parties, as long as these parties are trusted. A random query follows the
+/// first of these queries, to show whether the best points are better than other points.
 ///
-/// A misled party then tries one best point elsewhere, if there is one, because the first may have
-/// come from another group. After that, it restarts with random points far from all known ones. A
-/// party whose outputs are all below the level of the others occasionally tries one of their best
-/// points.
+/// A misled party then tries one best point elsewhere, if there is one, because the first could
+/// have come from a different group of parties. After that, it restarts with random points far from
+/// all known ones. A party with only outputs below the level of the other parties occasionally
+/// tries one of their best points.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
     settings: SharedPriorSettings,
     basis: Arc<FunctionBasis>,
     parties: BTreeMap<u32, SharedMessage>,
-    /// (m, Λ) from a source other than messages.
+    /// (m, Λ), if it comes from a source other than messages.
     given: Option<WeightPrior>,
-    /// (m, Λ) of the messages, computed on first use.
+    /// (m, Λ) fitted to the messages, computed on first use.
     prior: OnceLock<Option<WeightPrior>>,
     /// Number of finished queries, excluding initial points.
     n_queries: usize,
@@ -93,27 +92,28 @@ impl fmt::Debug for SharedPrior {
 }
 
 impl SharedPrior {
-    /// Trust below which the other parties do not contribute to a query, or the initial weight if
-    /// that is smaller. A model that is probably wrong can still promise the largest improvement.
+    /// Trust, or the initial weight if that is smaller, below which the other parties do not
+    /// contribute to a query. The threshold is needed because a model that is probably wrong can
+    /// still promise the largest improvement.
     const LEAST_TRUST: f64 = 0.1;
-    /// Query counts, including running ones, at which a party tries one of the other parties' best
-    /// points if its own best output is below their level. Does not apply if the party restarts at
-    /// that count.
+    /// Numbers of queries, including running ones, at which a party tries one of the other parties'
+    /// best points if its own best output is below their level. Does not apply if the party
+    /// restarts at that number.
     const BEHIND_AFTER: [usize; 4] = [3, 6, 12, 24];
-    /// Number of random points that a misled party draws. It takes the one farthest from all known
-    /// points.
+    /// Number of random points that a misled party draws, of which it takes the one farthest from
+    /// all known points.
     const N_SPREAD: usize = 8;
-    /// Fraction of the prior variance of the party's own model above which a point counts as little
-    /// known.
+    /// A point counts as little known if its variance exceeds this fraction of the prior variance
+    /// in the party's own model.
     const LITTLE_KNOWN: f64 = 0.5;
     /// Initial weight of the model with negated functions, as a fraction of the weight of the
     /// shared model or of the remainder, whichever is less.
     const NEGATED_SHARE: f64 = 0.5;
-    /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
+    /// κ in the upper bound, mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
 
-    /// Creates a party without observations or messages. All parties share `map`. `seed` feeds
-    /// hyperparameter fits.
+    /// Creates a party without observations or messages. All parties must use the same `map`.
+    /// `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range, or the dimensions of the map and the domain differ.
@@ -145,22 +145,22 @@ impl SharedPrior {
         })
     }
 
-    /// The model of the party's own objective.
+    /// Returns the model of the party's own objective.
     pub fn surrogate(&self) -> &Surrogate {
         self.proposer.surrogate()
     }
 
-    /// Domain of the queries.
+    /// Returns the domain of the queries.
     pub fn domain(&self) -> &Domain {
         self.proposer.domain()
     }
 
-    /// The shared functions.
+    /// Returns the shared functions.
     pub fn basis(&self) -> &FunctionBasis {
         &self.basis
     }
 
-    /// Stores the message of another party, replacing an older one.
+    /// Stores another party's message, replacing an older one.
     ///
     /// # Errors
     /// If no observations could have produced the message. The older message is then kept.
@@ -171,18 +171,17 @@ impl SharedPrior {
         Ok(())
     }
 
-    /// Removes the message of a party.
+    /// Removes a party's message.
     pub fn forget(&mut self, sender: u32) {
         if self.parties.remove(&sender).is_some() {
             self.prior = OnceLock::new();
         }
     }
 
-    /// Sets a prior from another source, which replaces the one fitted to messages. `None` removes
-    /// it.
+    /// Sets a prior to use instead of the one fitted to messages. `None` removes it again.
     ///
     /// # Errors
-    /// If the number of functions differs from that of the basis.
+    /// If the prior and the basis differ in the number of functions.
     pub fn set_prior(&mut self, prior: Option<WeightPrior>) -> Result<(), StrategyError> {
         if let Some(found) = prior.as_ref().map(|prior| prior.mean().len())
             && found != self.basis.rank()
@@ -197,9 +196,9 @@ impl SharedPrior {
         Ok(())
     }
 
-    /// The shape of this party's knowledge without its size: R w̄/‖w̄‖, the M feature weights with
-    /// length 1, where w̄ is the mean of the party's coefficients under w ~ N(0, I). Zero before
-    /// any output, and if all outputs are equal.
+    /// Returns the shape of this party's function without its scale: R w̄/‖w̄‖, the M feature
+    /// weights normalized to length 1, where w̄ is the mean of the party's coefficients under w ~
+    /// N(0, I). Zero before any output, and if all outputs are equal.
     ///
     /// # Errors
     /// Same as [`SharedPrior::message`].
@@ -216,12 +215,12 @@ impl SharedPrior {
         Ok(self.basis.weights(&mean))
     }
 
-    /// Number of parties with a stored message.
+    /// Returns the number of parties with a stored message.
     pub fn n_parties(&self) -> usize {
         self.parties.len()
     }
 
-    /// Creates this party's message: the statistics of its outputs, their level and size, and the
+    /// Creates this party's message: the statistics of its outputs, their level and scale, and the
     /// point of the best output.
     ///
     /// # Errors
@@ -231,12 +230,12 @@ impl SharedPrior {
     }
 
     /// Creates the message that a party with the observations of a finished task would send.
-    /// `surrogate` contains the settings of its model, and `seed` feeds the hyperparameter fit.
-    /// Cost O(n³).
+    /// `surrogate` contains the settings of the party's model, and `seed` is used for the
+    /// hyperparameter fit. Cost: O(n³).
     ///
     /// # Errors
-    /// If the dimension differs from that of the domain, or the task has no finite output or no
-    /// posterior.
+    /// If the dimension of the task differs from the dimension of the domain, or the task has no
+    /// finite output or no posterior.
     pub fn message_of_task(
         &self,
         task: &MetaTask,
@@ -248,7 +247,7 @@ impl SharedPrior {
     }
 
     /// Creates a message of the same length that contains no information about the objective: a
-    /// draw of the prior at random inputs, with as many outputs as the party has.
+    /// draw from the prior at random inputs, with as many outputs as the party has.
     ///
     /// # Errors
     /// Same as [`SharedPrior::message`].
@@ -257,7 +256,7 @@ impl SharedPrior {
         self.settings.terms().placebo(&self.basis, own, self.domain(), stream)
     }
 
-    /// Creates the message of a surrogate's observations with its hyperparameters.
+    /// Creates the message for a surrogate's observations, with the surrogate's hyperparameters.
     fn message_of(&self, surrogate: &Surrogate) -> Result<SharedMessage, StrategyError> {
         let (terms, posterior) = (self.settings.terms(), surrogate.posterior());
         let inputs = posterior.inputs();
@@ -269,7 +268,8 @@ impl SharedPrior {
         terms.message(&self.basis, posterior, inputs, &outputs, Some(level_and_size))
     }
 
-    /// The weight of the shared model in the next query, in `[0, 1]`; 0 without messages.
+    /// Returns the weight of the shared model in the next query, in `[0, 1]`, or 0 if there are no
+    /// messages.
     ///
     /// # Errors
     /// If a model cannot be conditioned.
@@ -277,19 +277,19 @@ impl SharedPrior {
         Ok(self.finished_mixture()?.trust())
     }
 
-    /// The mixture of all models, without running trials.
+    /// Returns the mixture of all models, without running trials.
     fn finished_mixture(&self) -> Result<Mixture, StrategyError> {
         self.mixture(&Points::new(self.domain().dim()), [0.0; 2])
     }
 
-    /// The messages that contain information. A party without outputs sends one without
-    /// information.
+    /// Iterates over the messages that contain information. A party without outputs sends a message
+    /// without information.
     fn informative(&self) -> impl Iterator<Item = &SharedMessage> {
         self.parties.values().filter(|message| message.is_informative())
     }
 
-    /// The given (m, Λ), or the one fitted to the stored messages. `None` without messages, or if
-    /// they yield no prior.
+    /// Returns the given (m, Λ), or the one fitted to the stored messages. Returns `None` if there
+    /// are no messages, or if they yield no prior.
     fn prior(&self) -> Option<&WeightPrior> {
         if let Some(given) = &self.given {
             return Some(given).filter(|_| self.settings.others == OthersUse::Prior);
@@ -300,8 +300,8 @@ impl SharedPrior {
         let statistics: Vec<&WeightStatistics> =
             self.informative().map(|message| &message.statistics).collect();
         let used = self.settings.others == OthersUse::Prior && !statistics.is_empty();
-        // If the messages yield no prior although each of them is plausible, they are ignored and
-        // the party continues on its own.
+        // If the messages yield no prior although each of them is plausible, the party ignores them
+        // and continues on its own.
         let fitted = if used {
             WeightPrior::fit(&statistics, self.basis.rank(), &self.settings.prior).ok()
         } else {
@@ -310,20 +310,22 @@ impl SharedPrior {
         self.prior.get_or_init(|| fitted).as_ref()
     }
 
-    /// Initial weights of the models with the other parties' functions, as they are and negated.
+    /// Returns the initial weights of the models with the other parties' functions, first
+    /// unchanged, then negated.
     fn weights_before(&self) -> [f64; 2] {
         let trust = self.settings.trust_before;
         [trust, Self::NEGATED_SHARE * trust.min(1.0 - trust)]
     }
 
-    /// Weights below which these models do not contribute to a query.
+    /// Returns the weights below which these models do not contribute to a query.
     fn least_weights(&self) -> [f64; 2] {
         self.weights_before().map(|before| Self::LEAST_TRUST.min(before))
     }
 
-    /// Level and size of outputs from the other parties' messages, in units of this party's
-    /// standardized outputs, followed by the same for the negated outputs. `None` before any
-    /// output, or if the other parties have no units in common.
+    /// Returns the distribution of the outputs' level and scale that the other parties' messages
+    /// predict, in units of this party's standardized outputs, followed by the same for the negated
+    /// outputs. Returns `None` before any output, or if the other parties' units have nothing in
+    /// common.
     fn units(&self) -> Option<[UnitsPrior; 2]> {
         if !self.settings.compares_units || self.proposer.surrogate().is_empty() {
             return None;
@@ -338,17 +340,17 @@ impl SharedPrior {
     }
 
     /// Returns true if the party's best output is below the level of the other parties, but within
-    /// the spread of their levels. The party then has no good point, and outputs that are all bad
-    /// cannot be used to judge the other parties.
+    /// the spread of their levels. The party then has no good point, and its outputs, which are all
+    /// bad, reveal nothing about the other parties.
     fn is_behind(&self) -> bool {
         let (outputs, _) = self.proposer.surrogate().standardized();
         let best = outputs.iter().copied().fold(f64::MIN, f64::max);
         self.units().is_some_and(|[units, _]| units.is_above(best))
     }
 
-    /// Returns the mixture of models, in which running trials are observations of their own mean.
-    /// The models with the other parties' functions, as they are and negated, are omitted below
-    /// `least_weights`.
+    /// Returns the mixture of models, in which running trials count as observations at their
+    /// posterior means. The models with the other parties' functions, unchanged and negated, are
+    /// omitted if their weight is below `least_weights`.
     fn mixture(&self, pending: &Points, least_weights: [f64; 2]) -> Result<Mixture, StrategyError> {
         let surrogate = self.proposer.surrogate();
         let mut own = surrogate.posterior().clone();
@@ -378,7 +380,7 @@ impl SharedPrior {
             (self.settings.remainder(true, &own), self.settings.remainder(false, &own));
         let [trust, negated] = self.weights_before();
         let any_size = self.settings.any_size();
-        // The model that the party would have on its own, with transformed outputs.
+        // The model that the party would use on its own, with transformed outputs.
         let by_itself = |weight: f64, unit: f64| -> Result<Component, StrategyError> {
             let found = alone(of_own, &told.modelled)?;
             let sizes: Vec<(f64, f64)> = any_size
@@ -397,7 +399,7 @@ impl SharedPrior {
             ],
             (Some(prior), Some([units, negated_units])) => {
                 let (level, sizes) = (units.level, units.sizes());
-                // Equal outputs have no size, so their unit is arbitrary.
+                // Equal outputs have no scale, so their unit is arbitrary.
                 let own_unit = if is_flat(y) { units.log_size.exp() } else { 1.0 };
                 let level_variance = units.level_variance;
                 let less = |level: f64| -> Vec<f64> { y.iter().map(|y| y - level).collect() };
@@ -423,13 +425,13 @@ impl SharedPrior {
         Mixture::new(Arc::clone(&self.basis), components, least_weights)
     }
 
-    /// Returns the most promising of the other parties' best points about which the party's outputs
-    /// reveal little, by the mean of the shared model. Returns `None` if there is no such point, or
-    /// if the weight of the shared model is too small to compute with.
+    /// Among the other parties' best points about which the party's outputs reveal little, returns
+    /// the one with the largest mean in the shared model. Returns `None` if there is no such point,
+    /// or if the weight of the shared model is too small for computations.
     ///
-    /// If the other parties fall into groups, they have best points in several places. If the first
-    /// point came from another group, this point shows whether the party belongs to one of the
-    /// groups.
+    /// If the other parties fall into groups, they have best points in several places. The first
+    /// point could have come from a different group than the party's; this point shows whether the
+    /// party belongs to one of the groups at all.
     fn best_elsewhere(
         &self,
         best: &Points,
@@ -455,7 +457,7 @@ impl SharedPrior {
         Ok(largest.map(|index| elsewhere.row(index).to_vec()))
     }
 
-    /// Returns the other parties' best points that may still be queried.
+    /// Returns the other parties' best points that can still be queried.
     fn best_points(&self, pending: &Points) -> Result<Points, StrategyError> {
         let open = self.proposer.open(pending)?;
         let mut points = Points::new(self.domain().dim());
@@ -473,8 +475,8 @@ impl SharedPrior {
     }
 }
 
-/// Returns true if standardized outputs are all equal. They then have neither shape nor size, and
-/// any difference is rounding.
+/// Returns true if standardized outputs are all equal up to rounding. They then have neither shape
+/// nor scale.
 fn is_flat(outputs: &[f64]) -> bool {
     outputs.iter().all(|y| y.abs() < 1e-12)
 }
@@ -503,10 +505,9 @@ impl Strategy for SharedPrior {
         let least_weights = self.least_weights();
         let mixture = self.mixture(pending, least_weights)?;
         // A misled party knows only bad points. It restarts with more random queries than it would
-        // make on its own, but at most one more than the number of coefficients of a linear
-        // function.
+        // make on its own, but with at most one more than a linear function has coefficients.
         let n_random = n_led + (2 * self.settings.n_random_first).min(self.domain().dim() + 2);
-        // Running trials are no evidence against the other parties.
+        // Running trials do not count as evidence against the other parties.
         let finished_mixture =
             if pending.is_empty() { None } else { Some(self.finished_mixture()?) };
         let told = finished_mixture.as_ref().unwrap_or(&mixture);
@@ -584,8 +585,8 @@ impl Strategy for SharedPrior {
 }
 
 impl SharedPriorSettings {
-    /// The remainder of the shared model, or of a party's own model. The latter contains the whole
-    /// function and the fitted noise.
+    /// Returns the remainder of the shared model, or of a party's own model. In the latter, the
+    /// remainder contains the whole function and the fitted noise.
     fn remainder(&self, is_shared: bool, own: &Posterior) -> Remainder {
         let terms = self.terms();
         match is_shared {
@@ -594,7 +595,7 @@ impl SharedPriorSettings {
         }
     }
 
-    /// The sizes with the logarithms of their weights, which are all equal.
+    /// Returns the scales with the logarithms of their weights, which are all equal.
     fn any_size(&self) -> Vec<(f64, f64)> {
         #[expect(clippy::cast_precision_loss, reason = "a handful")]
         let weight = -(self.sizes.len() as f64).ln();

@@ -1,5 +1,5 @@
-//! Options of the shared prior, and the corresponding strategy of a study, which treats old studies
-//! as the other parties.
+//! Options of the shared prior, and the strategy of a study, in which old studies take the role of
+//! the other parties.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{OthersUse, SharedAcquisition, SharedPrior, SharedPriorSettings};
 use crate::meta::OutputScale;
 use crate::{Earlier, LogEiSettings, MetaOptions, Setup, Strategy, StrategyError};
 
-/// Options of the shared prior that studies and federations have in common.
+/// Options of the shared prior for both studies and federations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedPriorOptions {
@@ -22,13 +22,13 @@ pub struct SharedPriorOptions {
     /// Weight of the shared model before the party's first observation, in (0, 1).
     #[serde(deserialize_with = "trust")]
     pub trust: f64,
-    /// Number of first queries chosen among the other parties' best points as long as these are
-    /// trusted.
+    /// Number of initial queries chosen among the other parties' best points, as long as these
+    /// parties are trusted.
     pub best_points: usize,
     /// True if a random query follows the first of the best points, for a party without initial
-    /// points. It shows earlier whether the other parties are misleading.
+    /// points. The random query shows earlier whether the other parties are misleading.
     pub probe: bool,
-    /// The function of the mixture that a query maximizes.
+    /// The acquisition function that a query maximizes.
     pub acquisition: SharedAcquisition,
 }
 
@@ -48,7 +48,7 @@ impl SharedPriorOptions {
     /// Upper limit of r: messages contain r(r + 3)/2 numbers, and a fit costs O(N r³) per step.
     pub const RANK_MAX: usize = 100;
 
-    /// Returns the settings of a party with these options and its own model.
+    /// Returns the settings of a party with these options and with `own` as its own model.
     pub fn settings(&self, own: LogEiSettings) -> SharedPriorSettings {
         SharedPriorSettings {
             own,
@@ -71,9 +71,9 @@ impl SharedPriorOptions {
 }
 
 impl MetaOptions for SharedPriorOptions {
-    /// Creates the strategy as in a finished federation, in which each earlier study has sent its
-    /// message. The features of the basis are drawn from the study's seed. The fit and the message
-    /// of an earlier study of n observations cost O(n³), once.
+    /// Creates the strategy as in a finished federation in which each earlier study has sent a
+    /// message. The features of the basis are drawn from the study's seed. Fitting an earlier study
+    /// with n observations and creating its message costs O(n³), once.
     fn make(
         &self,
         setup: &Setup<'_>,

@@ -1,4 +1,4 @@
-//! The interface of parties that exchange knowledge in shared messages.
+//! The interface of parties that exchange shared messages.
 
 use fedbo_gp::FunctionBasis;
 use fedbo_streams::Stream;
@@ -9,28 +9,28 @@ use crate::{Domain, Strategy, StrategyError, Surrogate};
 /// A strategy that learns from the [`SharedMessage`]s of other parties and creates such messages
 /// from its own outputs.
 pub trait MessageParty: Strategy {
-    /// Domain of the queries.
+    /// Returns the domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// The model of the party's own objective.
+    /// Returns the model of the party's own objective.
     fn own(&self) -> &Surrogate;
 
-    /// The shared functions.
+    /// Returns the shared functions.
     fn basis(&self) -> &FunctionBasis;
 
-    /// Number of parties with a stored message.
+    /// Returns the number of parties with a stored message.
     fn n_parties(&self) -> usize;
 
-    /// Stores the message of another party, replacing an older one.
+    /// Stores another party's message, replacing an older one.
     ///
     /// # Errors
     /// If no observations could have produced the message. The older message is then kept.
     fn receive(&mut self, sender: u32, message: SharedMessage) -> Result<(), StrategyError>;
 
-    /// Removes the message of a party.
+    /// Removes a party's message.
     fn forget(&mut self, sender: u32);
 
-    /// Creates the message of the party's outputs.
+    /// Creates the message for the party's outputs.
     ///
     /// # Errors
     /// If the covariance has no Cholesky factor.

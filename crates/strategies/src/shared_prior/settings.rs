@@ -13,13 +13,14 @@ pub enum OthersUse {
     /// The prior and the best points.
     #[default]
     Prior,
-    /// Only the best points, in random order for the first queries: a warm start, as a control.
+    /// Only the best points, which the first queries take in random order. This is a warm start,
+    /// used as a control.
     BestPoints,
     /// Nothing: each party works on its own.
     Nothing,
 }
 
-/// The function of the mixture that a query maximizes.
+/// The acquisition function that a query maximizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SharedAcquisition {
@@ -35,50 +36,52 @@ pub enum SharedAcquisition {
 /// Settings of a [`super::SharedPrior`] strategy.
 #[derive(Clone, Debug)]
 pub struct SharedPriorSettings {
-    /// The party's own model and search, which are the same as without other parties.
+    /// The party's own model and search, the same as without other parties.
     pub own: LogEiSettings,
     /// The parts of the other parties' messages that are used.
     pub others: OthersUse,
-    /// The function of the mixture that a query maximizes.
+    /// The acquisition function that a query maximizes.
     pub acquisition: SharedAcquisition,
-    /// r: number of shared functions, which must be the same for all parties.
+    /// r: the number of shared functions, which must be the same for all parties.
     pub rank: usize,
     /// The prior of (m, Λ) before any message.
     pub prior: WeightPriorSettings,
-    /// ρ, in units of the shared functions.
+    /// ρ, the variance of the party's own function, in units of the shared functions.
     pub own_variance: f64,
     /// τ² if the other parties do not report their levels.
     pub level_variance: f64,
     /// The minimum of σ², in units of the shared functions.
     pub least_noise: f64,
-    /// Sizes s to average over if the other parties do not report theirs, in units of the party's
-    /// outputs. They have equal weights before any output.
+    /// Scales s to average over if the other parties do not report theirs, in units of the party's
+    /// outputs. All scales have equal weights before any output.
     pub sizes: Vec<f64>,
     /// The weight of the shared model before any output.
     ///
     /// If units are compared, the model with negated functions has half of this weight or half of
     /// the remainder, whichever is less. The party's own model has the rest. Queries are restricted
-    /// to the best points only while the shared model has at least this weight.
+    /// to the best points only while the weight of the shared model is at least this initial
+    /// weight.
     pub trust_before: f64,
-    /// Number of first queries chosen among the other parties' best points as long as these are
-    /// trusted.
+    /// Number of initial queries chosen among the other parties' best points, as long as these
+    /// parties are trusted.
     pub n_best_first: usize,
     /// True if a random query follows the first of the other parties' best points, for a party
-    /// without initial points. It shows whether these are better than other points.
+    /// without initial points. The random query shows whether the best points are better than other
+    /// points.
     pub probes: bool,
     /// Number of random trials at the start of a party without messages. A party misled by the
-    /// other parties makes twice as many random queries, or d + 2 if that is fewer. These and the
-    /// first best point precede the queries chosen by its model.
+    /// other parties makes twice as many random queries, or d + 2 if that is fewer. These queries
+    /// and the first best point precede the queries chosen by its model.
     pub n_random_first: usize,
     /// True if the party sends its own best point.
     pub sends_best: bool,
-    /// True if the level and size of outputs are compared with those of the other parties. Models
-    /// that use these are then models of untransformed outputs.
+    /// True if the level and scale of outputs are compared with those of the other parties. Models
+    /// that use the other parties' level and scale are then models of untransformed outputs.
     pub compares_units: bool,
 }
 
 impl SharedPriorSettings {
-    /// Defaults for a party with `dim` parameters.
+    /// Returns the defaults for a party with `dim` parameters.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -86,7 +89,7 @@ impl SharedPriorSettings {
         SharedPriorOptions::default().settings(LogEiSettings::for_study(dim, noisy))
     }
 
-    /// The settings for the party's own messages.
+    /// Returns the settings for the party's own messages.
     pub fn terms(&self) -> MessageTerms {
         MessageTerms {
             own_variance: self.own_variance,

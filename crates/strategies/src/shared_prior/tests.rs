@@ -6,7 +6,7 @@ use super::*;
 use crate::meta::{MetaBeliefSettings, OutputScale};
 use crate::{Earlier, MetaOptions, Outcomes, Setup};
 
-/// 100 features of two coordinates.
+/// Returns a map with 100 features of two coordinates.
 pub(super) fn map() -> Arc<FeatureMap> {
     let description = FeatureDescription::quasi_random(
         100,
@@ -22,7 +22,7 @@ fn grid() -> Arc<Points> {
     Arc::new(Points::from_rows(2, points.collect::<Vec<_>>().iter()))
 }
 
-/// Random points of the grid.
+/// Returns random points of the grid.
 fn on_grid(n: usize, stream: u64) -> Points {
     let (grid, mut stream) = (grid(), test_stream(stream));
     Points::from_rows(2, (0..n).map(|_| grid.row(stream.below(grid.len()))))
@@ -32,7 +32,7 @@ fn party(settings: SharedPriorSettings) -> SharedPrior {
     SharedPrior::new(Domain::Finite(grid()), settings, map(), Seed::new(3)).unwrap()
 }
 
-/// A peak near (0.7, 0.3), with a small shift and different units for every party.
+/// Returns a peak near (0.7, 0.3), with a small shift and different units for every party.
 fn value(task: u32, x: &[f64]) -> f64 {
     let task = f64::from(task);
     let at = [0.7 + 0.04 * (1.3 * task).sin(), 0.3 + 0.04 * (2.1 * task).cos()];
@@ -45,7 +45,8 @@ fn observed(task: u32, points: &Points, sign: f64) -> Vec<Observation> {
     points.rows().map(of).collect()
 }
 
-/// Messages of parties 1 to 8 with 20 observations each. The outputs are multiplied by `sign`.
+/// Returns the messages of parties 1 to 8 with 20 observations each. The outputs are multiplied by
+/// `sign`.
 fn messages(sign: f64) -> Vec<(u32, SharedMessage)> {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
@@ -64,8 +65,8 @@ fn joined(messages: &[(u32, SharedMessage)]) -> SharedPrior {
     party
 }
 
-/// Runs a party. Returns, after each query, the distance of the target's best value from the best
-/// value of the grid, and the trust.
+/// Runs a party. Returns, after each query, the difference between the target's best value and the
+/// best value on the grid, and the trust.
 fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
     let best = grid().rows().map(|x| value(0, x)).fold(f64::MIN, f64::max);
     let mut reached = f64::MIN;
@@ -81,7 +82,7 @@ fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
     (0..n).map(step).collect()
 }
 
-/// The old study of a task, with 20 observations.
+/// Returns the old study of a task, with 20 observations.
 fn old_study(task: u32, sign: f64) -> MetaTask {
     let observed = observed(task, &on_grid(20, u64::from(task)), sign);
     let pairs = observed.into_iter().map(|o| (o.unit, o.value.unwrap()));
@@ -124,7 +125,7 @@ fn an_old_study_is_a_party_that_has_finished() {
         |task: &MetaTask| target.message_of_task(task, &settings.own.surrogate, Seed::new(9));
     let old = old_study(3, 1.0);
     assert_eq!(message(&old).unwrap(), other.message().unwrap());
-    // Level and size of the values are separate numbers. The rest is equal up to rounding.
+    // The level and scale of the values are sent separately. The rest is equal up to rounding.
     let scaled = old.outputs.iter().map(|y| 1e3 * y - 7.0).collect();
     let scaled = message(&MetaTask { outputs: scaled, ..old.clone() }).unwrap();
     let mut expected = other.message().unwrap();
@@ -162,8 +163,8 @@ fn a_study_queries_where_like_old_studies_were_best_and_drops_misleading_ones() 
     assert!(unlike[7].1.abs() < 0.1, "{unlike:?}");
 }
 
-/// Covers old studies that are constant, that are huge or that consist of one trial, and a study
-/// with equal, huge or no outputs.
+/// Covers old studies with constant values, huge values or a single trial, and a study with equal,
+/// huge or no outputs.
 #[test]
 fn whatever_old_studies_and_outputs_are_there_is_a_query() {
     let tasks = [
@@ -213,7 +214,7 @@ fn a_federation_that_misleads_is_dropped() {
 }
 
 /// The model with negated functions never starts with more weight than the shared model. A model
-/// with an initial weight below a tenth contributes from that weight on.
+/// with an initial weight below a tenth contributes if it has at least that weight.
 #[test]
 fn models_begin_with_their_weights() {
     let of = |trust_before: f64| {
@@ -233,8 +234,9 @@ fn models_begin_with_their_weights() {
     }
 }
 
-/// The functions of the other parties are similar to the party's function negated. Their negated
-/// functions are trusted, as the sources state, and lead to the best region immediately.
+/// The other parties' functions are similar to the negated function of the party. Their negated
+/// functions are trusted, as the sources of the queries show, and lead to the best region
+/// immediately.
 #[test]
 fn opposed_functions_lead_negated() {
     let message = |task: u32| {
@@ -281,7 +283,7 @@ fn messages_are_read_as_they_were_sent() {
     }
 }
 
-/// A message with coefficients that no outputs of unit size can produce is rejected, and the
+/// A message with coefficients that no outputs of unit scale can produce is rejected, and the
 /// sender's older message is kept.
 #[test]
 fn messages_that_are_nobodys_are_refused() {
@@ -304,7 +306,7 @@ fn messages_that_are_nobodys_are_refused() {
     }
 }
 
-/// A placebo has the length of a message and contains no information about the objective: other
+/// A placebo has the length of a message and contains no information about the objective: different
 /// outputs give the same placebo.
 #[test]
 fn a_placebo_says_nothing_of_the_objective() {
@@ -363,8 +365,8 @@ fn controls_use_what_they_say() {
     assert_eq!(ask(&alone), ask(&lonely));
 }
 
-/// The first query is a best point, and the second is random. A source that uses the other parties
-/// contains the trust. With initial points there is no random query.
+/// The first query is a best point, and the second is random. The source of a query that uses the
+/// other parties contains the trust. With initial points, there is no random query.
 #[test]
 fn a_random_query_follows_the_best_points() {
     let messages = messages(1.0);
@@ -392,9 +394,9 @@ fn a_random_query_follows_the_best_points() {
     assert!(sources(5).iter().all(is_shared));
 }
 
-/// Messages of parties whose best values are where most values of party 0 are low. `level` is the
-/// difference between the levels of successive parties. All levels are far above 0, where negated
-/// functions have no values.
+/// Returns messages of parties that have their best values where most values of party 0 are low.
+/// `level` is the difference between the levels of successive parties. All levels are far above 0,
+/// out of reach of the negated functions.
 fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
@@ -411,10 +413,10 @@ fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
 
 /// The other parties have their best values where most values of this party are low.
 ///
-/// With common levels they are dropped after one output, although equal outputs contradict no
-/// shape. With a different level for each party they are not dropped. A misled party tries one best
-/// point elsewhere and then restarts with random queries. It skips the best point if its settings
-/// allow only the first one or the shared model has no weight left.
+/// If the levels are equal, the other parties are dropped after one output, although equal outputs
+/// contradict no shape. If every party has a different level, they are not dropped. A misled party
+/// tries one best point elsewhere and then restarts with random queries. It skips the best point if
+/// the settings allow only the first one or the shared model has no weight left.
 #[test]
 fn units_show_what_outputs_that_are_all_alike_do_not() {
     let low = |unit: Vec<f64>, source: Source| Observation::new(unit, Some(160.0), source);
@@ -458,7 +460,8 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
 }
 
 /// A misled party draws eight random points of the grid and tries the one farthest from its known
-/// points, including a running one. The mean distance is that of the largest of eight.
+/// points, including a running one. The mean distance is the expected largest distance of eight
+/// points.
 #[test]
 fn a_new_beginning_is_far_from_what_is_known() {
     let mut party = joined(&negated(0.0));
@@ -487,8 +490,8 @@ fn a_new_beginning_is_far_from_what_is_known() {
     assert!(expected > 0.5 && error < 0.02, "{expected} {error}");
 }
 
-/// Six of nine other parties have their functions at x → 1 − x. Low outputs at their peak point to
-/// the peak of the other three.
+/// Six of nine other parties have functions mirrored by x → 1 − x. Low outputs at their peak are
+/// evidence for the peak of the other three.
 #[test]
 fn the_best_point_elsewhere_is_that_of_the_own_group() {
     let mut joined = party(SharedPriorSettings::default_for(2, false));
@@ -509,13 +512,13 @@ fn the_best_point_elsewhere_is_that_of_the_own_group() {
     }
     let found = joined.best_elsewhere(&best, &none).unwrap().unwrap();
     assert!((found[0] - 0.7).hypot(found[1] - 0.3) < 0.2, "{found:?}");
-    // If all points are well known, there is no point to try.
+    // If all best points are well known, there is none to try.
     joined.tell(&observed(0, &on_grid(80, 77), 1.0)).unwrap();
     assert_eq!(joined.best_elsewhere(&best, &none).unwrap(), None);
 }
 
 /// Each acquisition finds the best region with the help of the other parties. Only the first
-/// queries are the same.
+/// queries are the same for all acquisitions.
 #[test]
 fn every_acquisition_function_uses_the_mixture() {
     let messages = messages(1.0);
@@ -534,8 +537,9 @@ fn every_acquisition_function_uses_the_mixture() {
     assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
 }
 
-/// The party's function is similar to the negated functions of the others, and it starts near their
-/// peak. All its outputs are below their level, but their best points are its worst points.
+/// The party's function is similar to the negated functions of the other parties, and the party
+/// starts near their peak. All of its outputs are below their level, but their best points are its
+/// worst points.
 #[test]
 fn a_party_that_is_behind_and_opposed_does_not_try_the_best_points_of_others() {
     let message = |task: u32| {
@@ -558,9 +562,9 @@ fn a_party_that_is_behind_and_opposed_does_not_try_the_best_points_of_others() {
     assert!(matches!(next.source, Source::Shared { .. }), "{next:?}");
 }
 
-/// A party whose outputs are all below the level of the others tries their best points after 6, 12
-/// and 24 queries (after 3 if it is not misled). A party with a better output does not, and neither
-/// does a party with other units.
+/// A party with all outputs below the level of the others tries their best points after 6, 12 and
+/// 24 queries (also after 3 if it is not misled). A party with a better output does not, and
+/// neither does a party with different units.
 #[test]
 fn a_party_that_is_behind_tries_the_best_points_of_others() {
     let message = |task: u32| {

@@ -3,17 +3,18 @@
 use super::is_flat;
 use crate::Surrogate;
 
-/// Outputs in the units in which models are compared, and the map to these units from those of the
-/// party's own model.
+/// Outputs in the units in which models are compared, and the map to these units from the units of
+/// the party's own model.
 ///
-/// The outputs of other parties pass only through an affine map, so models that use them are models
-/// of standardized outputs y. The party's own model is a model of T(y), where T is the transform
-/// that the party would use on its own. Its outputs are converted to the units of improvements at
-/// the best output y*,
+/// Only affine maps are applied to the outputs of other parties, so models that use these outputs
+/// are models of standardized outputs y. The party's own model is a model of T(y), where T is the
+/// transform that the party would use on its own. The outputs T(y) are converted so that
+/// improvements over the best output y* have the same units,
 ///
 /// y* + (T(y) − T(y*))/T'(y*),
 ///
-/// and its evidence is that of y multiplied by Π T'(y_i)/T'(y*).
+/// and the evidence of the party's own model must be multiplied by Π T'(y_i)/T'(y*) to become the
+/// evidence for y.
 pub(super) struct Told {
     /// y: the observed outputs, followed by running trials at the means of the party's own model.
     pub(super) outputs: Vec<f64>,
@@ -30,22 +31,22 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Outputs in the units of the party's own model, if all models use these units.
+    /// Creates outputs in the units of the party's own model, for models that all use these units.
     pub(super) fn as_modelled(modelled: &[f64], incumbent: f64) -> Self {
         let outputs = modelled.to_vec();
         let modelled = outputs.clone();
         Self { outputs, incumbent, modelled, unit: 1.0, level: -incumbent, log_slopes: 0.0 }
     }
 
-    /// Outputs in standard units. `modelled` contains the outputs of the surrogate's posterior,
-    /// followed by running trials. `incumbent` is in the same units.
+    /// Creates outputs in standardized units. `modelled` contains the outputs of the surrogate's
+    /// posterior, followed by running trials. `incumbent` is in the same units.
     pub(super) fn standardized(surrogate: &Surrogate, modelled: &[f64], incumbent: f64) -> Self {
         let (mut outputs, standardizer) = surrogate.standardized();
         let running = modelled[outputs.len()..].iter();
         outputs.extend(running.map(|t| standardizer.standardize(surrogate.restore(*t))));
         let best = surrogate.restore(incumbent);
         if is_flat(&outputs) {
-            // Only rounding is left, which a transform must not amplify.
+            // Only rounding errors are left, which a transform must not amplify.
             return Self::as_modelled(&outputs, standardizer.standardize(best));
         }
         let slope = surrogate.ln_slope(best);
@@ -80,7 +81,7 @@ mod tests {
         surrogate
     }
 
-    /// Values that differ only by rounding have no shape for a transform to amplify.
+    /// Values that differ only by rounding errors have no shape that a transform could amplify.
     #[test]
     fn rounding_is_no_evidence() {
         let next = 0.3_f64.next_up();
@@ -92,8 +93,8 @@ mod tests {
         assert_eq!((told.unit.to_bits(), told.log_slopes.to_bits()), (1_f64.to_bits(), 0));
     }
 
-    /// The values span decades. Their order is the same in both units, the best value and the slope
-    /// there are equal, and the factor of the evidence agrees with central differences of the map.
+    /// The values span decades. Both units must have the same order, the same best value and the
+    /// same slope there. The evidence factor must agree with central differences of the map.
     #[test]
     fn units_agree_at_the_best_output() {
         for option in [OutputOption::None, OutputOption::YeoJohnson] {

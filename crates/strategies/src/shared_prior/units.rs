@@ -1,14 +1,14 @@
-//! Level and size of a party's outputs, predicted from those of other parties.
+//! The level and scale of a party's outputs, predicted from those of other parties.
 
 use fedbo_gp::Units;
 
-/// The distribution of another party's level and size: ln s ~ N(λ, σ²), level ~ N(μ, τ² s²) given
-/// s.
+/// The distribution of the level and scale s of one more party: ln s ~ N(λ, σ²), level ~ N(μ, τ²
+/// s²) given s.
 ///
-/// μ and λ are the medians of the parties' levels and log sizes. Each variance is the mean squared
-/// distance from the median, with two additional parties at squared distance 1, times 1 + 1/N.
-/// Distances are capped at [`UnitsPrior::FARTHEST`] times their median, or times 1 if that is
-/// larger, so that a minority of parties cannot move the distribution at will.
+/// μ and λ are the medians of the parties' levels and log scales. Each variance is 1 + 1/N times
+/// the mean squared distance from the median, with two additional parties at squared distance 1.
+/// Distances are capped at [`UnitsPrior::FARTHEST`] times the larger of 1 and their median, so that
+/// a minority of parties cannot move the distribution at will.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct UnitsPrior {
     /// μ.
@@ -24,12 +24,12 @@ pub(super) struct UnitsPrior {
 impl UnitsPrior {
     const PARTIES_BEFORE: f64 = 2.0;
     const FARTHEST: f64 = 3.0;
-    /// Variances of the level and the log size above which the other parties' units are less
+    /// Variances of the level and the log scale above which the other parties' units are less
     /// informative than a party's own outputs.
     const LARGEST_VARIANCES: [f64; 2] = [10.0, 2.0];
 
-    /// Fits the distribution to the other parties' units. Returns `None` if there are none, or if
-    /// they differ so much that they are uninformative.
+    /// Fits the distribution to the other parties' units. Returns `None` if there are no units, or
+    /// if they differ so much that they are uninformative.
     pub(super) fn fit(parties: &[Units]) -> Option<Self> {
         let log_sizes: Vec<f64> = parties.iter().map(|units| units.size.ln()).collect();
         let (log_size, log_size_variance) = median_and_variance(&log_sizes)?;
@@ -46,8 +46,8 @@ impl UnitsPrior {
         Self { level: -self.level, ..self }
     }
 
-    /// Returns the distribution for outputs (y − `level`)/`size`. Returns `None` if they are so far
-    /// from the distribution that numbers overflow.
+    /// Returns the distribution for outputs (y − `level`)/`size`. Returns `None` if these units are
+    /// so far from the distribution that numbers overflow.
     pub(super) fn in_units(self, level: f64, size: f64) -> Option<Self> {
         const FARTHEST: f64 = 1e100;
         let (level, log_size) = ((self.level - level) / size, self.log_size - size.ln());
@@ -55,15 +55,15 @@ impl UnitsPrior {
         is_near.then_some(Self { level, log_size, ..self })
     }
 
-    /// Returns true if an output is below the level, but by no more than the levels of parties
-    /// usually differ.
+    /// Returns true if an output is below the level, but by no more than the usual difference
+    /// between parties' levels.
     pub(super) fn is_above(&self, output: f64) -> bool {
         let spread = self.log_size.exp() * self.level_variance.sqrt();
         output < self.level && output > self.level - 3.0 * spread
     }
 
-    /// Sizes with the logarithms of their weights. The sizes are half a standard deviation apart,
-    /// and the weights follow the normal distribution.
+    /// Returns scales with the logarithms of their weights. The log scales are half a standard
+    /// deviation apart, and the weights follow the normal distribution.
     pub(super) fn sizes(&self) -> Vec<(f64, f64)> {
         let std = self.log_size_variance.sqrt();
         let steps = || (-5..=5).map(|step| 0.5 * f64::from(step));
@@ -72,7 +72,8 @@ impl UnitsPrior {
     }
 }
 
-/// Returns the median of N numbers and the variance of another number; `None` for N = 0.
+/// Returns the median of N numbers and the predicted variance of one more number, or `None` for
+/// N = 0.
 fn median_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     let center = median(values.to_vec())?;
     let distances: Vec<f64> = values.iter().map(|value| (value - center).abs()).collect();
@@ -98,8 +99,8 @@ mod tests {
         Units { level, size }
     }
 
-    /// By hand, for three parties: the levels have distances of 1, 0 and 2 sizes, and the log sizes
-    /// have distances of 0, 0 and ln 2.
+    /// Computed by hand for three parties: the levels have distances of 1, 0 and 2 scales, and the
+    /// log scales have distances of 0, 0 and ln 2.
     #[test]
     fn moments_are_those_of_the_others() {
         let found =

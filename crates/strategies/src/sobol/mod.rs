@@ -1,4 +1,4 @@
-//! Search along a Sobol sequence.
+//! Search along a scrambled Sobol sequence.
 
 use fedbo_optim::{Points, sobol_point};
 use fedbo_space::Space;
@@ -10,7 +10,7 @@ use crate::{
     Domain, Observation, Proposal, Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions,
 };
 
-/// Options of `sobol`: none.
+/// Options of `sobol`, which has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SobolOptions {}
@@ -30,14 +30,14 @@ impl StrategyOptions for SobolOptions {
     }
 }
 
-/// Number of points of the sequence that one step may skip before it takes a random point.
+/// Maximum number of points that a step skips before it falls back to a random point.
 const N_SKIPPED: usize = 1000;
 
-/// Queries the points of an Owen-scrambled Sobol sequence in order, snapped to the space. This is
-/// random search that covers all regions (Burley 2020).
+/// Queries the points of an Owen-scrambled Sobol sequence in order, snapped to the space. Compared
+/// with random search, the points cover the space more evenly (Burley 2020).
 ///
-/// The index of a query is the number of finished and running trials. A point that was already
-/// evaluated, is running or is near a failure is skipped.
+/// The index of a query is the number of finished and running trials. Points that were already
+/// evaluated, are running or are near a failure are skipped.
 #[derive(Clone, Debug)]
 pub struct SobolSearch {
     trials: Trials,

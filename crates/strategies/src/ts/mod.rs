@@ -19,7 +19,7 @@ use crate::{
 pub struct TsOptions {
     /// β_t, the multiplier of a sample's deviation from the mean.
     pub ucb_multiplier: UcbMultiplier,
-    /// The transform of outputs before they are modelled.
+    /// Transform applied to outputs before they are modelled.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
     /// The search for the maximum of a sample.
@@ -34,23 +34,23 @@ pub enum SampleSearch {
     /// Ascents from the best trials and from points near the best one.
     ///
     /// A coin flip decides for each sample whether it keeps only 0.3 of its deviation from the
-    /// mean. In many dimensions, most of a sample's volume is far from all trials. There the sample
-    /// follows the prior, so its global maximum explores forever. On the suite of functions, this
-    /// search reaches the same results as log expected improvement (research/RESULTS.md).
+    /// mean. In many dimensions, most of the space is far from all trials. There a sample follows
+    /// the prior, so its global maximum would explore forever. On the suite of functions, this
+    /// search achieves the same results as log expected improvement (research/RESULTS.md).
     #[default]
     Local,
-    /// Ascents from points all over the space, as in published Thompson sampling.
+    /// Ascents from points throughout the space, as in published Thompson sampling.
     Global,
 }
 
 impl SampleSearch {
-    /// The value for definitions that were stored before this option existed.
+    /// Returns the value for definitions that were stored before this option existed.
     fn of_stored_without() -> Self {
         Self::Global
     }
 }
 
-/// The fraction of its deviation from the mean that a narrow sample of [`SampleSearch::Local`]
+/// The fraction of the deviation from the mean that a narrow sample of [`SampleSearch::Local`]
 /// keeps.
 const NARROW: f64 = 0.3;
 /// The fraction of samples that are narrow.
@@ -80,7 +80,7 @@ impl StrategyOptions for TsOptions {
     }
 }
 
-/// Rule by which an agent queries its own model.
+/// The rule for an agent's queries to its own model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnQuery {
     /// The maximizer of a posterior sample.
@@ -98,19 +98,20 @@ pub struct ThompsonSettings {
     /// The search for the maximum of a function.
     pub maximizer: Maximizer,
     /// Starting points of the search for the maximum of a sample from the agent's own model. On a
-    /// finite domain all points are compared.
+    /// finite domain, all points are compared instead.
     pub search: SampleSearch,
     /// β_t.
     pub ucb_multiplier: UcbMultiplier,
-    /// Rule for repeated points.
+    /// Rule for proposing points again.
     pub repeats: Repeats,
-    /// Rule for the agent's own queries. Thompson sampling, unless another strategy contains this
-    /// one and uses a different rule.
+    /// Rule for queries to the agent's own model: Thompson sampling, unless a strategy that
+    /// contains this one selects a different rule.
     pub own_query: OwnQuery,
 }
 
 impl ThompsonSettings {
-    /// Defaults for a deterministic objective on a `dim`-dimensional box, in a federation.
+    /// Returns the defaults for a deterministic objective on a `dim`-dimensional box, in a
+    /// federation.
     pub fn default_for(dim: usize) -> Self {
         Self {
             surrogate: SurrogateSettings::default_for(dim),
@@ -122,7 +123,7 @@ impl ThompsonSettings {
         }
     }
 
-    /// Defaults for a single-party study: see [`SurrogateSettings::for_study`].
+    /// Returns the defaults for a single-party study: see [`SurrogateSettings::for_study`].
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -137,8 +138,8 @@ impl ThompsonSettings {
         }
     }
 
-    /// Uses the model, search and queries of [`crate::LogEi`] instead of Thompson sampling. β_t has
-    /// no effect.
+    /// Returns settings with the model, search and queries of [`crate::LogEi`] instead of Thompson
+    /// sampling. β_t then has no effect.
     pub fn of_log_ei(settings: &LogEiSettings) -> Self {
         Self {
             surrogate: settings.surrogate.clone(),
@@ -155,9 +156,9 @@ impl ThompsonSettings {
 /// (FTS Algorithm 1 line 4).
 ///
 /// The queries of a batch are independent samples (Kandasamy et al. 2018); running trials only
-/// exclude their points. A study searches for the maximum by [`SampleSearch::Local`] unless its
-/// file selects the other search. With [`OwnQuery::LogEi`], own queries are those of
-/// [`crate::LogEi`] instead.
+/// exclude their points. A study searches for the maximum by [`SampleSearch::Local`] unless the
+/// study file selects the other search. With [`OwnQuery::LogEi`], queries to the agent's own model
+/// are made as in [`crate::LogEi`] instead.
 #[derive(Clone, Debug)]
 pub struct ThompsonSampling {
     proposer: Proposer,
@@ -169,7 +170,7 @@ pub struct ThompsonSampling {
 }
 
 impl ThompsonSampling {
-    /// Creates a strategy without observations. `seed` feeds hyperparameter fits.
+    /// Creates a strategy without observations. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -198,12 +199,12 @@ impl ThompsonSampling {
         })
     }
 
-    /// Model of the objective.
+    /// Returns the model of the objective.
     pub fn surrogate(&self) -> &Surrogate {
         self.proposer.surrogate()
     }
 
-    /// Domain of the queries.
+    /// Returns the domain of the queries.
     pub fn domain(&self) -> &Domain {
         self.proposer.domain()
     }
@@ -277,7 +278,7 @@ impl ThompsonSampling {
     /// Proposes one of the candidates, which are ordered from best to worst.
     ///
     /// # Errors
-    /// If neither a candidate nor a random point may be queried.
+    /// If neither a candidate nor a random point can be queried.
     pub fn propose_among(
         &self,
         candidates: Candidates,

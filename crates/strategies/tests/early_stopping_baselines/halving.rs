@@ -1,4 +1,4 @@
-//! Asynchronous successive halving.
+//! Tests of asynchronous successive halving.
 
 use fedbo_strategies::early_stopping::{AshaOptions, AshaRule, StoppingRule, TrainedTrial};
 use fedbo_streams::Stream;
@@ -22,8 +22,8 @@ fn rungs_are_powers_below_the_end() {
     }
 }
 
-/// By hand, for η = 3: of trials that reach a rung one after the other, the first trial continues,
-/// and afterwards the best third, including ties.
+/// Computed by hand for η = 3: of trials that reach a rung one after the other, the first trial
+/// continues, and later trials continue if they are in the best third, including ties.
 #[test]
 fn the_best_third_goes_on_at_a_rung() {
     let rule = AshaRule::new(AshaOptions::for_epochs(9), 9).unwrap();
@@ -41,8 +41,8 @@ fn the_best_third_goes_on_at_a_rung() {
     }
 }
 
-/// A trial at a rung is compared with the values of the other trials that reached it. A plain
-/// search agrees on random trials.
+/// A trial at a rung is compared with the values of the other trials that have reached the rung.
+/// The result must agree with a plain search on random trials.
 #[test]
 fn halving_agrees_with_a_sorted_list() {
     let rule = AshaRule::new(AshaOptions { reduction: 2, first_rung: 2 }, 20).unwrap();
@@ -63,7 +63,7 @@ fn halving_agrees_with_a_sorted_list() {
     assert!(n_stopped > 30, "{n_stopped}");
 }
 
-/// Up to 20 epochs with few distinct values, so that ties occur.
+/// Returns curves of up to 20 epochs with few distinct values, so that ties occur.
 fn random_trial(number: u64, stream: &mut Stream) -> TrainedTrial {
     let n = 1 + stream.below(20);
     let values: Vec<f64> = (0..n).map(|_| (4.0 * stream.uniform()).floor()).collect();

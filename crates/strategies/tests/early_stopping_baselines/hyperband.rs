@@ -1,4 +1,4 @@
-//! The schedule, the state machine and the rule of Hyperband.
+//! Tests of Hyperband: the schedule, the state machine and the rule.
 
 use fedbo_strategies::early_stopping::{
     Brackets, Hyperband, HyperbandRule, StoppingRule, TrainedTrial,
@@ -17,8 +17,9 @@ fn table(n_epochs: usize, reduction: usize) -> Vec<Vec<(usize, usize)>> {
         .collect()
 }
 
-/// R = 81, η = 3 by the formula of Algorithm 1. The epochs match Table 1 of the paper, and so do
-/// the n_i of its first and last bracket. (The other brackets of the table start with 27, 9 and 6.)
+/// The schedule for R = 81, η = 3 follows the formula of Algorithm 1. The epochs match Table 1 of
+/// the paper, and so do the n_i of the first and the last bracket. (The other brackets in the table
+/// start with 27, 9 and 6.)
 #[test]
 fn the_schedule_is_the_papers() {
     assert_eq!(
@@ -62,7 +63,7 @@ fn schedules_keep_the_papers_promises() {
                     assert!(pair[0].n_epochs < pair[1].n_epochs);
                     assert_eq!(pair[1].n_configurations, pair[0].n_configurations / reduction);
                 }
-                // Rounding at the first rung increases r by up to one half and n by up to one.
+                // Rounding at the first rung increases r by at most one half and n by at most one.
                 let most = n_brackets * n_epochs * 3 / 2 + n_epochs;
                 assert!(bracket.n_epochs_total() <= most, "{n_epochs} {reduction}");
             }
@@ -73,8 +74,8 @@ fn schedules_keep_the_papers_promises() {
 }
 
 /// Compares one pass through the schedule with a plain transcription of Algorithm 1. Values are a
-/// fixed function of configuration and epoch. The training runs are the same, and the total number
-/// of epochs is that of the brackets.
+/// fixed function of configuration and epoch. The training runs must be the same, and the total
+/// number of epochs must equal that of the brackets.
 #[test]
 fn hyperband_trains_what_algorithm_1_trains() {
     let schedule = Brackets::new(81, 3).unwrap();
@@ -115,7 +116,7 @@ fn hyperband_trains_what_algorithm_1_trains() {
     assert_eq!(spent, total);
     dropped.sort_unstable();
     assert_eq!(dropped, (0..begun).collect::<Vec<_>>());
-    // It starts again with new configurations.
+    // The run starts again with new configurations.
     assert_eq!((run.bracket(), run.next_step().configuration), (0, 143));
 }
 

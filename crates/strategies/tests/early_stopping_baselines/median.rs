@@ -1,4 +1,4 @@
-//! The median rule.
+//! Tests of the median rule.
 
 use fedbo_strategies::early_stopping::{
     MedianOptions, MedianRule, StoppingRule, TrainedTrial, Training,
@@ -6,8 +6,8 @@ use fedbo_strategies::early_stopping::{
 
 use crate::early_stopping_baselines::{complete, running, trial};
 
-/// By hand: the averages up to epoch 3 are 2, 4, 1 and 9 (the only value of the last trial), with
-/// median 3.
+/// Computed by hand: the averages up to epoch 3 are 2, 4, 1 and 9 (the only value of the last
+/// trial), with median 3.
 #[test]
 fn the_median_rule_compares_the_best_with_averages() {
     let rule = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 4 });
@@ -23,7 +23,7 @@ fn the_median_rule_compares_the_best_with_averages() {
     assert!(stops(&[0.0, 2.9, 1.0]));
     assert!(!stops(&[3.0, 0.0, 0.0])); // the best value counts, and only a strictly worse one stops the trial
     assert!(!rule.judge(&running(9, &[0.0; 3]), &others[1..]).stops()); // three complete trials
-    // With an odd number of trials, the median is the middle one of 2, 4 and 1.
+    // With an odd number of trials, the median is the middle value of 2, 4 and 1.
     let three = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 0 });
     let others = &others[..3];
     assert!(three.judge(&running(9, &[1.9, 0.0, 0.0]), others).stops());
@@ -42,7 +42,7 @@ fn the_median_rule_lets_everybody_warm_up() {
     assert!(!MedianRule::default().judge(&running(9, &[0.0; 9]), &others[1..]).stops());
 }
 
-/// Averages of equal values are exactly that value, despite rounding.
+/// The average of equal values is exactly their common value, despite rounding.
 #[test]
 fn a_tie_stops_nobody() {
     let rule = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 1 });

@@ -1,5 +1,5 @@
-//! Baseline rules of early stopping, compared with published tables and with results computed by
-//! hand.
+//! Tests that compare the baseline rules for early stopping with published tables and with results
+//! computed by hand.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod halving;

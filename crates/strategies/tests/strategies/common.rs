@@ -1,4 +1,4 @@
-//! Small strategies and domains that the tests share.
+//! Small strategies and domains shared by the tests.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ pub(crate) fn float(low: f64, high: f64, log: bool) -> ParameterSpec {
     ParameterSpec { log: Some(log), ..ParameterSpec::float(low, high) }
 }
 
-/// The box [0, 1]^dim.
+/// Returns the box [0, 1]^dim.
 pub(crate) fn unit_box(dim: usize) -> Domain {
     let names: Vec<String> = (0..dim).map(|j| format!("x{j}")).collect();
     let spec = float(0.0, 1.0, false);
     Domain::Space(Space::from_specs(names.iter().map(|name| (name.as_str(), &spec))).unwrap())
 }
 
-/// `n` equidistant points of [0, 1].
+/// Returns `n` equidistant points in [0, 1].
 pub(crate) fn line(n: u32) -> Domain {
     let end = f64::from(n - 1).max(1.0);
     Domain::Finite(Arc::new(Points::from_flat(1, (0..n).map(|i| f64::from(i) / end).collect())))
@@ -38,7 +38,7 @@ pub(crate) fn hyperparameters(dim: usize) -> Hyperparameters {
     }
 }
 
-/// Fixed hyperparameters and small searches, which are fast and predictable.
+/// Returns settings with fixed hyperparameters and small searches, which are fast and predictable.
 pub(crate) fn own(dim: usize) -> ThompsonSettings {
     ThompsonSettings {
         surrogate: SurrogateSettings {
@@ -67,12 +67,12 @@ pub(crate) fn observed(unit: &[f64], value: Option<f64>, source: Source) -> Obse
     Observation::new(unit.to_vec(), value, source)
 }
 
-/// Points of the line with `n` points, as initial observations of `f`.
+/// Returns points of the line with `n` points as initial observations of `f`.
 pub(crate) fn initial(xs: &[f64], f: impl Fn(f64) -> f64) -> Vec<Observation> {
     xs.iter().map(|x| observed(&[*x], Some(f(*x)), Source::Initial)).collect()
 }
 
-/// Asks without running trials.
+/// Asks for a proposal without running trials.
 pub(crate) trait AskAlone: Strategy {
     fn dim(&self) -> usize;
 

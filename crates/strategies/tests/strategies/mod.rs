@@ -1,4 +1,4 @@
-//! Contract tests of Thompson sampling and its surrogate.
+//! Contract tests for strategies and the surrogate.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 

@@ -1,4 +1,4 @@
-//! Treatment of points that were evaluated or failed.
+//! Tests of the treatment of points that were evaluated or failed.
 
 use fedbo_optim::{Direct, Function, MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
@@ -93,8 +93,8 @@ fn a_finite_domain_is_exhausted_after_its_last_point() {
     }
 }
 
-/// An agent of a federation must make a query in each round. Once every point of its discrete space
-/// was tried, it repeats one.
+/// An agent of a federation must make a query in each round. Once every point of a discrete space
+/// has been tried, the agent repeats one.
 #[test]
 fn a_federations_agent_goes_on_when_a_discrete_space_is_used_up() {
     let spec = ParameterSpec::int(1, 4);
@@ -111,8 +111,8 @@ fn a_federations_agent_goes_on_when_a_discrete_space_is_used_up() {
     }
 }
 
-/// If every point of a finite domain was evaluated, `Allow` proposes points again, except failed
-/// ones. If all points failed, the domain is exhausted.
+/// If every point of a finite domain has been evaluated, `Allow` proposes points again, except
+/// failed ones. If all points have failed, the domain is exhausted.
 #[test]
 fn allow_repeats_what_succeeded_only() {
     let mut strategy = strategy(line(6), Repeats::Allow);
@@ -133,8 +133,8 @@ fn allow_repeats_what_succeeded_only() {
     );
 }
 
-/// An objective that fails on half of the square and is best next to the border (INV-23). In 30
-/// trials no point is repeated or lies within 0.01 of a failed one in both coordinates, and all
+/// The objective fails on half of the square and is best next to the boundary (INV-23). In 30
+/// trials, no point is repeated or lies within 0.01 of a failed point in both coordinates, and all
 /// numbers are finite.
 #[test]
 fn failed_points_are_not_proposed_again_and_again() {

@@ -1,5 +1,5 @@
-//! Strategies in single-party studies: running trials, discrete and mixed spaces, and states that
-//! depend only on the observations.
+//! Tests of strategies in single-party studies: running trials, discrete and mixed spaces, and
+//! states that depend only on the observations.
 
 use fedbo_space::{ParameterSpec, Space, Value};
 use fedbo_strategies::{
@@ -24,7 +24,7 @@ fn space(specs: &[(&str, ParameterSpec)]) -> Space {
     Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap()
 }
 
-/// Strategies with a Gaussian process, for a deterministic or a noisy objective.
+/// Returns the strategies with a Gaussian process, for a deterministic or a noisy objective.
 fn model_based(domain: &Domain, noisy: bool) -> Vec<(&'static str, Box<dyn Strategy>)> {
     let (dim, seed) = (domain.dim(), Seed::new(SEED));
     let domain = || domain.clone();
@@ -91,7 +91,7 @@ fn a_state_depends_on_the_order_of_observations_alone() {
     }
 }
 
-/// The posterior uses the hyperparameters of a schedule, counts its fits, and falls back if a fit
+/// The posterior uses hyperparameters fitted on schedule, counts the fits, and falls back if a fit
 /// cannot start.
 #[test]
 fn scheduled_fits_are_counted_and_fall_back_to_the_initial_hyperparameters() {
@@ -149,8 +149,8 @@ fn running_trials_are_never_proposed_again() {
     }
 }
 
-/// Every strategy visits each of 12 points once, some running and some failed, and then reports
-/// that none is left. With repeats allowed and without failures, it continues.
+/// Every strategy visits each of 12 points once, some of them running and some failed, and then
+/// reports that none is left. If repeats are allowed and there are no failures, it continues.
 #[test]
 fn a_discrete_space_is_used_up() {
     let small = space(&[("x", int(1.0, 4.0)), ("y", choices(&["a", "b", "c"]))]);
@@ -196,9 +196,9 @@ fn the_last_point_is_found_by_enumeration() {
     assert!((found.unit[0] - unit(777)[0]).abs() < 1e-9);
 }
 
-/// One choice of three, a logarithmic float and an integer, with a different optimum for each
-/// choice. After 6 random trials and 30 queries, the median best value of 5 runs is within 0.001 of
-/// the optimum for the model-based strategies.
+/// The space has a choice of three values, a logarithmic float and an integer, with a different
+/// optimum for each choice. After 6 random trials and 30 queries, the median best value of 5 runs
+/// is within 0.001 of the optimum for the model-based strategies.
 #[test]
 fn mixed_spaces_converge() {
     let mixed = space(&[
@@ -244,7 +244,7 @@ fn mixed_spaces_converge() {
     }
 }
 
-/// Sobol search continues the sequence. Finished and running trials advance it alike.
+/// Sobol search continues the sequence. Both finished and running trials advance the sequence.
 #[test]
 fn sobol_search_counts_told_and_running_trials() {
     let square = space(&[("x", float(0.0, 1.0, false)), ("y", float(0.0, 1.0, false))]);

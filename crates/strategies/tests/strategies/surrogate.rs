@@ -1,4 +1,4 @@
-//! The surrogate: observations in arbitrary batches, refits on schedule, and separate failures.
+//! Tests of the surrogate: observations in arbitrary batches, refits on schedule, and failures.
 
 use fedbo_gp::{Family, FitCriterion, FitOptions, GpError, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{LbfgsbOptions, Points};
@@ -43,7 +43,7 @@ fn means(surrogate: &Surrogate, at: &Points) -> Vec<f64> {
 
 /// With fixed hyperparameters, 30 observations reported one by one, in batches or all at once give
 /// posterior means that agree to 1e-8 (the noise variance is 1e-4, so errors are amplified by at
-/// most 1e4). One observation fewer makes a larger difference.
+/// most 1e4). Omitting one observation makes a larger difference.
 #[test]
 fn portions_do_not_matter() {
     let at = uniform_points(20, 2, &mut test_stream(2));
@@ -126,8 +126,8 @@ fn failed_fits_are_counted() {
     assert_ne!(fine.posterior().kernel(), &hyperparameters(2).kernel);
 }
 
-/// NaN and infinite values are failures (INV-23). They are kept apart and never used for scaling,
-/// and the posterior does not change.
+/// NaN and infinite values are failures (INV-23). They are stored separately and never used for
+/// scaling, and the posterior does not change.
 #[test]
 fn values_that_are_not_finite_count_as_failures() {
     let at = uniform_points(5, 2, &mut test_stream(2));
@@ -167,8 +167,8 @@ fn a_refused_portion_changes_nothing() {
 }
 
 /// `tell` returns a typed error if no posterior can be built, because the signal variance is so
-/// large that two equal inputs have no factor. This holds for one observation or several, and keeps
-/// the observations consistent with the posterior.
+/// large that two equal inputs have no Cholesky factor. This holds for one or several observations,
+/// and the observations stay consistent with the posterior.
 #[test]
 fn a_failed_posterior_changes_nothing() {
     let policy = HyperparameterPolicy::Fixed(Hyperparameters {
@@ -186,9 +186,9 @@ fn a_failed_posterior_changes_nothing() {
     }
 }
 
-/// 5,600 observations reported in arbitrary batches give bitwise the same posterior. It is
-/// conditioned on fewer than 4,000 observations, including the best one, and predicts values that
-/// were not reported.
+/// 5,600 observations reported in arbitrary batches give bitwise the same posterior. The posterior
+/// is conditioned on fewer than 4,000 observations, including the best one, and predicts values
+/// that were not reported.
 #[test]
 fn some_of_very_many_observations_stand_for_all() {
     let n = 5_600;

@@ -1,4 +1,4 @@
-//! Thompson sampling as an optimizer.
+//! Tests of Thompson sampling as an optimizer.
 
 use std::f64::consts::PI;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use fedbo_testkit::{test_stream, uniform_points};
 
 use crate::strategies::common::{AskAlone, SEED, line, observed, own, ts, unit_box};
 
-/// Branin on the unit square, negated. The maximum is −0.397887.
+/// Computes the negated Branin function on the unit square. The maximum is −0.397887.
 fn branin(u: &[f64]) -> f64 {
     let (a, b) = (15.0 * u[0] - 5.0, 15.0 * u[1]);
     let bend = b - 5.1 / (4.0 * PI * PI) * a * a + 5.0 / PI * a - 6.0;
@@ -21,8 +21,8 @@ fn branin(u: &[f64]) -> f64 {
 }
 
 /// With default settings, 4 equal initial points and 30 queries, Thompson sampling finds a better
-/// value on Branin than random search in at least 17 of 20 paired runs (p = 0.0013 if neither were
-/// better). The median distance from the maximum is below 0.3.
+/// value on Branin than random search does in at least 17 of 20 paired runs (p = 0.0013 if neither
+/// were better). The median distance from the maximum is below 0.3.
 #[test]
 fn thompson_sampling_beats_random_search_on_branin() {
     let (mut n_better, mut regrets) = (0, Vec::new());
@@ -82,9 +82,9 @@ fn asking_changes_nothing() {
     assert_eq!(strategy.ask_alone(&mut test_stream(4)).unwrap(), first);
 }
 
-/// With [`OwnQuery::LogEi`], own queries are identical to those of the log-ei strategy for any
-/// number of observations, with running trials, and on a discrete domain. Queries by posterior
-/// samples are different.
+/// With [`OwnQuery::LogEi`], queries to the own model are identical to those of the log-ei strategy
+/// for any number of observations, with running trials, and on a discrete domain. Queries that
+/// maximize posterior samples are different.
 #[test]
 fn own_queries_by_log_expected_improvement_are_those_of_its_strategy() {
     for (domain, dim) in [(unit_box(2), 2), (line(21), 1)] {
@@ -117,7 +117,7 @@ fn own_queries_by_log_expected_improvement_are_those_of_its_strategy() {
     }
 }
 
-/// A rule for own queries with zero fantasies is rejected.
+/// A query rule with zero fantasies is rejected.
 #[test]
 fn own_queries_without_fantasies_are_refused() {
     let none = LogEiSettings { n_fantasies: 0, ..LogEiSettings::for_study(2, false) };

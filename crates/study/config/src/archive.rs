@@ -8,7 +8,7 @@ use fedbo_space::{Direction, ParameterSpec};
 use fedbo_strategies::ReleasedFunction;
 use serde::{Deserialize, Serialize};
 
-/// Name of the format. It is at the beginning of the file and identifies the file as an archive.
+/// Name of the format. The file begins with this name, which identifies it as an archive.
 const FORMAT: &str = "fedbo archive of releases";
 /// Version of the file layout.
 const VERSION: u32 = 1;
@@ -71,7 +71,7 @@ pub enum ArchiveError {
     Version {
         /// Path of the file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         found: u32,
     },
 }

@@ -12,10 +12,11 @@ use crate::toml_file::{TomlFile, differing_excerpts, format_key_path, shown};
 /// Maximum number of changed keys that a message lists. The rest are only counted.
 const NAMED: usize = 3;
 
-/// The content of a description, key by key, in file notation.
+/// The content of a description, key by key, in the notation of the file.
 ///
-/// A key that is missing from one of the two descriptions is not compared. A key with keys below it
-/// precedes them and lists them. A key that a file omits has no value.
+/// A key that is missing from one of the two descriptions is not compared. A table of named entries
+/// comes before their keys, and its value is the list of their names. A key that a file omits has
+/// no value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Keys(Vec<Entry>);
 

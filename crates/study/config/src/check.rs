@@ -1,4 +1,4 @@
-//! Checks of single values. Errors contain the key, the value found and a remedy.
+//! Checks on single values. Errors contain the key, the value found and a remedy.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ impl<'a> Check<'a> {
     /// Checks that a value is a whole number from 1 to `max`.
     ///
     /// # Errors
-    /// Fails if it is out of range.
+    /// Fails if the value is out of range.
     pub fn count(&self, path: &[&str], given: usize, max: usize) -> Result<usize, FileError> {
         if (1..=max).contains(&given) {
             Ok(given)
@@ -77,7 +77,8 @@ impl<'a> Check<'a> {
     /// Checks that a number is finite and above 0.
     ///
     /// # Errors
-    /// Fails if it is not, or if it is subnormal and therefore cannot be stored at full precision.
+    /// Fails if the number is not finite and positive, or is subnormal and therefore cannot be
+    /// stored at full precision.
     pub fn positive(&self, path: &[&str], given: f64) -> Result<f64, FileError> {
         if given.is_normal() && given > 0.0 {
             Ok(given)
@@ -87,7 +88,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Passes on a setting that an algorithm has validated.
+    /// Returns a setting that an algorithm has validated.
     ///
     /// # Errors
     /// Returns the algorithm's error, located at the key.
@@ -117,7 +118,7 @@ impl<'a> Check<'a> {
         Err(self.file.value_error(path, expected))
     }
 
-    /// Parses the name of a family of kernels, or returns `None` if it is absent.
+    /// Parses the name of a kernel family, or returns `None` if it is absent.
     ///
     /// # Errors
     /// Fails if the name is unknown.
@@ -133,7 +134,7 @@ impl<'a> Check<'a> {
     /// Returns β_t of a federation, or the constant 1 if it is absent.
     ///
     /// # Errors
-    /// Fails if it is neither a constant nor the multiplier of theorem 1.
+    /// Fails if the value is neither a constant nor the multiplier of theorem 1.
     pub fn ucb_multiplier(
         &self,
         path: &[&str],

@@ -27,7 +27,7 @@ impl Check<'_> {
     /// Returns the time limit, or `None` if it is absent.
     ///
     /// # Errors
-    /// Fails if it is not above 0 or is too long to be represented.
+    /// Fails if the limit is not above 0 or is too long to be represented.
     pub fn timeout(
         &self,
         path: &[&str],

@@ -18,13 +18,12 @@ pub struct TableOptions<'a> {
 }
 
 impl TableOptions<'_> {
-    /// Checks that every key is either one of the table's own keys or an option of one of the
-    /// entries.
+    /// Checks that every key is either in `self.keys` or an option of one of the entries.
     ///
     /// The error lists the keys of `chosen`, or the keys of all entries if `chosen` is `None`.
     ///
     /// # Errors
-    /// Returns the first unknown key.
+    /// Returns an error for the first unknown key.
     pub fn check_keys<E: Registered>(
         &self,
         entries: &[E],
@@ -43,7 +42,7 @@ impl TableOptions<'_> {
     /// Reads the options of the chosen entry.
     ///
     /// # Errors
-    /// Fails if an option belongs to another entry or is out of range.
+    /// Fails if an option belongs to a different entry or is out of range.
     pub fn read<E: Registered>(&self, entries: &[E], chosen: E) -> Result<E, FileError> {
         let (table, file) = (self.table, self.file);
         let given = file.keys_in_order(&[table]);

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::excerpt::excerpt;
 
-/// Maximum number of characters shown of a value in an error message.
+/// Maximum number of characters of a value that an error message shows.
 const SHOWN_CHARS: usize = 60;
 /// Minimum Jaro-Winkler similarity for suggesting a known word in place of an unknown one.
 const ALIKE: f64 = 0.75;
@@ -83,7 +83,7 @@ pub enum FileError {
     },
     /// A required key or table is missing.
     Missing {
-        /// The start of its table.
+        /// The start of the enclosing table.
         place: Place,
         /// The missing key or table.
         key: String,
@@ -321,7 +321,7 @@ impl TomlFile {
         }
     }
 
-    /// Returns the spans of a key and of its value.
+    /// Returns the spans of a key and its value.
     fn span_of(&self, path: &[&str]) -> Option<(Range<usize>, Range<usize>)> {
         self.within(|root| find(root, path).map(|found| (found.key, found.span)))
     }

@@ -143,7 +143,7 @@ fn shown(choice: &Value) -> String {
     }
 }
 
-/// Returns the text choices of a parameter.
+/// Returns the choices of a parameter that are strings.
 fn texts(parameter: &Parameter) -> Vec<String> {
     let text = |choice: &Value| match choice {
         Value::Choice(text) => Some(text.clone()),
@@ -160,8 +160,8 @@ fn is_plain_choice(choice: &str) -> bool {
     is_plain(choice, "_", "_.-+,")
 }
 
-/// Returns true if the text consists of ASCII letters, digits and `others`, starts with a letter, a
-/// digit or one of `first`, has at most [`CHARS_MAX`] bytes and does not contain `..`.
+/// Returns true if the string consists of ASCII letters, digits and `others`, starts with a letter,
+/// a digit or one of `first`, has at most [`CHARS_MAX`] bytes and does not contain `..`.
 fn is_plain(text: &str, first: &str, others: &str) -> bool {
     let fits = |c: char, others: &str| c.is_ascii_alphanumeric() || others.contains(c);
     text.starts_with(|c| fits(c, first))

@@ -159,10 +159,10 @@ impl Classified for CommandError {
 
 /// Runs a command once per trial and reads the value from the last line of its standard output.
 ///
-/// Text before the line's last carriage return is ignored.
+/// Ignores text before the line's last carriage return.
 ///
-/// - `{name}` in an argument is replaced by the parameter's value, and `{{name}}` by the text
-///   `{name}`. Other braces are kept.
+/// - `{name}` in an argument is replaced by the parameter's value, and `{{name}}` by the literal
+///   text `{name}`. Other braces are kept.
 /// - The environment contains `FEDBO_PARAMS` (a JSON object), `FEDBO_TRIAL` and `FEDBO_AGENT`, but
 ///   none of this program's secrets (INV-26). Standard input is empty.
 /// - Values are inserted without quoting. A placeholder of a categorical parameter must be a whole
@@ -216,7 +216,7 @@ impl CommandObjective {
 
     /// Expects several numbers: the last line is a JSON object with exactly these names.
     ///
-    /// A single name, which is the name of the value, has no effect.
+    /// A single name denotes the value and has no effect.
     #[must_use]
     pub fn with_numbers(self, names: NumberNames) -> Self {
         let names = Some(names).filter(|names| names.len() > 1);

@@ -12,7 +12,7 @@ pub enum Failure {
     /// A number other than the value is NaN or infinite.
     #[error("the objective's {name:?} is not a finite number")]
     NotFiniteNumber {
-        /// Its name.
+        /// Name of the number.
         name: String,
     },
     /// The objective returned a different number of values than the study expects.

@@ -3,8 +3,8 @@
 /// Number of consecutive failed trials after which a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailuresMax {
-    /// After this number of failures before the first value. In this case, the command is probably
-    /// at fault, not the points.
+    /// After this number of failures before the first value. So many early failures are probably
+    /// the fault of the command, not of the points.
     BeforeFirstValue(u64),
     /// After this number of consecutive failures at any time.
     Always(u64),
@@ -45,7 +45,7 @@ pub struct FailureCounter {
 }
 
 impl FailureCounter {
-    /// Creates the counter of a new run. `has_value` is true if an earlier trial has a value.
+    /// Creates the counter for a new run. `has_value` is true if an earlier trial has a value.
     pub fn new(failures_max: FailuresMax, has_value: bool) -> Self {
         Self { failures_max, has_value, n_consecutive: 0 }
     }
@@ -80,7 +80,7 @@ impl FailureCounter {
 mod tests {
     use super::*;
 
-    /// Returns the index of the outcome at which a run ends; `true` is a value.
+    /// Returns the index of the outcome after which a run ends; `true` stands for a value.
     fn ends_after(failures_max: FailuresMax, has_value: bool, outcomes: &[bool]) -> Option<usize> {
         let mut brake = FailureCounter::new(failures_max, has_value);
         outcomes.iter().position(|is_value| {

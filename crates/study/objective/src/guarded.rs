@@ -1,4 +1,5 @@
-//! Safe calls of objectives: they catch panics and reject NaN. All runs should use these functions.
+//! Guarded evaluation of objectives: panics are caught, and NaN is rejected. All runs should use
+//! these functions.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,10 +1,10 @@
 //! Evaluation of trials: the [`Objective`] trait, the ways in which a trial can fail, and
 //! objectives that run commands.
 //!
-//! This crate turns a point into a number or a recorded failure. It is independent of the way in
-//! which points are proposed. Unix only: [`CommandObjective`] terminates processes by process
-//! group. Start at [`evaluate_guarded`]. For trials that report during training, see
-//! [`train_guarded`] and [`Monitor`].
+//! This crate turns a point into a number or a recorded failure. It does not depend on how points
+//! are proposed. Unix only: [`CommandObjective`] terminates processes by process group. Start at
+//! [`evaluate_guarded`]. For trials that report during training, see [`train_guarded`] and
+//! [`Monitor`].
 
 mod command;
 mod failure;
@@ -39,8 +39,8 @@ pub struct TrialId {
 
 /// An expensive black-box function, in the user's own units and sign.
 pub trait Objective: Send + Sync {
-    /// Evaluates one point. Blocks. Must not panic for a bad point; returns [`Outcome::Failed`]
-    /// instead.
+    /// Evaluates one point. Blocks until the result is available. Must not panic for a bad point,
+    /// but return [`Outcome::Failed`].
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome;
 
     /// Evaluates one point by training. Reports to `monitor` and ends early if the monitor asks for

@@ -18,7 +18,7 @@ pub trait Monitor: Sync {
         self.report(epoch, f64::NAN)
     }
 
-    /// Reports an unusable message of the trial about its training.
+    /// Reports a message from the trial about its training that cannot be used.
     ///
     /// `why` completes "trial 7: ..".
     fn unusable(&self, _what: Unusable, _why: &str) {}

@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for NumberEntries {
     }
 }
 
-/// The names of a trial's numbers, in order: objectives, then the bounded numbers of constraints.
+/// The names of a trial's numbers, in order: objectives, then the numbers that constraints bound.
 ///
 /// A single number is named `value`.
 #[derive(Clone, Debug, PartialEq, Eq)]

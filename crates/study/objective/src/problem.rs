@@ -23,8 +23,8 @@ pub trait Problem: Objective {
     /// Returns the value without observation noise; `None` if it is unknown or the point is outside
     /// the space.
     fn noiseless(&self, point: &Point) -> Option<f64>;
-    /// Returns the same problem with observation noise from another seed; `None` if it has no
-    /// noise.
+    /// Returns the same problem with observation noise from a different seed; `None` if the problem
+    /// has no noise.
     fn with_noise_from(&self, seed: Seed) -> Option<Arc<dyn Problem>> {
         let _ = seed;
         None
@@ -48,7 +48,7 @@ pub struct ProblemSpec {
     pub n_silos: Option<usize>,
     /// Index of the field, from 0.
     pub field: Option<usize>,
-    /// The folder that contains its data.
+    /// The folder that contains the problem's data.
     pub data: Option<PathBuf>,
     /// Seed of the observation noise.
     pub seed: Option<u64>,

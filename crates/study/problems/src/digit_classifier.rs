@@ -20,7 +20,7 @@ pub struct TrainingSettings {
     pub batch_size: usize,
     /// Adam's rate η > 0 in the first epoch. It decreases linearly to 0.
     pub learning_rate: f64,
-    /// λ ≥ 0 of the penalty (λ/2) ‖W‖² on the weights, without biases.
+    /// Weight λ ≥ 0 of the penalty (λ/2) ‖W‖² on the weights, without biases.
     pub l2: f64,
     /// Standard deviation of the normal noise added to each pixel during training, which improves
     /// generalization to unseen images.

@@ -1,5 +1,5 @@
 //! Handwritten digits of 8×8 pixels (Alpaydin & Kaynak 1998): the 1797 images of the data set's
-//! test part.
+//! test split.
 
 /// Number of pixels in an image.
 pub const N_PIXELS: usize = 64;
@@ -58,9 +58,9 @@ pub fn forms() -> Vec<Vec<Digit>> {
 mod tests {
     use super::*;
 
-    /// The labels of each form match those of the first, complete form, with at most 8 missing and
-    /// one misread. If a boundary were off by one image, a form would start or end with a digit of
-    /// another form.
+    /// The labels of each form match the labels of the first form, which is complete, with at most
+    /// 8 missing and one misread. If a boundary were off by one image, a form would start or end
+    /// with a digit of another form.
     #[test]
     fn the_forms_are_copies_of_one_sequence() {
         let forms = forms();
@@ -90,8 +90,8 @@ mod tests {
         lengths[b.len()]
     }
 
-    /// The counts in the data set's description, its first image (a zero), and the known sum of all
-    /// grey levels.
+    /// Checks the counts in the data set's description, the first image (a zero), and the known sum
+    /// of all grey levels.
     #[test]
     fn the_images_are_those_of_the_data_set() {
         let digits = digits();

@@ -35,7 +35,7 @@ pub enum Function {
     },
 }
 
-/// Maximum dimension. A larger one is assumed to be a typing error.
+/// Maximum dimension. A larger dimension is assumed to be a typo.
 const DIM_MAX: usize = 1000;
 
 const HARTMANN_WEIGHTS: [f64; 4] = [1.0, 1.2, 3.0, 3.2];
@@ -133,7 +133,7 @@ impl Function {
         }
     }
 
-    /// Returns the global minimizers, to their published digits.
+    /// Returns the global minimizers, to the published precision.
     pub fn minimisers(self) -> Vec<Vec<f64>> {
         match self {
             Self::Branin => vec![vec![-PI, 12.275], vec![PI, 2.275], vec![3.0 * PI, 2.475]],
@@ -200,7 +200,7 @@ impl TestFunction {
         Ok(Self { function, space: function.space(), noise_std, seed })
     }
 
-    /// Returns the function.
+    /// Returns the function without noise.
     pub fn function(&self) -> Function {
         self.function
     }
@@ -280,8 +280,8 @@ mod tests {
         }
     }
 
-    /// 100,000 random points and 20,000 shrinking steps around the minimisers have no value below
-    /// the optimum.
+    /// Evaluates 100,000 random points and takes 20,000 shrinking steps around the minimisers. No
+    /// value is below the optimum.
     #[test]
     fn no_value_lies_below_the_optimum() {
         for function in FUNCTIONS {
@@ -311,7 +311,8 @@ mod tests {
         (1..).zip(x).map(value).collect()
     }
 
-    /// Published values (Branin, Ackley), and values that follow from plain arithmetic.
+    /// Compares with published values (Branin, Ackley) and with values that follow from plain
+    /// arithmetic.
     #[test]
     fn values_elsewhere_are_the_known_ones() {
         for (function, x, expected) in [

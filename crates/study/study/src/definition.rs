@@ -121,7 +121,7 @@ impl Definition {
         self
     }
 
-    /// Sets the number of initial points. Call it after adding the parameters.
+    /// Sets the number of initial points. Call this after adding the parameters.
     #[must_use]
     pub fn initial(mut self, n_initial: usize) -> Self {
         self.n_initial = n_initial;
@@ -135,8 +135,8 @@ impl Definition {
         self
     }
 
-    /// Learns from an old study. Uses robust meta-GP-UCB unless another meta-learning strategy is
-    /// set.
+    /// Makes the study learn from an old study. Uses robust meta-GP-UCB unless a different
+    /// meta-learning strategy is set.
     ///
     /// The study has no initial points: the old studies already guide its first query. Call this
     /// after adding the parameters; see [`OldStudy::new`].
@@ -177,8 +177,8 @@ impl Definition {
         self
     }
 
-    /// Starts from the releases of a federation with the same space, without initial points. See
-    /// [`ArchiveSpec::read`].
+    /// Makes the study start from the releases of a federation with the same space, without initial
+    /// points. See [`ArchiveSpec::read`].
     #[must_use]
     pub fn begin_with(mut self, archive: ArchiveSpec) -> Self {
         self.archive = Some(archive);
@@ -412,7 +412,7 @@ pub(crate) fn push_options<E: Registered>(
     }
 }
 
-/// Name of the stored definition's owner, for messages about changes.
+/// Term for the stored definition in messages about changes.
 pub(crate) const STORED: &str = "the stored study";
 
 fn json<T: Serialize>(value: &T) -> String {

@@ -49,14 +49,14 @@ pub enum StudyError {
         /// Name of the study.
         name: String,
     },
-    /// A user-defined strategy was supplied to a study that has another strategy.
+    /// A user-defined strategy was supplied to a study that has a different strategy.
     #[error(
         "study {name:?} has the strategy {strategy:?}; define it with StrategySpec::Own to use your own strategy"
     )]
     NotOwnStrategy {
         /// Name of the study.
         name: String,
-        /// Its strategy.
+        /// The study's strategy.
         strategy: &'static str,
     },
     /// A strategy returned a query outside the unit cube.

@@ -1,4 +1,4 @@
-//! Imports trials of other programs as a new study.
+//! Imports trials from other programs as a new study.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub fn read_trials(path: &Path, definition: &Definition) -> Result<ImportedTrial
     trials_of_table(&bytes, path, definition)
 }
 
-/// Same as [`read_trials`], for a table's content that was read from `path`.
+/// Same as [`read_trials`], for the content of a table that has already been read from `path`.
 ///
 /// # Errors
 /// Same as [`read_trials`].

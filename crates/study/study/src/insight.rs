@@ -20,8 +20,8 @@ pub struct Insight {
     ///
     /// In a noisy study, the best value is biased by luck, so this is the better estimate. A trial
     /// of a noisy study is feasible if it satisfies all constraints with a probability of at least
-    /// one half, according to models of their slacks. If no trial is feasible, this is the one with
-    /// the highest probability.
+    /// one half, according to models of their slacks. If no trial is feasible, this is the trial
+    /// with the highest probability.
     pub best_by_mean: Trial,
     /// Probability that this trial satisfies all constraints without noise, according to
     /// independent models of their slacks.
@@ -36,8 +36,8 @@ pub struct Insight {
     pub noise_std: f64,
     /// The transform applied before modelling, to standardized values to be maximized.
     pub output_transform: Option<OutputTransform>,
-    /// Number of values used: all of them up to 2000, otherwise the best 1000 and an evenly spaced
-    /// selection of the others.
+    /// Number of values used: all of them up to 2000, otherwise the best 1000 and 1000 of the
+    /// others, evenly spaced.
     pub n_values: usize,
 }
 
@@ -47,7 +47,7 @@ pub struct ParameterImportance {
     /// Name of the parameter.
     pub name: String,
     /// Total effect of the parameter on the posterior mean: the share of the mean's variance over
-    /// the space that remains if all other parameters are fixed (Homma & Saltelli 1996).
+    /// the space that remains once all other parameters are fixed (Homma & Saltelli 1996).
     ///
     /// Shares of interacting parameters add up to more than 1. All shares are 0 if the mean is
     /// constant.
@@ -56,7 +56,7 @@ pub struct ParameterImportance {
     /// points: Σ_c Var(x_c)/ℓ_c² over the parameter's coordinates, relative to the sum over all
     /// coordinates.
     ///
-    /// This is computed only from the length scales of automatic relevance determination.
+    /// The relevance is computed only from the length scales of automatic relevance determination.
     pub relevance: f64,
 }
 
@@ -68,9 +68,9 @@ const N_PAIRS: usize = 1024;
 /// A surrogate fitted to a study's values.
 pub(crate) struct Fitted {
     pub(crate) surrogate: Surrogate,
-    /// The trials it was fitted to, with their values.
+    /// The trials that the surrogate was fitted to, with their values.
     with_value: Vec<(Trial, f64)>,
-    /// Their points in the unit cube, and their values to be maximized.
+    /// The trials' points in the unit cube, and their values to be maximized.
     observations: Vec<Observation>,
     /// The index of [`Insight::best_by_mean`].
     best: usize,

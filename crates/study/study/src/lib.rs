@@ -59,5 +59,5 @@ pub use study::{AskOutcome, Study};
 pub use surface::Surface;
 pub use trial_table::{EXPORT_COLUMNS, export_column};
 
-/// Streams of the points at which the effect of parameters on a model is measured.
+/// Random streams for the points at which parameter effects on a model are measured.
 pub const SENSITIVITY: Purpose = Purpose::new("sensitivity");

@@ -17,9 +17,9 @@ use crate::{Definition, MetaError, StudyError};
 
 /// A strategy and its initial design, after all trials up to a position in completion order.
 ///
-/// Its state and its proposals are functions of the definition and the ordered finished trials, bit
-/// for bit and independent of batches. A study therefore resumes after an interruption as if it had
-/// not been interrupted.
+/// A model's state and proposals are functions of the definition and the ordered finished trials,
+/// bit for bit and independent of batches. A study therefore resumes after an interruption as if it
+/// had not been interrupted.
 pub(crate) struct Model {
     definition: Definition,
     space: Space,
@@ -34,7 +34,7 @@ pub(crate) struct Model {
     n_values: usize,
 }
 
-/// Creates a fresh instance of the user-defined strategy.
+/// Function that creates a fresh instance of the user-defined strategy.
 pub(crate) type OwnStrategy = dyn Fn() -> Box<dyn Strategy> + Send + Sync;
 
 /// The part of the model that proposes.
@@ -88,7 +88,7 @@ impl Model {
         self.n_told
     }
 
-    /// Returns the number of these trials that are retries of failed ones.
+    /// Returns the number of finished trials in the model that are retries of failed ones.
     pub(crate) fn n_retries(&self) -> u64 {
         self.n_retries
     }
@@ -108,8 +108,8 @@ impl Model {
 
     /// Adds the next finished trials, in completion order.
     ///
-    /// A failure is skipped if one of the trials is its retry. If a batch has a retry, the caller
-    /// must therefore add the batch to a new model, together with all earlier trials.
+    /// A failure is skipped if one of the trials is its retry. If a batch contains a retry, the
+    /// caller must therefore add the batch to a new model, together with all earlier trials.
     pub(crate) fn absorb(&mut self, told: &[Trial]) -> Result<(), StudyError> {
         let n_told = told.len() as u64;
         let retried: BTreeSet<u64> = told.iter().filter_map(Trial::retry_of).collect();

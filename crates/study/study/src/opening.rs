@@ -137,8 +137,8 @@ impl StudyFile {
         Study::in_memory(&definition)?; // an invalid definition must not create a file
         let storage = fedbo_storage::open(&self.storage, Mode::Create)?;
         match Study::open(storage.clone(), &definition) {
-            // Options that are absent from the file keep their stored values. Alternatively,
-            // another process created the study first and read different trials of an old study.
+            // Options that are absent from the file keep their stored values. Otherwise, another
+            // process created the study first and read different trials from an old study.
             Err(StudyError::Differs { .. }) => {
                 Study::load(storage, Some(&definition.name)).and_then(go_on)
             }

@@ -30,7 +30,7 @@ pub struct NamedObjective {
 pub struct Constraint {
     /// The name of the number in a trial.
     pub name: String,
-    /// Upper bound, inclusive. A constraint has either this or `at_least`.
+    /// Upper bound, inclusive. A constraint has either `at_most` or `at_least`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
     /// Lower bound, inclusive.
@@ -65,7 +65,7 @@ impl Constraint {
 
 /// An invalid objective or constraint.
 pub(crate) struct BadOutcome {
-    /// Its location in a file.
+    /// The location in a file.
     pub(crate) at: Vec<String>,
     /// The problem, with the key, the value and a remedy.
     pub(crate) message: String,
@@ -133,7 +133,7 @@ impl Definition {
         }
     }
 
-    /// Returns the numbers of objectives and constraints.
+    /// Returns the counts of objectives and constraints.
     pub fn outcomes(&self) -> Outcomes {
         Outcomes {
             n_objectives: self.objectives.len().max(1),
@@ -157,8 +157,8 @@ impl Definition {
     /// objectives, each to be maximized, then the slacks.
     ///
     /// # Errors
-    /// Fails if their number differs from the definition's, which means that the storage is
-    /// damaged.
+    /// Fails if the trial has a different count of numbers than the definition, which means that
+    /// the storage is damaged.
     pub(crate) fn further(&self, trial: &Trial) -> Result<Vec<f64>, StudyError> {
         if self.outcomes_table().is_none() || trial.value().is_none() {
             return Ok(Vec::new());

@@ -45,8 +45,8 @@ impl Pace {
     /// wait ends early when `continues` returns false.
     ///
     /// # Errors
-    /// Returns [`StudyError::Overtaken`] if `continues` returns false, or ten minutes after the first
-    /// attempt.
+    /// Returns [`StudyError::Overtaken`] if `continues` returns false, or if ten minutes have
+    /// passed since the first attempt.
     pub(crate) fn overtaken(&mut self, continues: &dyn Fn() -> bool) -> Result<(), StudyError> {
         self.n_overtaken += 1;
         self.pause(wait(self.n_overtaken, self.began.elapsed(), uniform()), continues)

@@ -28,8 +28,8 @@ pub(crate) struct Progress {
     definition: Definition,
     /// Number of trials added so far.
     n_told: u64,
-    /// Objectives, to be maximized, of the last trial that was progress. With multiple objectives,
-    /// those of all trials that were progress.
+    /// Objectives, to be maximized, of the last trial that counted as progress. With multiple
+    /// objectives, those of all such trials.
     best: Vec<Vec<f64>>,
     n_without: u64,
 }
@@ -97,7 +97,8 @@ mod tests {
         }
     }
 
-    /// Returns the index of the outcome, added one by one, after which the study ends.
+    /// Adds the outcomes one by one, and returns the index of the outcome after which the study
+    /// ends.
     fn ends_after(n_trials: u64, improvement_min: f64, endings: &[Told]) -> Option<usize> {
         let patience = Patience { n_trials, improvement_min };
         let mut progress = Progress::new(patience, &Definition::new("p").minimize());

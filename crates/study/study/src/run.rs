@@ -82,7 +82,7 @@ pub enum Ended {
     Complete,
     /// Every point of the space has been tried.
     Exhausted,
-    /// The run was stopped from outside, or by its observer.
+    /// The run was stopped externally or by its observer.
     Stopped,
     /// The study was stopped after the run had started ([`Study::stop`]).
     StudyStopped,
@@ -310,9 +310,9 @@ struct Shared<'a> {
     /// Number of consecutive failures that ended the run. Trials that finish afterwards do not
     /// change it.
     n_failed_in_a_row: AtomicU64,
-    /// Number of stops of the study before the run.
+    /// Number of times that the study was stopped before the run.
     known_stops: u64,
-    /// The stop of the study that ended the run.
+    /// The stop request that ended the run.
     study_stop: Mutex<Option<Stop>>,
     /// Warnings about reports that have already been given.
     warnings: RunWarnings,

@@ -15,19 +15,20 @@ use crate::{Definition, StudyError};
 pub struct EndedTrial {
     /// The point of the trial.
     pub point: Point,
-    /// Its finite value in the user's own sign; `None` if the trial failed.
+    /// The trial's finite value in the user's own sign; `None` if the trial failed.
     pub value: Option<f64>,
-    /// The source of the point, as returned by [`Sampler::propose`]. Any other word marks a
+    /// The source of the point, as returned by [`Sampler::propose`]. Any other string marks a
     /// user-supplied point.
     pub source: String,
 }
 
-/// Queries of a study with trials that are stored elsewhere, for example by another framework.
+/// Proposes queries for a study whose trials are stored elsewhere, for example by another
+/// framework.
 ///
 /// A query is a function of the definition and the arguments of [`Sampler::propose`], bit for bit.
 /// It equals the query of a [`crate::Study`] with the same trials. The state kept between calls is
-/// a cache: if the finished trials extend those of the last call, only the new trials are added to
-/// the model; otherwise the model is rebuilt.
+/// a cache: if the finished trials extend the previous call's trials, only the new trials are added
+/// to the model; otherwise the model is rebuilt.
 ///
 /// ```
 /// use fedbo_space::ParameterSpec;
@@ -76,7 +77,7 @@ impl Sampler {
     /// Returns the point of trial `number` and its source (`initial`, `own`, `random`, …).
     ///
     /// `told` contains the ended trials in completion order, and `open` the points under
-    /// evaluation. The first trial numbers are the initial design.
+    /// evaluation. The first trial numbers belong to the initial design.
     ///
     /// # Errors
     /// Fails if a point is not in the space, a value is not finite, or the strategy fails. Returns
@@ -107,7 +108,8 @@ impl Sampler {
         found.ok_or_else(|| StrategyError::Exhausted { n_points: tried.len() }.into())
     }
 
-    /// Returns the model of these trials. It is removed from the cache until a query succeeds.
+    /// Returns the model of these trials. The model is removed from the cache until a query
+    /// succeeds.
     fn absorb(&mut self, told: &[EndedTrial]) -> Result<Model, StudyError> {
         let not_finite = told.iter().filter_map(|trial| trial.value).find(|v| !v.is_finite());
         if let Some(value) = not_finite {

@@ -179,7 +179,7 @@ impl Study {
     /// ```
     ///
     /// # Errors
-    /// Fails if the study's definition names another strategy.
+    /// Fails if the study's definition specifies a different strategy.
     pub fn with_strategy(
         mut self,
         strategy: impl Strategy + Clone + Sync + 'static,
@@ -223,7 +223,7 @@ impl Study {
         }
     }
 
-    /// Asks for `n` trials. Each proposal takes into account that the others are open.
+    /// Asks for `n` trials. Each proposal takes the other open trials into account.
     ///
     /// # Errors
     /// Same as [`Study::ask`]. Trials asked for before the error remain open.
@@ -253,8 +253,8 @@ impl Study {
         }
     }
 
-    /// Same as [`Study::ask_as`], but returns `Break` if the study was stopped after the first
-    /// `known_stops` stops.
+    /// Same as [`Study::ask_as`], but returns `Break` if the study has been stopped again since the
+    /// first `known_stops` stops.
     ///
     /// `None` ignores stops. If other processes add their trials first, backs off and retries as
     /// long as `continues` returns true.
@@ -343,7 +343,8 @@ impl Study {
         self.tell_as(TellAuthority::Hand, number, &Told::with_numbers(numbers))
     }
 
-    /// Tells that a trial failed, with the reason. The trial must be leased manually or not leased.
+    /// Records that a trial failed, with the reason. The trial must be leased manually or not
+    /// leased.
     ///
     /// # Errors
     /// Same as [`Study::tell`].
@@ -522,7 +523,7 @@ impl Study {
         self.release_trial_as(TellAuthority::Hand, number)
     }
 
-    /// Releases a trial to other workers, on the authority of its holder or of a person.
+    /// Releases a trial to other workers, on the authority of its holder or a person.
     ///
     /// # Errors
     /// Same as [`Study::release_trial`].
@@ -560,7 +561,8 @@ impl Study {
     }
 
     pub(crate) fn judges(&self) -> MutexGuard<'_, Option<RuleEvaluator>> {
-        // A panic cannot leave it inconsistent: trials are added completely or not at all.
+        // A panic cannot leave the evaluator inconsistent: trials are added completely or not at
+        // all.
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

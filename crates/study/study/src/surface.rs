@@ -10,7 +10,8 @@ use crate::{Definition, StudyError};
 /// Maximum number of values per parameter.
 const N_VALUES: u32 = 25;
 
-/// The surrogate over two parameters, with all others as in [`crate::Insight::best_by_mean`].
+/// The surrogate over two parameters, with all other parameters as in
+/// [`crate::Insight::best_by_mean`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Surface {
     /// Values of the first parameter (n), evenly spaced on the parameter's scale, or all choices of

@@ -70,7 +70,7 @@ pub(crate) struct ParameterColumn {
 pub(crate) struct TableRow {
     /// Line number, counted from 1.
     pub(crate) line: Option<u64>,
-    /// One text per parameter column.
+    /// One string per parameter column.
     pub(crate) texts: Vec<String>,
     /// The numbers in the order of the requested names, in the user's own signs.
     pub(crate) numbers: Vec<f64>,
@@ -81,7 +81,7 @@ pub(crate) struct TableRow {
 pub(crate) struct TableDefect {
     /// Line number, counted from 1, if the defect has one.
     pub(crate) line: Option<u64>,
-    /// The defect, with the column, the value and the expected value.
+    /// The defect, with the column, the value found and the value expected.
     pub(crate) message: String,
 }
 

@@ -1,5 +1,5 @@
-//! Tests that concurrent trials are spread: a model that is certain of a minimum sends two of them
-//! there, not all.
+//! Tests that concurrent trials are spread out: a model that is certain of a minimum sends two of
+//! them there, not all.
 
 #![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
@@ -33,7 +33,7 @@ fn batch(definition: &Definition, n: usize) -> Vec<Point> {
     study.ask_many(n).unwrap().into_iter().map(|trial| trial.point).collect()
 }
 
-/// Returns the maximum number of earlier neighbours of a point.
+/// Returns the maximum number of earlier neighbours that a point has.
 fn most_beside(points: &[Point]) -> usize {
     let is_beside = |a: &Point, b: &Point| {
         ["x", "y"].iter().all(|name| (a.number(name) - b.number(name)).abs() <= RADIUS)
@@ -54,7 +54,7 @@ fn a_certain_model_spreads_a_batch() {
     }
 }
 
-/// The spreading rule does not lose queries in a discrete space: all of its points are proposed.
+/// The spreading rule does not lose queries in a discrete space: every point is proposed.
 #[test]
 fn a_batch_can_be_a_whole_discrete_space() {
     let definition = Definition::new("grid")

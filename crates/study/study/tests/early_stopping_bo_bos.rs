@@ -23,7 +23,8 @@ const N_INITIAL: usize = 5;
 /// Default N₀: 8/50 of the epochs.
 const N_FIRST: u32 = 4;
 
-/// The final level of a training run, in [0, 1]: a hill at (0.65, 0.65, 0.65) with ripples.
+/// The value that a training run converges to, in [0, 1]: a hill at (0.65, 0.65, 0.65) with
+/// ripples.
 fn promise(point: &Point) -> f64 {
     let away = ["x", "y", "z"].map(|name| point.number(name) - 0.65);
     let hill: f64 = away.iter().map(|d| (-3.0 * d * d).exp()).product();

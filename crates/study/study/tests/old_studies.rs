@@ -75,8 +75,8 @@ fn a_misleading_study_is_dropped_and_the_other_helps_from_the_first_query_on() {
     }
 }
 
-/// All old studies have a single shared prior. Its weight decreases if they mislead, and the
-/// history records it trial by trial.
+/// All old studies form a single shared prior. The prior's weight decreases if the old studies
+/// mislead, and the history records the weight trial by trial.
 #[test]
 fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one() {
     let run = |studies: [OldStudy; 3]| {
@@ -106,8 +106,8 @@ fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one()
     ]);
     assert!(first < 0.02 && named >= 7, "{first} {named}");
     assert!(trusts[3] > 0.6 && trusts.iter().all(|trust| *trust > 0.2), "{trusts:?}");
-    // Old studies that are best where the new study is worst: with a different level they are
-    // dropped, with the opposite sign their negated functions are trusted.
+    // Old studies with the opposite sign, which are best where the new study is worst. If their
+    // offset differs too, they are dropped. Otherwise, their negated functions are trusted.
     let opposed =
         |level: f64| run(["a", "b", "c"].map(|name| old(name, |x, y| level - like(x, y, 1.0))));
     let (first, _, trusts) = opposed(60.0);
@@ -116,8 +116,8 @@ fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one()
     assert!(first > 0.1 && trusts[8] < -0.5, "{first} {trusts:?}");
 }
 
-/// d̄ of Lemma 7.1 in the units of the values, on the raw scale and on the common scale. In
-/// standard units, it would be about four times as large.
+/// Checks d̄ of Lemma 7.1 in the units of the values, on the raw scale and on the common scale. In
+/// standard units, d̄ would be about four times as large.
 #[test]
 fn distances_are_in_the_units_of_the_values() {
     let distance = |scale| {
@@ -229,9 +229,9 @@ fn what_cannot_be_learned_from_is_refused_before_anything_is_stored() {
     assert!(OldStudy::new("two", [(at(0.1, 0.1), 1.0), (other, 1.0)]).is_err());
 }
 
-/// A parameter that old trials do not have. If it is spread over its range, the old study's model
-/// is constant in it and equally certain everywhere. If all trials had the middle value, the model
-/// would be uncertain away from the middle.
+/// Covers a parameter that old trials do not have. If the parameter is spread over its range, the
+/// old study's model is constant in it and equally certain everywhere. If all trials had the middle
+/// value, the model would be uncertain away from the middle.
 #[test]
 fn an_old_study_is_constant_in_a_parameter_that_it_did_not_have() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, Strategy
 use fedbo_streams::{Purpose, Seed, Stream};
 use fedbo_study::{Definition, Sampler, StrategySpec, Study, StudyError};
 
-/// Two objectives with opposite directions, and two constraints.
+/// Defines two objectives with opposite directions, and two constraints.
 fn definition(strategy: StrategySpec) -> Definition {
     Definition::new("beams")
         .parameter("x", ParameterSpec::float(0.0, 1.0))
@@ -135,8 +135,8 @@ fn each_objective_has_an_insight_of_its_own() {
     }
 }
 
-/// With noise, the best value with a slack above 0 is lucky twice. The model's choice is not, and
-/// its probability matches the true one.
+/// With noise, the best value with a slack above 0 is lucky twice. The model's choice is not lucky,
+/// and its probability matches the true one.
 #[test]
 fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
     let definition = Definition::new("noisy")
@@ -199,7 +199,7 @@ fn others_refuse_further_numbers() {
 }
 
 /// With 5,600 trials, the models are conditioned on a subset of them. The front is at y = 0, where
-/// there is no trial yet; the next trial is there.
+/// there is no trial yet. The next trial is at y = 0.
 #[test]
 fn very_many_trials_of_two_objectives_lead_to_the_front() {
     let side = || ParameterSpec::float(0.0, 1.0);

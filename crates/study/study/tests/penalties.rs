@@ -61,7 +61,7 @@ impl Observer for Warnings {
     }
 }
 
-/// Returns the best value of a run of 30 trials, and its warnings.
+/// Runs 30 trials and returns the best value and the warnings.
 fn run(definition: &Definition, penalty: f64) -> (f64, Vec<String>) {
     let study = Study::in_memory(definition).unwrap();
     let warnings = Warnings::default();
@@ -71,7 +71,7 @@ fn run(definition: &Definition, penalty: f64) -> (f64, Vec<String>) {
     (best, warnings.0.into_inner().unwrap())
 }
 
-/// For comparison, 30 random trials reach about .007.
+/// For comparison, the best of 30 random trials is about .007.
 #[test]
 fn a_penalty_of_any_size_leaves_the_optimum_in_sight() {
     let strategies = [StrategySpec::log_ei(), StrategySpec::ts(), StrategySpec::gp_ucb()];

@@ -152,7 +152,7 @@ fn a_range_of_few_floats_is_used_up_too() {
     }
 }
 
-/// The space has two points. Another worker holds one of them with a lease that will expire.
+/// The space has two points. Another worker holds one of them, with a lease that will expire.
 #[test]
 fn a_space_is_used_up_only_when_the_trials_of_others_have_ended() {
     let definition = Definition::new("pair").parameter("n", ParameterSpec::int(0, 1));
@@ -198,7 +198,7 @@ fn a_noisy_study_may_repeat_a_point() {
     assert!(insight.noise_std > 0.05, "{}", insight.noise_std);
 }
 
-/// v = (x − 0.3)² + [kind = b], evaluated at 40 points.
+/// The objective is (x − 0.3)² + [kind = b], evaluated at 40 points.
 #[test]
 fn a_surface_is_the_surrogate_over_two_parameters() {
     let definition = Definition::new("bowl")
@@ -477,7 +477,7 @@ fn an_observer_hears_of_each_trial_and_may_end_the_run() {
 }
 
 /// Both workers finish the trials that they are evaluating when the study is stopped, and start no
-/// further trials. A later run does.
+/// further trials. A later run is not affected.
 #[test]
 fn a_stop_ends_a_run_after_the_trials_that_it_evaluates() {
     struct StopsAtFirst(Arc<Study>, Mutex<Vec<u64>>);

@@ -1,8 +1,8 @@
 //! Actions on a study: add a point, retry failed trials, stop the study.
 //!
-//! They are served only with `--actions`, and the guard accepts them only from the dashboard's own
-//! pages. Each action shares its code with a command: `fedbo enqueue`, `fedbo retry` or
-//! `fedbo stop`. Pages receive the result through the study's events.
+//! Actions are served only with `--actions`, and the guard accepts them only from the dashboard's
+//! own pages. Each action shares its code with a command: `fedbo enqueue`, `fedbo retry` or `fedbo
+//! stop`. Pages receive the result through the study's events.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use fedbo_console::Exit;
 use fedbo_documents::own_point;
 use fedbo_documents::trial_record::{Retried, SCHEMA_VERSION, StopDocument};
 
-/// Name of these pages as shown to processes stopped by them.
+/// Name that identifies these pages to the processes that they stop.
 const BY: &str = "fedbo dashboard";
 
 /// The secret that a page sends with each action.
@@ -37,7 +37,8 @@ pub(super) fn secret(asked: &Asked) -> anyhow::Result<Response> {
     json(&Secret { schema_version: SCHEMA_VERSION, token: token.text() })
 }
 
-/// A user-supplied point: pairs of parameter names and value texts, as on the command line.
+/// A user-supplied point: pairs of parameter names and values, both as strings, as on the command
+/// line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewPoint {

@@ -61,12 +61,12 @@ static FONTS: [Asset; 2] = [
     Asset { name: "noto-sans-bold.ttf", kind: "font/ttf", bytes: fedbo_report::BOLD_FONT },
 ];
 
-/// The single HTML page. Scripts fill it based on its URL.
+/// Returns the only HTML page, which scripts fill based on its URL.
 pub(super) fn page(_: &Asked) -> anyhow::Result<Response> {
     Ok(typed(HTML, PAGE))
 }
 
-/// The page for a coordinator's operator.
+/// Returns the page for a coordinator's operator.
 pub(super) fn operator_page(_: &Asked) -> anyhow::Result<Response> {
     Ok(typed(HTML, PAGE.replacen("<body>", "<body data-of=\"coordinator\">", 1)))
 }
@@ -74,7 +74,7 @@ pub(super) fn operator_page(_: &Asked) -> anyhow::Result<Response> {
 const HTML: &str = "text/html; charset=utf-8";
 const PAGE: &str = include_str!("../../assets/dashboard/index.html");
 
-/// A script, style sheet or picture. Browsers cache it and revalidate it with its ETag.
+/// Returns a script, style sheet or picture. Browsers cache it and revalidate it with its ETag.
 pub(super) fn asset(asked: &Asked) -> anyhow::Result<Response> {
     let asset = ASSETS.iter().chain(&FONTS).find(|asset| asset.name == asked.id());
     let asset = asset.ok_or_else(|| Problem::absent("there is no such file"))?;

@@ -104,8 +104,8 @@ pub(crate) struct Unreadable {
 }
 
 impl Catalog {
-    /// Creates the catalog of the given arguments. A folder includes the study files and storages
-    /// in it.
+    /// Creates the catalog for the given arguments. A folder adds the study files and storages in
+    /// it.
     ///
     /// # Errors
     /// Fails if an argument is not a study file, a storage, or a folder that contains one.
@@ -152,8 +152,8 @@ impl Catalog {
         (entries, unreadable)
     }
 
-    /// Returns the runs with results and their ids: the index of the given folder, and the path
-    /// relative to it.
+    /// Returns the runs with results, each with its id: the index of the given folder, and the
+    /// run's path relative to that folder.
     pub(crate) fn runs(&self) -> Vec<(String, PathBuf)> {
         let folders = self.folders.iter().enumerate();
         let runs = folders.flat_map(|(index, folder)| {
@@ -164,10 +164,10 @@ impl Catalog {
         runs.collect()
     }
 
-    /// Returns the folder of the run with an id.
+    /// Returns the folder of the run with this id.
     ///
     /// # Errors
-    /// Fails if it does not exist.
+    /// Fails if there is no such run.
     pub(crate) fn run(&self, id: &str) -> anyhow::Result<PathBuf> {
         let found = self.runs().into_iter().find(|(known, _)| known == id);
         let (_, folder) = found
@@ -175,10 +175,10 @@ impl Catalog {
         Ok(folder)
     }
 
-    /// Returns the study with an id.
+    /// Returns the study with this id.
     ///
     /// # Errors
-    /// Fails if it does not exist, or if its storage cannot be read.
+    /// Fails if there is no such study, or if its storage cannot be read.
     pub(crate) fn entry(&self, id: &str) -> anyhow::Result<Entry> {
         let absent = || Problem::absent(format!("there is no study {id:?} here, or not yet"));
         let (named, _) = id.rsplit_once('-').with_context(absent)?;
@@ -243,7 +243,7 @@ impl Catalog {
         for path in paths.into_iter().filter(|path| path.is_file()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let id = format!("{index}-{name}");
-            // Files in a folder may be incomplete. Files given by name must be complete.
+            // Files found in a folder can be incomplete. Files given by name must be complete.
             let place = match self.content(&path, Content::of) {
                 Ok(Content::Study(address, only)) => Place::of(id, address, Some(only)),
                 Ok(Content::Database) => {
@@ -334,7 +334,8 @@ impl Catalog {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes storages and drops cached files that no longer exist.
+    /// Closes storages that are not among `places`, and drops the cached content of files that no
+    /// longer exist.
     fn keep(&self, places: &[Place]) {
         let addresses: Vec<String> = places.iter().map(|place| place.address.to_string()).collect();
         self.opened().retain(|address, storage| storage.is_none() || addresses.contains(address));
@@ -396,7 +397,7 @@ fn stamp_of(path: &Path) -> anyhow::Result<Stamp> {
     Ok(stamp(&meta))
 }
 
-/// Returns the folders with results: the folder itself, or those in it and in its subfolder
+/// Returns the folders with results: the folder itself, or the folders in it and in its subfolder
 /// `results`, where `fedbo run` writes. Each is returned with its path relative to the folder.
 fn run_folders(folder: &Path) -> Vec<(String, PathBuf)> {
     if has_file(folder, RESULTS_FILE) {

@@ -85,7 +85,7 @@ pub(super) fn watched(asked: &Asked, watched: impl Watched) -> anyhow::Result<Re
 }
 
 impl Watcher {
-    /// Returns the next event as text; `None` if the server shuts down or the source cannot be
+    /// Returns the next event as a string; `None` if the server shuts down or the source cannot be
     /// read.
     async fn next(&mut self) -> Option<String> {
         loop {
@@ -136,7 +136,7 @@ pub(super) fn event(name: &str, id: impl Display, data: &impl Serialize) -> anyh
     Ok(format!("event: {name}\nid: {id}\ndata: {data}\n\n"))
 }
 
-/// A browser's position in the content. The browser has received everything up to it.
+/// A browser's position in the content. The browser has received everything up to this position.
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// Unique id of the watched content; `None` if it is not known yet or the client did not send
@@ -173,7 +173,7 @@ impl Display for Place {
     }
 }
 
-/// Event that makes a page discard its content and start over.
+/// Returns the event that makes a page discard its content and start over.
 fn replaced() -> anyhow::Result<Vec<String>> {
     Ok(vec![event("replaced", Place::default(), &())?])
 }
@@ -274,7 +274,7 @@ impl Watched for Trials {
     }
 }
 
-/// The arm and repetition of a run that a page shows. The default is the first.
+/// The arm and repetition of a run that a page shows; by default the first ones.
 #[derive(Clone, Deserialize)]
 struct Part {
     arm: Option<String>,
@@ -292,9 +292,9 @@ struct Rows {
     part: Part,
     arms: Vec<String>,
     runs: Vec<u32>,
-    /// Number of rows of this part so far.
+    /// Number of rows in this part so far.
     n_rows: u64,
-    /// Number of rows of all parts so far.
+    /// Number of rows in all parts so far.
     n_all: usize,
     has_looked: bool,
 }

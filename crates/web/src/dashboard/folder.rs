@@ -31,7 +31,7 @@ pub(super) fn has_file(folder: &FilePath, name: &str) -> bool {
 /// Reads the summary of a run; `None` if it does not exist yet.
 ///
 /// # Errors
-/// Fails if it is not a regular file in the folder or cannot be read.
+/// Fails if the summary is not a regular file in the folder or cannot be read.
 pub(super) fn summary(folder: &FilePath) -> anyhow::Result<Option<Summary>> {
     let path = folder.join(SUMMARY_FILE);
     let shown = path.display();
@@ -111,7 +111,7 @@ pub(super) fn kind(name: &str) -> Option<&'static str> {
 /// Reads a file of a folder.
 ///
 /// # Errors
-/// Fails if it is too large or cannot be read.
+/// Fails if the file is too large or cannot be read.
 pub(super) fn read(path: &FilePath) -> anyhow::Result<Vec<u8>> {
     let shown = path.display();
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.len();

@@ -40,8 +40,8 @@ const COOKIE_BYTES: usize = 20;
 /// Access rules for requests.
 pub(crate) struct Guard {
     token: Token,
-    /// A single-use token for one browser. The browser that the program opens keeps the URL in its
-    /// history.
+    /// A single-use token for the browser that the program opens, since that browser keeps the URL
+    /// in its history.
     once: Mutex<Option<Token>>,
     /// The path that contains all pages, without slashes.
     path: String,
@@ -257,7 +257,7 @@ pub(super) const NO_ACTIONS: &str =
 /// Header that contains the secret of an action.
 const SECRET: HeaderName = HeaderName::from_static("x-fedbo-action");
 
-/// Returns true unless the browser marks the request as cross-site.
+/// Returns true if the browser marks the request as same-origin, or does not send `Sec-Fetch-Site`.
 pub(super) fn is_same_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin")
 }

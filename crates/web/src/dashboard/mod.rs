@@ -1,4 +1,5 @@
-//! Browser pages with the current studies of storages and runs of folders, updated as they change.
+//! Browser pages that show the studies in storages and the runs in folders, and update as these
+//! change.
 //!
 //! This module defines the pages and controls access to them. It reads storages and folders, and
 //! writes only if an action is requested. Start at [`Dashboard::start`].
@@ -89,7 +90,7 @@ pub(crate) struct Shared {
 
 /// Content of the pages: studies and runs, or a coordinator.
 pub enum Content {
-    /// Studies and runs of the given places.
+    /// Studies and runs in the given storages, files and folders.
     Studies {
         /// The studies and runs.
         catalog: Catalog,
@@ -124,7 +125,8 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Starts the dashboard on the current runtime. It accepts requests when this function returns.
+    /// Starts the dashboard on the current runtime. The dashboard accepts requests once this
+    /// function returns.
     ///
     /// # Errors
     /// Fails if the address cannot be bound, or if the system cannot provide random bytes.

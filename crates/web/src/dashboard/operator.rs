@@ -20,8 +20,8 @@ use super::{Shared, assets};
 use fedbo_documents::trial_record::SCHEMA_VERSION;
 use fedbo_documents::{CheckDocument, LedgerSource, ListedStudy, listed, slot_state};
 
-/// Interval at which the full state is sent even if only the times since the agents' last requests
-/// have changed.
+/// Interval at which the full state is sent even if nothing has changed except the times since the
+/// agents' last requests.
 const HEARD: Duration = Duration::from_secs(5);
 
 /// A coordinator in this process, with its folder or database.
@@ -33,10 +33,10 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Returns the stored study with a name.
+    /// Returns the stored study with this name.
     ///
     /// # Errors
-    /// Fails if it does not exist, or if the store cannot be read.
+    /// Fails if there is no such study, or if the store cannot be read.
     pub(super) fn record(&self, name: &str) -> anyhow::Result<StudyRecord> {
         match self.home.store().study(name) {
             Err(StoreError::NoStudy { .. }) => {
@@ -186,8 +186,8 @@ struct News {
     releases: usize,
     error: Option<String>,
     roster: Vec<Member>,
-    /// Rounds that have deliveries or have changed, with one digit per slot: 1 if the slot has
-    /// delivered.
+    /// Rounds whose deliveries have changed since the last event, with one digit per slot: 1 if the
+    /// slot has delivered.
     delivered: Vec<(u64, String)>,
 }
 
@@ -196,8 +196,8 @@ struct News {
 struct Member {
     agent: String,
     state: &'static str,
-    /// Seconds since its last signed request; `None` if there has been none since the coordinator
-    /// started.
+    /// Seconds since the agent's last signed request; `None` if there has been none since the
+    /// coordinator started.
     silent_s: Option<u64>,
 }
 
@@ -273,7 +273,7 @@ fn news(record: &StudyRecord, slots: &[SlotRecord], seen: Option<ObservedStudy>)
     }
 }
 
-/// Removes the values that change only with time.
+/// Returns the updates without the values that change merely because time passes.
 fn timeless(news: &News) -> News {
     let mut news = news.clone();
     news.elapsed_s = None;

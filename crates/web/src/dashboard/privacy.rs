@@ -1,7 +1,7 @@
 //! A ledger of releases as JSON: the spent budget, its guarantee, the chain of entries, and the
 //! result of its verification.
 //!
-//! All content is public once the releases are: the numbers in the charter, events and hashes. The
+//! All content becomes public with the releases: the numbers in the charter, events and hashes. The
 //! content of releases is not shown.
 
 use std::path::Path as FilePath;
@@ -29,7 +29,7 @@ const ENTRIES: usize = 10_000;
 struct Document {
     schema_version: u32,
     ledger: String,
-    /// The reason why the ledger cannot be relied on.
+    /// The reason why the ledger cannot be trusted.
     problem: Option<String>,
     #[serde(flatten)]
     sound: Option<Sound>,
@@ -96,7 +96,7 @@ struct EntryRecord {
     seq: u64,
     round: u64,
     hash: String,
-    /// Index of its charge in the `charges` of the statement.
+    /// Index of the entry's charge in the statement's `charges`.
     charge: Option<usize>,
     bytes: u64,
 }
@@ -202,7 +202,7 @@ impl EntryRecord {
     }
 }
 
-/// Returns true if this has been a head of the ledger.
+/// Returns true if `head` is, or once was, the head of the ledger.
 fn contains(history: &History, head: &Head) -> bool {
     let Some(last) = head.seq.checked_sub(1) else {
         return *head == history.charter.genesis();

@@ -91,7 +91,7 @@ async fn body_of(headers: &HeaderMap, body: axum::body::Body) -> Result<Bytes, P
 /// Queue in which a request waits.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
-    /// No queue and no thread: nothing is read.
+    /// No queue and no separate thread: nothing is read.
     Here,
     /// No queue: handled immediately.
     Now,

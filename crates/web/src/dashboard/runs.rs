@@ -29,7 +29,7 @@ struct Listed {
     /// Seconds since the last row was written.
     seconds_since: Option<f64>,
     state: &'static str,
-    /// The reason why its summary cannot be read.
+    /// The reason why the run's summary cannot be read.
     problem: Option<String>,
 }
 
@@ -76,7 +76,7 @@ struct Described {
     name: String,
     place: String,
     state: &'static str,
-    /// The reason why its summary cannot be read.
+    /// The reason why the run's summary cannot be read.
     problem: Option<String>,
     seconds_since: Option<f64>,
     summary: Option<Summary>,
@@ -122,7 +122,7 @@ struct ArmRecord {
     wall_seconds: Option<f64>,
 }
 
-/// Returns the arms of a summary, including those of all its configurations.
+/// Returns the arms of a summary and of all its configurations.
 fn arm_records(summary: &Summary) -> Vec<ArmRecord> {
     let parts = [summary].into_iter().chain(&summary.configurations);
     let records = parts.flat_map(|part| {

@@ -47,8 +47,8 @@ enum Sampling {
     Uniform,
     /// Given weights over the agents with available messages.
     Given(Vec<f64>),
-    /// Learned by each agent from its own observations. It does not leave the agent and is not
-    /// recorded.
+    /// Learned by each agent from its own observations. The distribution does not leave the agent
+    /// and is not recorded.
     Learned,
 }
 

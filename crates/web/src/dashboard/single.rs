@@ -1,7 +1,7 @@
 //! A page of one study or run as a single file that can be sent or archived.
 //!
-//! It has no scripts and loads nothing: pictures and styles are embedded. Names and error texts are
-//! escaped by the HTML library.
+//! The file has no scripts and loads nothing: pictures and styles are embedded. The HTML library
+//! escapes names and error messages.
 
 use std::collections::BTreeMap;
 use std::path::Path;

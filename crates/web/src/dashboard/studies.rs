@@ -111,12 +111,12 @@ struct Described {
     /// Names and directions of the objectives, if there is more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     objectives: Vec<NamedObjective>,
-    /// Names of all numbers of a trial except `value`.
+    /// Names of a trial's numbers, except `value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outcomes: Vec<String>,
-    /// Number of epochs in a complete training, if trials are stopped early.
+    /// Number of epochs in a complete training run, if trials are stopped early.
     epochs: Option<u32>,
-    /// Names of its pictures.
+    /// Names of the study's pictures.
     pictures: Vec<&'static str>,
     /// True if the page can change the study.
     actions: bool,
@@ -225,8 +225,8 @@ pub(super) fn within(
     }
 }
 
-/// Returns the number of trials with a value. It is determined before the model is fitted, so it
-/// exceeds the model's number only if the model left out trials.
+/// Returns the number of trials with a value. They are counted before the model is fitted, so there
+/// are more than the model uses only if the model left out trials.
 fn n_with_value(study: &Study) -> anyhow::Result<usize> {
     Ok(study.trials()?.iter().filter(|trial| trial.value().is_some()).count())
 }

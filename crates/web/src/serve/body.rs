@@ -67,7 +67,7 @@ impl Fields {
         self.take(key).ok_or_else(|| Problem::bad(format!("the key {key:?} is missing")))
     }
 
-    /// Reads a name, which consists of letters, digits and a few marks.
+    /// Reads a name, which must consist of letters, digits and a few punctuation marks.
     pub(super) fn name(&mut self, key: &str) -> Result<String, Problem> {
         let value = self.required(key)?;
         match &value {
@@ -112,7 +112,7 @@ impl Fields {
         }
     }
 
-    /// Reads a text.
+    /// Reads a string.
     pub(super) fn text(&mut self, key: &str) -> Result<String, Problem> {
         match self.required(key)? {
             Value::String(text) => Ok(text),
@@ -166,7 +166,7 @@ fn unexpected(key: &str, value: &Value, expected: &str) -> Problem {
     Problem::bad(format!("{key:?} is {found}, expected {expected}"))
 }
 
-/// Returns the start of an untrusted text.
+/// Returns the start of an untrusted string.
 fn short(text: &str) -> String {
     const CHARS: usize = 40;
     match text.char_indices().nth(CHARS) {

@@ -19,7 +19,7 @@ pub(super) fn holder(name: &str, nonce: &str) -> Worker {
 pub(super) struct Holders {
     /// The trial leased to each token.
     given: HashMap<String, u64>,
-    /// The latest token to lease each trial.
+    /// The token that leased each trial last.
     by_trial: HashMap<u64, String>,
 }
 

@@ -49,7 +49,7 @@ const OPENAPI: &str = include_str!("openapi.json");
 
 /// Maximum number of concurrent `ask` requests.
 const LINE: usize = 2048;
-/// Default lease of a trial, and the range of leases that may be requested, in seconds.
+/// Default lease of a trial, and the range of leases that can be requested, in seconds.
 const LEASE_S: f64 = 60.0;
 const LEASES_S: (f64, f64) = (1.0, 86_400.0);
 /// Allowed range, in seconds, of the time that an `ask` request waits for a trial.
@@ -81,7 +81,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server on the current runtime. It accepts requests when this function returns.
+    /// Starts the server on the current runtime. The server accepts requests once this function
+    /// returns.
     ///
     /// # Errors
     /// Fails if the address cannot be bound, or if the storage fails.

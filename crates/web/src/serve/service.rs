@@ -44,7 +44,7 @@ pub(super) enum Asked {
     Full { reason: String },
     /// No more trials are started.
     Stopped { reason: String },
-    /// Other workers evaluate the last trials, which may become available again.
+    /// Other workers are evaluating the last trials, which may become available again.
     Wait { reason: String },
 }
 
@@ -56,7 +56,7 @@ pub(super) struct StudyDocument {
     direction: Direction,
     strategy: &'static str,
     parameters: Vec<ShownParameter>,
-    /// Number of epochs in a complete training, if trials are stopped early.
+    /// Number of epochs in a complete training run, if trials are stopped early.
     epochs: Option<u32>,
     trials_wanted: u64,
     trials: Counts,
@@ -109,7 +109,7 @@ impl Service {
         })
     }
 
-    /// Returns the number of epochs in a complete training, if trials are stopped early.
+    /// Returns the number of epochs in a complete training run, if trials are stopped early.
     pub(super) fn epochs(&self) -> Option<u32> {
         self.study.definition().early_stopping.as_ref().map(|spec| spec.epochs)
     }
@@ -205,7 +205,7 @@ impl Service {
         })
     }
 
-    /// Tells the outcome of a trial. Idempotent for the same outcome.
+    /// Tells the outcome of a trial. Repeating the same outcome is a no-op.
     pub(super) fn tell(
         &self,
         name: &str,
@@ -394,8 +394,8 @@ fn is_failure(told: &Told) -> bool {
     matches!(told, Told::Failed { .. })
 }
 
-/// Returns the result if no trial can be started. Open trials can become available unless they are
-/// leased manually.
+/// Returns the response for a study in which no trial can be started. Open trials can become
+/// available unless they are leased manually.
 fn without_trial(open: &[Trial], why: &str) -> Asked {
     let of = |by_hand: bool| -> Vec<u64> {
         let those = open.iter().filter(|trial| match &trial.state {

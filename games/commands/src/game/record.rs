@@ -53,7 +53,7 @@ impl Record {
     }
 }
 
-/// Formats a table of the rounds after the first `from`.
+/// Formats a table of all rounds except the first `from`.
 pub(super) fn table_of(course: &GameHistory, from: usize) -> String {
     let rounds = || (from..).zip(&course.rounds()[from..]);
     let numbers = rounds().map(|(index, _)| (index + 1).to_string()).collect();

@@ -23,19 +23,19 @@ pub struct Exp3Settings {
     pub lengthscales: Vec<f64>,
     /// d', the number of features; 5 in the experiments of thesis appendix E.6.1.1c.
     pub n_features: usize,
-    /// Distribution of the features.
+    /// Distribution from which the features are drawn.
     pub law: FeatureLaw,
     /// Seed of the features. Anyone who has the seed can compute the features.
     pub seed: u64,
-    /// η and γ.
+    /// The rates η and γ.
     pub rate: Exp3Rate,
-    /// The distribution π, which receives a share γ of the probability.
+    /// The distribution π, which is mixed in with weight γ.
     pub exploration: Exploration,
     /// Lower and upper bound of the payoffs. A loss is 1 minus the payoff scaled to [0, 1] with
     /// these bounds. With `None`, a loss is −payoff, as in the authors' code.
     pub payoff_bounds: Option<(f64, f64)>,
-    /// Weights payoffs by the distribution of the previous round, as in the authors' code, instead
-    /// of that of the same round.
+    /// If true, payoffs are weighted by the previous round's distribution, as in the authors' code,
+    /// instead of the same round's.
     pub stale_law: bool,
 }
 
@@ -44,8 +44,8 @@ pub struct Exp3Settings {
 pub enum FeatureLaw {
     /// Normalized cosine features of the kernel ([`FeatureMap`]).
     Kernel,
-    /// √(2/d') cos(ω x + b), with ω smaller by a factor of 2π, as in the authors' code: the
-    /// effective length scale is 2π ℓ.
+    /// √(2/d') cos(ω x + b), with ω smaller by a factor of 2π, as in the authors' code. The
+    /// effective length scale is therefore 2π ℓ.
     AsInAuthorsCode,
 }
 
@@ -54,7 +54,7 @@ pub enum FeatureLaw {
 pub enum Exp3Rate {
     /// η = √(ln K/(3 d' T)), γ = η d' for a game of T rounds (Lattimore & Szepesvári 2020, Theorem 27.1).
     Horizon(usize),
-    /// The same with t in place of T, for games of unknown length.
+    /// Like [`Self::Horizon`] with t in place of T, for games of unknown length.
     Anytime,
     /// Fixed rates; 0.1 and 0.1 in the authors' code.
     Given {
@@ -68,16 +68,16 @@ pub enum Exp3Rate {
 /// The exploration distribution π.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exploration {
-    /// Approximates the design that minimizes max φᵀ Q(π)⁻¹ φ by multiplicative steps. The minimum
+    /// The design that minimizes max φᵀ Q(π)⁻¹ φ, approximated by multiplicative steps. The minimum
     /// is d' (Kiefer & Wolfowitz).
     OptimalDesign,
-    /// Uniform.
+    /// The uniform distribution.
     Uniform,
 }
 
 impl Exp3Settings {
-    /// Settings of the authors' code for the synthetic games (appendix E.6.1.1c), including its
-    /// differences from the theory.
+    /// Returns the settings of the authors' code for the synthetic games (appendix E.6.1.1c),
+    /// including its differences from the theory.
     pub fn as_in_authors_code(lengthscale: f64, dim: usize, seed: u64) -> Self {
         Self {
             family: Family::SquaredExponential,
@@ -98,8 +98,8 @@ impl Exp3Settings {
 /// P_t(a) = γ π(a) + (1 − γ) exp(−η φ(a)·Θ)/Σ,   Θ = Σ_s Q_s⁻¹ φ(a_s) ℓ_s,   Q_s = Σ_a P_s(a) φ(a) φ(a)ᵀ
 ///
 /// A jitter ladder makes Q_s positive definite if the features are linearly dependent. Every round
-/// counts, whatever the level at which its action was chosen, and is weighted as if the action had
-/// been drawn from P_s. Initial rounds are drawn uniformly and weighted accordingly.
+/// counts, whatever the level of reasoning that chose its action, and is weighted as if the action
+/// had been drawn from P_s. Initial rounds are drawn uniformly and weighted accordingly.
 #[derive(Clone, Debug)]
 pub(crate) struct Exp3 {
     settings: Exp3Settings,
@@ -227,7 +227,7 @@ fn features(
     Ok(actions.rows().map(|x| map.features(x)).collect())
 }
 
-/// Σ_a p(a) φ(a) φ(a)ᵀ.
+/// Returns Σ_a p(a) φ(a) φ(a)ᵀ.
 fn second_moment(features: &[Vec<f64>], law: &[f64]) -> Result<SpdFactor, GameError> {
     let mut q = PackedLower::zeros(features[0].len());
     for (phi, p) in features.iter().zip(law) {
@@ -240,7 +240,7 @@ fn second_moment(features: &[Vec<f64>], law: &[f64]) -> Result<SpdFactor, GameEr
     Ok(SpdFactor::new(&q).map_err(fedbo_gp::GpError::from)?)
 }
 
-/// Iterates π ← π(a) φ(a)ᵀ Q(π)⁻¹ φ(a)/d'. The determinant of Q grows with every step (Titterington
+/// Iterates π ← π(a) φ(a)ᵀ Q(π)⁻¹ φ(a)/d'. Each step increases the determinant of Q (Titterington
 /// 1976).
 fn optimal_design(features: &[Vec<f64>]) -> Result<Vec<f64>, GameError> {
     let mut design = vec![1.0 / count(features.len()); features.len()];
@@ -255,7 +255,7 @@ fn optimal_design(features: &[Vec<f64>]) -> Result<Vec<f64>, GameError> {
     Ok(design)
 }
 
-/// φ(a)ᵀ Q⁻¹ φ(a).
+/// Returns φ(a)ᵀ Q⁻¹ φ(a).
 fn leverages(features: &[Vec<f64>], law: &[f64]) -> Result<Vec<f64>, GameError> {
     let factor = second_moment(features, law)?;
     let leverage = |phi: &Vec<f64>| {
@@ -286,8 +286,8 @@ mod tests {
         }
     }
 
-    /// Kiefer & Wolfowitz: the minimum of max φᵀ Q⁻¹ φ over all designs is d'. The maximum of the
-    /// uniform design is clearly larger.
+    /// Kiefer & Wolfowitz: the minimum of max φᵀ Q⁻¹ φ over all designs is d'. The uniform design's
+    /// maximum is clearly larger.
     #[test]
     fn the_design_is_nearly_optimal() {
         let actions = uniform_points(40, 2, &mut test_stream(1));
@@ -328,8 +328,8 @@ mod tests {
         }
     }
 
-    /// By hand for one round: γ/K + (1 − γ) softmax(−η φ(a)·Q⁻¹ φ(a₁) ℓ), with Q from the
-    /// distribution of the previous round or of the same round.
+    /// The expected probabilities after one round are γ/K + (1 − γ) softmax(−η φ(a)·Q⁻¹ φ(a₁) ℓ),
+    /// where Q comes from the distribution of the previous round or of the same round.
     #[test]
     fn the_authors_law_is_one_round_late() {
         let actions = uniform_points(9, 1, &mut test_stream(3));

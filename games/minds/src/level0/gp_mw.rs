@@ -13,8 +13,9 @@ use crate::{ActionSet, Game, GameError, Round, Ucb};
 pub struct GpMwSettings {
     /// The rate η.
     pub mw_rate: MwRate,
-    /// Lower and upper bound of the payoffs. Confidence bounds are scaled to [0, 1] with them and
-    /// clipped, as the theorem requires. `None` uses raw bounds, as the authors' code does.
+    /// Lower and upper bound of the payoffs. They scale the confidence bounds to [0, 1], and the
+    /// result is clipped, as the theorem requires. `None` uses raw bounds, as the authors' code
+    /// does.
     pub payoff_bounds: Option<(f64, f64)>,
 }
 
@@ -23,7 +24,8 @@ pub struct GpMwSettings {
 pub enum MwRate {
     /// √(8 ln K/T) for a game of T rounds (Theorem 8.1 and Sessa et al. 2019, Theorem 1).
     Horizon(usize),
-    /// η_t = √(8 ln K/t) on all payoffs so far, for games of unknown length (Cesa-Bianchi & Lugosi 2006, Theorem 2.3).
+    /// η_t = √(8 ln K/t), applied to all payoffs so far, for games of unknown length (Cesa-Bianchi
+    /// & Lugosi 2006, Theorem 2.3).
     Anytime,
     /// A fixed rate; 0.1 in the authors' code.
     Given(f64),
@@ -33,7 +35,7 @@ pub enum MwRate {
 ///
 /// P_{t+1}(x_i) ∝ exp(η Σ_{s≤t} u_s(x_i)),   u_s(x_i) = clip(α_{s+1}(x_i, x_{−i,s}))
 ///
-/// α_{s+1} is the bound after round s: "after iteration t, 𝒜 calculates the updated value"
+/// α_{s+1} is the bound computed after round s: "after iteration t, 𝒜 calculates the updated value"
 /// (appendix E.1). In exact arithmetic, this is Sessa et al.'s update with losses 1 − u.
 #[derive(Clone, Debug)]
 pub(crate) struct GpMw {
@@ -54,7 +56,7 @@ impl GpMw {
         Ok(Self { settings, cumulative: vec![0.0; n_actions], n_rounds: 0 })
     }
 
-    /// Adds the bounds of all own actions, given the others' actions in a round.
+    /// Adds the bounds of all the player's own actions, given the others' actions in a round.
     pub(crate) fn observe(
         &mut self,
         game: &Game,

@@ -19,7 +19,7 @@ pub use gp_mw::{GpMwSettings, MwRate};
 use exp3::Exp3;
 use gp_mw::GpMw;
 
-/// A player's level-0 strategy as plain data: P_{i,t}^0.
+/// A player's level-0 strategy P_{i,t}^0, as plain data.
 #[derive(Clone, Debug)]
 pub enum Level0Strategy {
     /// Uniform random actions.
@@ -34,8 +34,8 @@ pub enum Level0Strategy {
     Custom(Arc<dyn MixedStrategy>),
 }
 
-/// A custom mixed strategy. It must be a function of the record, so that a game can continue from
-/// its record.
+/// A custom mixed strategy. Its decisions must depend only on the record, so that a game can
+/// continue from its record.
 pub trait MixedStrategy: Debug + Send + Sync {
     /// Probabilities of the player's actions in the next round, if the action set is finite and the
     /// probabilities are known. They are normalized to sum to 1.
@@ -46,7 +46,7 @@ pub trait MixedStrategy: Debug + Send + Sync {
 }
 
 impl Level0Strategy {
-    /// Returns true if both always have the same distribution; always false for
+    /// Returns true if both strategies always have the same distribution; always false for
     /// [`Level0Strategy::Custom`].
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -66,7 +66,7 @@ pub(crate) enum Law {
     Finite(Vec<f64>),
     /// Uniform over a cube.
     Cube,
-    /// Available only through draws.
+    /// A distribution from which actions can only be drawn.
     Sampler(Arc<dyn MixedStrategy>),
 }
 
@@ -105,7 +105,7 @@ impl Law {
     }
 }
 
-/// A level-0 strategy with its state, which is a function of the record and is updated round by
+/// A level-0 strategy with its state. The state depends only on the record, and is updated round by
 /// round.
 #[derive(Clone, Debug)]
 pub(crate) struct Level0 {
@@ -124,7 +124,7 @@ enum State {
 }
 
 impl Level0 {
-    /// The state before the first round.
+    /// Creates the state before the first round.
     pub(crate) fn new(
         game: &Game,
         player: usize,
@@ -191,7 +191,7 @@ impl Level0 {
         }
     }
 
-    /// The distribution of the next action.
+    /// Returns the distribution of the next action.
     pub(crate) fn law(&self, game: &Game, rounds: &[Round]) -> Result<Law, GameError> {
         let set = game.action_set(self.player);
         match (&self.state, &self.strategy) {
@@ -224,7 +224,7 @@ fn softmax(scores: &[f64]) -> Vec<f64> {
     weights.iter().map(|w| w / sum).collect()
 }
 
-/// Scales a payoff to [0, 1] with the bounds.
+/// Scales a payoff between the bounds to [0, 1].
 fn unit_payoff(payoff: f64, bounds: (f64, f64)) -> f64 {
     ((payoff - bounds.0) / (bounds.1 - bounds.0)).clamp(0.0, 1.0)
 }

@@ -13,8 +13,9 @@ fn believing(player: usize, reasoner: Reasoner) -> Vec<Belief> {
 }
 
 /// The other player uses GP-MW. The player believes that it uses random search, fixed
-/// probabilities, or level 1 with another kernel and another width. The action equals the
-/// enumerated one for this belief, and sometimes differs from the one for the truth.
+/// probabilities, or level 1 with a different kernel and a different width. The action equals the
+/// one that enumeration gives for this belief, and sometimes differs from the one for the true
+/// strategy.
 #[test]
 fn a_wrong_belief_gives_what_enumeration_with_it_gives() {
     let (mut n_other, mut n_all) = (0, 0);
@@ -70,7 +71,7 @@ fn beliefs_about_beliefs_may_be_wrong_too() {
     assert_eq!(reasoner.level(), 2);
     let mut player = Player::new(&world.game, 0, reasoner).unwrap();
     let decision = player.decide(&world.history, &mut test_stream(1)).unwrap();
-    // Level 1 uses the width of expectations, although one action has all the probability.
+    // Level 1 uses the width for expectations, although all the probability is on one action.
     let mut basics = world.basics[1].clone();
     basics.ucb = Ucb::new(UcbWidth::Constant((0.4 * 10.0_f64.ln()).sqrt()));
     let imagined = world.response(1, &basics, &[world.sure(0, 2), Vec::new()]);
@@ -85,9 +86,9 @@ fn beliefs_about_beliefs_may_be_wrong_too() {
     );
 }
 
-/// Three players: player 0 believes that players 1 and 2 reason at level 1 with different beliefs
-/// about player 0 and each other: other probabilities, or another kernel behind the same weights.
-/// So one player has several strategies and models in one tree.
+/// Player 0 of three believes that players 1 and 2 reason at level 1, with different beliefs about
+/// player 0 and each other: different probabilities, or a different kernel behind the same weights.
+/// One tree therefore contains several strategies and models of the same player.
 #[test]
 fn believed_players_may_disagree_about_the_same_one() {
     let mut actions = std::collections::BTreeSet::new();

@@ -40,7 +40,7 @@ fn record(game: &Game, n_rounds: usize) -> History {
     history
 }
 
-/// Σ_b p_b α(x, b) by dense elimination.
+/// Computes Σ_b p_b α(x, b) by dense elimination.
 fn expected(
     game: &Game,
     basics: &PlayerSettings,
@@ -71,8 +71,9 @@ fn expected(
     sums
 }
 
-/// Level 1 against random play with five actions: with both searches, the action is at least as
-/// good as on a 41 × 41 grid by dense elimination, and its reported bound is correct.
+/// At level 1 against random play with five actions, both searches find an action that is at least
+/// as good as the best of a 41 × 41 grid, computed by dense elimination. The reported bound is
+/// correct.
 #[test]
 fn a_continuous_response_is_at_least_the_best_of_a_grid() {
     let game = game();
@@ -122,8 +123,8 @@ fn finite_and_continuous_players_reason_about_each_other() {
     assert_eq!(*imagined, Choice::Mixed { probabilities: None, drawn: None });
 }
 
-/// A strategy that is available only through draws: it plays the mean of the other's past actions,
-/// with a little noise.
+/// A strategy from which actions can only be drawn. It plays the mean of the other player's past
+/// actions, with a little noise.
 #[derive(Debug)]
 struct Follower;
 

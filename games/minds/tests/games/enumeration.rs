@@ -1,5 +1,6 @@
 //! Small finite games, solved by enumeration of all joint actions. The posterior uses dense
-//! Gaussian elimination. No recursion is shared, and no state is kept between rounds.
+//! Gaussian elimination. It shares no recursion with the code under test, and keeps no state
+//! between rounds.
 
 use fedbo_games::{
     Action, ActionSet, CountedDim, Game, GpMwSettings, History, Level0Strategy, MwRate,
@@ -84,7 +85,7 @@ impl World {
         actions.iter().zip(&self.sizes).map(share).collect()
     }
 
-    /// All joint actions.
+    /// Returns all joint actions.
     pub(crate) fn joints(&self) -> Vec<Vec<usize>> {
         let mut joints = vec![vec![]];
         for size in &self.sizes {
@@ -96,7 +97,7 @@ impl World {
         joints
     }
 
-    /// The bound of a player's payoff at all joint actions after `n_rounds` rounds.
+    /// Returns the bound of a player's payoff at each joint action after `n_rounds` rounds.
     pub(crate) fn bounds(
         &self,
         player: usize,
@@ -125,7 +126,8 @@ impl World {
         let Hyperparameters { kernel, noise_variance } = &basics.payoff_model.hyperparameters;
         let (mean, covariance) = dense::posterior(kernel, *noise_variance, &inputs, &y, &at);
         let extra = if basics.ucb.with_noise { *noise_variance } else { 0.0 };
-        // t of the next round; two rounds are initial. d: one coordinate per player.
+        // t is the iteration of the next round, after two initial rounds. d counts one coordinate
+        // per player.
         let t = f64::from(u32::try_from(n_rounds.max(2) - 1).unwrap());
         let d =
             if of_expectation { 1.0 } else { f64::from(u32::try_from(self.sizes.len()).unwrap()) };
@@ -140,7 +142,8 @@ impl World {
         (0..joints.len()).map(bound).collect()
     }
 
-    /// Distribution of GP-MW: the product over rounds of exp(0.7 u), normalized at the end.
+    /// Returns the distribution of GP-MW: the product of exp(0.7 u) over the rounds, normalized at
+    /// the end.
     pub(crate) fn gp_mw(&self, player: usize, basics: &PlayerSettings) -> Vec<f64> {
         let joints = self.joints();
         let mut weights = vec![1.0; self.sizes[player]];
@@ -158,8 +161,8 @@ impl World {
         weights.iter().map(|w| w / sum).collect()
     }
 
-    /// Expected bounds of all own actions if the others follow these distributions. The player's
-    /// own distribution is ignored.
+    /// Returns the expected bound of each of the player's actions if the others follow these
+    /// distributions. The player's own distribution is ignored.
     pub(crate) fn expected(
         &self,
         player: usize,
@@ -178,7 +181,7 @@ impl World {
         expected
     }
 
-    /// The best response as a distribution.
+    /// Returns the best response as a distribution.
     pub(crate) fn response(
         &self,
         player: usize,
@@ -195,18 +198,18 @@ impl World {
         self.sure(player, best)
     }
 
-    /// The distribution concentrated on one action.
+    /// Returns the distribution concentrated on one action.
     pub(crate) fn sure(&self, player: usize, action: usize) -> Vec<f64> {
         (0..self.sizes[player]).map(|a| if a == action { 1.0 } else { 0.0 }).collect()
     }
 
-    /// Distribution of a player's actions at a level if all players believe that all others are one
-    /// level lower.
+    /// Returns the distribution of a player's actions at a level if every player believes that all
+    /// others are one level lower.
     pub(crate) fn at_level(&self, player: usize, level: usize) -> Vec<f64> {
         self.among(player, level, &vec![level.saturating_sub(1); self.sizes.len()])
     }
 
-    /// Distribution of a player's actions among others at these levels.
+    /// Returns the distribution of a player's actions among others at these levels.
     pub(crate) fn among(&self, player: usize, level: usize, levels: &[usize]) -> Vec<f64> {
         if level == 0 {
             return self.gp_mw(player, &self.basics[player]);
@@ -219,7 +222,7 @@ impl World {
     }
 }
 
-/// The action of a distribution concentrated on one action.
+/// Returns the only action with positive probability.
 pub(crate) fn only(law: &[f64]) -> Action {
     let place = law.iter().position(|p| *p > 0.5).unwrap();
     assert!((law[place] - 1.0).abs() < 1e-12);

@@ -12,7 +12,7 @@ use fedbo_testkit::test_stream;
 const OWN: usize = 6;
 const OTHERS: usize = 3;
 
-/// Payoffs in [0, 1]; the best own action depends on the other's action.
+/// Returns payoffs in [0, 1]. The best action depends on the other player's action.
 fn table() -> PayoffTable {
     let mut values = Vec::new();
     for a in 0..OWN {
@@ -31,7 +31,8 @@ fn game() -> Game {
     Game::new(vec![ActionSet::grid(OWN), ActionSet::grid(OTHERS)], 0).unwrap()
 }
 
-/// Regrets of a strategy after the given numbers of rounds, against draws from fixed probabilities.
+/// Returns a strategy's regrets after the given numbers of rounds, against draws from fixed
+/// probabilities.
 fn regrets(strategy: &Level0Strategy, after: &[usize], run: u64) -> Vec<f64> {
     let (game, table) = (game(), table());
     let mut basics = PlayerSettings::for_game(&game, 0, (0.0, 1.0));
@@ -57,7 +58,7 @@ fn regrets(strategy: &Level0Strategy, after: &[usize], run: u64) -> Vec<f64> {
     after.iter().map(|n| table.external_regret(0, &plays[..*n])).collect()
 }
 
-/// Mean regrets over runs.
+/// Returns the mean regrets over runs.
 fn mean_regrets(strategy: &Level0Strategy, after: &[usize], n_runs: u64) -> Vec<f64> {
     let mut means = vec![0.0; after.len()];
     for run in 0..n_runs {
@@ -86,8 +87,9 @@ fn exp3(rate: Exp3Rate) -> Level0Strategy {
     })
 }
 
-/// With four times the rounds, regret roughly doubles for a no-regret strategy and quadruples for
-/// random search. It is within the bound of Theorem 8.1 without the last and smallest term.
+/// With four times as many rounds, regret roughly doubles for a no-regret strategy and quadruples
+/// for random search. Regret is within the bound of Theorem 8.1 even without the bound's last and
+/// smallest term.
 #[test]
 fn regret_grows_slower_than_the_number_of_rounds() {
     let ratio = |strategy: &Level0Strategy, n: usize, n_runs| {
@@ -154,8 +156,8 @@ fn huge_payoffs_leave_probabilities() {
     }
 }
 
-/// EXP3 distinguishes initial rounds: the same record without initial rounds produces another
-/// distribution.
+/// EXP3 treats initial rounds differently: the same record without initial rounds produces a
+/// different distribution.
 #[test]
 fn exp3_knows_initial_rounds() {
     let law = |n_initial| {

@@ -17,8 +17,9 @@ fn close(a: &[f64], b: &[f64], tolerance: f64) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < tolerance)
 }
 
-/// Levels 1 to 4 of either player in 24 games, raw and standardized, with all expected bounds and
-/// simulated steps. Actions differ between levels and games, so a constant result would fail.
+/// Compares levels 1 to 4 of either player in 24 games, with raw and standardized payoffs,
+/// including all expected bounds and simulated steps. Actions differ between levels and games, so a
+/// constant result would fail.
 #[test]
 fn two_players_do_what_enumeration_says() {
     let mut seen = BTreeSet::new();
@@ -64,8 +65,8 @@ fn two_players_do_what_enumeration_says() {
     assert!(seen.len() > 15, "{seen:?}");
 }
 
-/// (E.1) and (E.3): levels among others, with each player in each role: [2, 1, 0], [2, 0, 1], [2,
-/// 1, 1] and level 1.
+/// Checks (E.1) and (E.3) for players among others at the levels [2, 1, 0], [2, 0, 1] and [2, 1,
+/// 1], and for level 1, with each player in each role.
 #[test]
 fn three_players_do_what_enumeration_says() {
     let mut seen = BTreeSet::new();
@@ -114,8 +115,8 @@ fn level_0_draws_from_its_law() {
     chi_squared(&counts, &law).unwrap();
 }
 
-/// R2-B2-Lite: the drawn action follows the distribution of the other's level 0, not the uniform
-/// one, and the response is the best one against it.
+/// With R2-B2-Lite, the drawn action follows the distribution of the other player at level 0, not
+/// the uniform distribution, and the response is the best against this action.
 #[test]
 fn lite_responds_to_a_draw_that_has_the_law() {
     let world = World::new(&[4, 3], 9, false, 50);
@@ -139,8 +140,8 @@ fn lite_responds_to_a_draw_that_has_the_law() {
     assert!(chi_squared(&counts, &[1.0 / 3.0; 3]).is_err());
 }
 
-/// An expectation over draws approaches the one over the distribution: with 200,000 draws, within
-/// five standard errors of the bounds' spread.
+/// An expectation over draws approaches the exact expectation: with 200,000 draws, it is within
+/// five standard errors, computed from the spread of the bounds.
 #[test]
 fn samples_approach_the_exact_expectation() {
     let world = World::new(&[4, 3], 9, false, 60);
@@ -156,8 +157,8 @@ fn samples_approach_the_exact_expectation() {
     assert!(!close(&of(Expectation::Samples(3)), &exact, 5.0 * 2.0 / 200_000_f64.sqrt()));
 }
 
-/// Before any payoff, all bounds are equal; along an irrelevant coordinate, bounds are also equal.
-/// The first action is chosen.
+/// The first of several actions with equal bounds is chosen. All bounds are equal before any
+/// payoff, and along an irrelevant coordinate.
 #[test]
 fn of_equal_bounds_the_first_counts() {
     let mut world = World::new(&[5, 4], 2, false, 70);

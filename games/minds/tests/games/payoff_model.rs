@@ -33,8 +33,8 @@ fn payoff(x: &[f64]) -> f64 {
     30.0 + 7.0 * (4.0 * x[0] + x[1]).sin() - 5.0 * x[2]
 }
 
-/// A model updated one by one equals the posterior of all payoffs, in raw and in standardized
-/// units.
+/// A model that is updated payoff by payoff equals the posterior given all payoffs, in raw and in
+/// standardized units.
 #[test]
 fn a_model_is_the_posterior_of_its_payoffs() {
     let inputs = uniform_points(30, 3, &mut test_stream(1));
@@ -88,7 +88,7 @@ fn hyperparameters_are_learned_every_so_often() {
     assert_eq!(model.n_failed_fits(), 0);
 }
 
-/// The authors' code: the last payoff of a joint action replaces the earlier ones.
+/// As in the authors' code, the last payoff of a joint action replaces the earlier ones.
 #[test]
 fn repeats_are_kept_or_overwritten() {
     let (a, b) = ([0.2, 0.3, 0.4], [0.8, 0.1, 0.9]);
@@ -123,9 +123,10 @@ fn models_that_do_not_fit_the_game_are_refused() {
     ));
 }
 
-/// Theorem 8.3 with the information gain of the actual history: payoffs drawn from the process,
-/// level 2 against level 1, and the theorem's β_t with δ = 0.1. The bound holds in all of 20 games,
-/// although it may fail in a tenth of them. It is not trivial: the regret is above 0.
+/// Checks Theorem 8.3 with the information gain of the actual history, for payoffs drawn from the
+/// process, level 2 against level 1, and the theorem's β_t with δ = 0.1. The bound holds in all 20
+/// games, although it may fail in a tenth of them. The check is not trivial, because the regret is
+/// above 0.
 #[test]
 fn the_bound_of_theorem_8_3_holds() {
     use fedbo_games::{Expectation, History, PayoffTable, Player, Reasoner, Round, Ucb, UcbWidth};

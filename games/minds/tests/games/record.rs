@@ -9,7 +9,7 @@ use fedbo_streams::Seed;
 
 use crate::enumeration::World;
 
-/// Players of all kinds: with learning, EXP3, Lite, samples, and wrong beliefs.
+/// Returns players of all kinds: with learning, EXP3, Lite, samples, and wrong beliefs.
 fn reasoners(world: &World) -> Vec<Reasoner> {
     let learned: Vec<PlayerSettings> = world
         .basics

@@ -28,14 +28,14 @@ pub(super) enum Attack {
 
 /// Interval over which the attackers connect one after another.
 ///
-/// It is about as long as the server's timeout, so that connections and reconnections occur at the
-/// same rate.
+/// The interval is about as long as the server's timeout, so that connections and reconnections
+/// occur at the same rate.
 const COMING: Duration = Duration::from_millis(9_987);
 /// Interval between the bytes of a slow client.
 const TRICKLE: Duration = Duration::from_secs(1);
 /// Interval between a client's forged requests.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Time after which a slow client reconnects. Longer than any timeout of the server.
+/// Time after which a slow client reconnects, which is longer than any of the server's timeouts.
 const STAY: Duration = Duration::from_secs(60);
 /// Number of large responses that are requested but not read.
 const N_UNREAD: usize = 400;

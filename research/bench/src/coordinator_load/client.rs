@@ -1,4 +1,5 @@
-//! A minimal HTTP client, cheap because it shares the machine with the server.
+//! A minimal HTTP client. It uses little processor time, because it shares the machine with the
+//! server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -72,7 +72,7 @@ async fn silent(address: SocketAddr, n: u32) -> Result<Vec<TcpStream>> {
     for _ in 0..n {
         sockets.push(TcpStream::connect(address).await?);
     }
-    // Wait until the server has accepted the last one.
+    // Wait until the server has accepted the last connection.
     tokio::time::sleep(tokio::time::Duration::from_millis(500)).await;
     Ok(sockets)
 }

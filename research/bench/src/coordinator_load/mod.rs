@@ -1,7 +1,7 @@
 //! A coordinator service under load: TLS, durable rounds, and agents in a separate process.
 //!
 //! Clients and server share the machine's processors. Requests are signed before the measurement.
-//! All other work of agents and coordinator on an upload is measured.
+//! All other work that agents and coordinator do for an upload is measured.
 
 mod attack;
 mod client;
@@ -98,7 +98,7 @@ impl Load {
         self.attack.is_some() && (round / BLOCK) % 2 == 1
     }
 
-    /// Returns the number of seconds of a round in which vectors are accepted.
+    /// Returns the number of seconds in a round during which vectors are accepted.
     fn collect_s(&self) -> f64 {
         0.95 * self.round_s
     }
@@ -164,7 +164,7 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     row.extend(used.columns(&seen));
     row.extend(attacked(&seen, load));
     for (name, p) in [("commit_p50_ms", 0.5), ("commit_p99_ms", 0.99)] {
-        // Only one of the servers was the leader.
+        // Only the server that was the leader has this metric.
         let bounds =
             metrics.iter().filter_map(|text| bucket_bound(text, "fedbo_commit_seconds", p));
         let bound = bounds.reduce(f64::max).context("no commits in /metrics")?;

@@ -27,7 +27,7 @@ pub(super) fn machine_seconds() -> Result<f64> {
     ticks(&busy)
 }
 
-/// Returns current and peak resident memory of a process, in MiB.
+/// Returns a process's current and peak resident memory, in MiB.
 pub(super) fn resident_mib(pid: u32) -> Result<(f64, f64)> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).with_context(|| format!("{path}: Linux only"))?;

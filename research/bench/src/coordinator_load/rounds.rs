@@ -14,14 +14,14 @@ use super::Load;
 use super::client::{Client, header};
 use super::study::{NAME, Prepared, Uploads};
 
-/// Maximum delay of a round before the benchmark fails.
+/// Maximum delay of a round. If it is exceeded, the benchmark fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Idle time after which the service may close a connection.
 const IDLE: Duration = Duration::from_secs(5);
 /// Maximum size of a release in bytes.
 const RELEASE_MAX: u64 = 1 << 24;
 
-/// Record of a study as the agents observe it.
+/// A study's history as observed by the agents.
 pub(super) struct Seen {
     /// Start of each round: the arrival of the preceding handout, or the start of the study.
     ///
@@ -39,7 +39,7 @@ pub(super) struct Seen {
 pub(super) struct Sent {
     pub(super) round: u64,
     pub(super) slot: u32,
-    /// Time from the due time to the response, or from sending if there are no due times.
+    /// Time from the upload's due time to the response, or from sending if there are no due times.
     pub(super) latency: Duration,
     pub(super) answered: Instant,
     pub(super) fate: UploadOutcome,
@@ -177,8 +177,8 @@ struct UploadConnection {
     used: Instant,
     uploads: Arc<Uploads>,
     slots: Vec<u32>,
-    /// Time over which a round's uploads are spread. Zero if each is sent after the response to the
-    /// previous one.
+    /// Time over which a round's uploads are spread. Zero if each upload is sent after the response
+    /// to the previous one.
     spread: Duration,
     /// Position of this connection among all connections, in `[0,1)`.
     offset: f64,
@@ -225,8 +225,8 @@ impl UploadConnection {
     async fn upload(&mut self, slot: u32, round: u64, due: Instant) -> Result<Sent> {
         let request = self.uploads.request(slot, round);
         let woken = Instant::now();
-        // Timers have a resolution of milliseconds. Their delay is not counted as latency; a delay
-        // caused by the previous response is.
+        // Timers have a resolution of milliseconds. Timer delays are not counted as latency; delays
+        // caused by the previous response are.
         let since = match self.spread.is_zero() || woken < due + Duration::from_millis(2) {
             true => woken,
             false => due,

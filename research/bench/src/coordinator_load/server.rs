@@ -1,4 +1,4 @@
-//! A coordinator in a separate process: starting it, and requests from the benchmark.
+//! Starts a coordinator in a separate process, and sends it requests from the benchmark.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -94,7 +94,7 @@ impl Server {
         cpu_seconds(self.child.id())
     }
 
-    /// Returns current and peak resident memory, in MiB.
+    /// Returns the server's current and peak resident memory, in MiB.
     pub(super) fn resident_mib(&self) -> Result<(f64, f64)> {
         resident_mib(self.child.id())
     }

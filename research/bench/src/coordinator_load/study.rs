@@ -29,7 +29,7 @@ pub(super) const NAME: &str = "load";
 /// A coordinator's folder with one paused study, and the keys of its agents.
 pub(super) struct Prepared {
     folder: TempDir,
-    /// Database server of the shards, and the URL of their database.
+    /// The shards' database server, and the URL of their database.
     database: Option<(Postgres, String)>,
     pub(super) study: Study,
     pub(super) coordinator: PublicKey,
@@ -193,7 +193,7 @@ pub(super) struct Uploads {
     n_features: usize,
     config: Digest,
     map: Digest,
-    /// Signing time of all uploads, in milliseconds.
+    /// Time at which all uploads were signed, in milliseconds.
     time_ms: u64,
     keys: Vec<String>,
     /// Signatures, ordered by round, then by slot.

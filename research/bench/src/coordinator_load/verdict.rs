@@ -8,7 +8,8 @@ use fedbo_wire::LedgerHead;
 use super::rounds::{Seen, UploadOutcome};
 use super::study::{Prepared, Uploads};
 
-/// Compares releases with the sums of the accepted uploads. Returns the number of equal ones.
+/// Compares releases with the sums of the accepted uploads. Returns the number of releases that are
+/// equal.
 ///
 /// There must be one release per round, chained to the ledger head in the last handout. If the
 /// noise is drawn from the seed and all agents take part (q = 1), the same mechanism with the same

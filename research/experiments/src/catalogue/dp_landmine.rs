@@ -49,8 +49,8 @@ impl Setup {
     }
 }
 
-/// The share of signal in the agents' final beliefs about the others, for each run, by
-/// [`Arm::key`].
+/// The share of signal in the agents' final beliefs about the others, by [`Arm::key`], with one
+/// value per run.
 type SharesOfSignal = BTreeMap<String, Vec<f64>>;
 
 pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
@@ -165,8 +165,8 @@ fn member(
     Ok(Member { agent: Agent::new(strategy, plan, *seed)?, evaluation: Evaluation::of(svm) })
 }
 
-/// Fig. 3a with our results, and the same for our setting. Costs are those of the schedules with
-/// secure noise. The runs themselves are simulations.
+/// Returns Fig. 3a with our results, and the same figure for our setting. The costs are those that
+/// the schedules would have with secure noise; the runs themselves are simulations.
 fn tradeoff(arms: &[Arm]) -> anyhow::Result<TradeoffSpec> {
     let series = |panel: &'static str, name: &str, cost: &dyn Fn(&Arm) -> Cost| {
         let mut points = Vec::new();

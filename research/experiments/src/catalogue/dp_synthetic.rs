@@ -175,8 +175,8 @@ fn kernel() -> anyhow::Result<Kernel> {
     Ok(Kernel::isotropic(family, 1, LENGTHSCALE, 1.0)?)
 }
 
-/// Settings of the agents' own model: SE with the true length scale, signal variance 1, true noise
-/// variance, raw outputs, β_t = 1.
+/// Returns the settings of the agents' own model: SE with the true length scale, signal variance 1,
+/// true noise variance, raw outputs, β_t = 1.
 fn own() -> anyhow::Result<ThompsonSettings> {
     Ok(ThompsonSettings {
         surrogate: SurrogateSettings {

@@ -105,7 +105,7 @@ fn arms() -> Vec<Arm> {
     ]
 }
 
-/// FTS with fixed and with growing t_n in Fig. 4a.
+/// The arms of FTS with fixed and with growing t_n in Fig. 4a.
 const FTS_ONCE: &str = "fts, one message";
 const FTS_GROWING: &str = "fts, every round";
 
@@ -370,10 +370,10 @@ fn member(
     })
 }
 
-/// The setting of the paper and its authors' code: SE with one length scale, raw outputs, maximum
-/// likelihood with ten starts after 3, 9, 14, … observations, 200 fresh features for the agent's
-/// own sample, DIRECT, repeated points replaced by random ones, p_t = 1 − 1/t², uniform P_N, and
-/// σ² = 1e-6 in the messages.
+/// Returns the setting of the paper and its authors' code: SE with one length scale, raw outputs,
+/// maximum likelihood with ten starts after 3, 9, 14, … observations, 200 fresh features for the
+/// agent's own sample, DIRECT, repeated points replaced by random ones, p_t = 1 − 1/t², uniform
+/// P_N, and σ² = 1e-6 in the messages.
 pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
     let initial = Hyperparameters {
         kernel: Kernel::isotropic(Family::SquaredExponential, DIM, 1.0, 0.1)?,
@@ -416,8 +416,8 @@ pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
     })
 }
 
-/// The helpful setting: standardized outputs, a mixture of length scales in the shared features, a
-/// p_t that relies more on the others, and learned P_N.
+/// Returns the helpful setting: standardized outputs, a mixture of length scales in the shared
+/// features, a p_t that relies more on the others, and learned P_N.
 pub(super) fn helpful(content: MessageContent) -> FtsSettings {
     FtsSettings {
         own: ThompsonSettings::default_for(DIM),

@@ -30,7 +30,7 @@ use fedbo_runner::RowLabels;
 const N_AGENTS: usize = 50;
 /// Number of the target agent's queries after its one initial input.
 const N_ROUNDS: u64 = 50;
-/// d_n of similar agents, and of different ones.
+/// d_n of similar agents, and of dissimilar ones.
 const SMALL_GAP: f64 = 0.02;
 const LARGE_GAP: f64 = 1.2;
 

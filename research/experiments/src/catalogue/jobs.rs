@@ -18,10 +18,10 @@ use fedbo_report::{PrimaryComparison, ResultsWriter, Row};
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
 use fedbo_runner::{RowBuilder, RowLabels};
 
-/// Rows of one unit, and its state at the end.
+/// A job's rows, and the reason why it ended.
 pub(super) type JobResult = anyhow::Result<(Vec<Row>, Ended)>;
 
-/// The work of a job. The flag stops it.
+/// The work of a job, with a flag that stops it.
 type Work<'a> = dyn Fn(&RowLabels, &AtomicBool) -> JobResult + Send + Sync + 'a;
 
 /// Independent work: one configuration, arm and repetition.
@@ -33,7 +33,7 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Creates a job with any work.
+    /// Creates a job with arbitrary work.
     pub(super) fn new(
         unit: RowLabels,
         work: impl Fn(&RowLabels, &AtomicBool) -> JobResult + Send + Sync + 'a,
@@ -50,8 +50,8 @@ impl<'a> Job<'a> {
         Self::new(unit, move |unit, stop| run_session_of(unit, build()?, stop))
     }
 
-    /// Wraps the job so that its rows have all `columns`. Spaces differ, and parameters outside the
-    /// job's space are empty.
+    /// Wraps the job so that its rows have all `columns`. Spaces differ between jobs, so parameters
+    /// outside the job's space are empty.
     pub(super) fn in_columns(self, columns: &'a [String]) -> Self {
         let Self { unit, work } = self;
         Self::new(unit, move |unit, stop| {
@@ -69,7 +69,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Returns the parameters of all spaces without repetition.
+/// Returns the parameters of all spaces, without duplicates.
 pub(super) fn columns_of<'s>(spaces: impl IntoIterator<Item = &'s Space>) -> Vec<String> {
     let mut columns: Vec<String> = Vec::new();
     for parameter in spaces.into_iter().flat_map(Space::parameters) {
@@ -127,7 +127,7 @@ pub(super) fn contribute(
     message_of(Box::new(fts), plan, seed)
 }
 
-/// Does the same for an agent with any strategy.
+/// Like [`contribute`], for an agent with any strategy.
 ///
 /// # Errors
 /// If the history cannot be modelled.
@@ -215,7 +215,7 @@ pub(super) fn check_primary(
     Ok(())
 }
 
-/// Rows that wait for earlier jobs.
+/// Rows that are waiting for earlier jobs.
 struct Queue {
     writer: ResultsWriter,
     next: usize,

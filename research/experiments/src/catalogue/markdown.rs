@@ -33,7 +33,7 @@ impl MarkdownTable {
         }
     }
 
-    /// Returns the whole text, without a trailing line break.
+    /// Returns the complete table, without a trailing line break.
     pub(super) fn into_text(self) -> String {
         self.0
     }

@@ -45,7 +45,7 @@ use self::jobs::{Job, run_jobs};
 pub struct RunOptions {
     /// Number of repetitions; `None` uses the experiment's default.
     pub runs: Option<u32>,
-    /// Root of all randomness.
+    /// Root seed of all random draws.
     pub seed: u64,
     /// Folder with the data sets of experiments that need one.
     pub data: Option<PathBuf>,
@@ -180,8 +180,8 @@ impl<'a> Call<'a> {
         SummaryRequest::new(name, self.options.seed, direction, metric)
     }
 
-    /// Computes prerequisites of the jobs in parallel, as a separate stage. `None` marks an item
-    /// that was stopped or not started. `note` describes a completed item.
+    /// Computes the jobs' prerequisites in parallel, as a separate stage. `None` marks an item that
+    /// was stopped or not started. `note` describes a completed item.
     ///
     /// # Errors
     /// If an item fails.
@@ -228,7 +228,7 @@ impl<'a> Call<'a> {
         run_jobs(jobs, writer, self.progress, self.stop)
     }
 
-    /// Writes summary and figures of an experiment's rows. Several configurations are summarised
+    /// Writes the summary and the figures of an experiment's rows. Configurations are summarised
     /// separately, each with its pairs (arm, control) from `pairs_of`.
     ///
     /// # Errors
@@ -339,7 +339,7 @@ pub fn catalogue() -> &'static [Experiment] {
         // Ten images, two starts each.
         Experiment::new("games-adversarial", 20, games::adversarial::run)
             .about("Thesis Table 8.1, Fig. 8.3, E.6, E.8, E.10: attack and defence of a digit classifier, levels against levels"),
-        // Twice as many as the thesis's ten: in ten games with another seed, predators gained
+        // Twice as many as the thesis's ten: in ten games with a different seed, predators gained
         // 0.022 ± 0.011 in 2 v 0 v 1, which is inconclusive.
         Experiment::new("games-predator-prey", 20, games::predator_prey::run)
             .about("Thesis Fig. 8.5: two predators and a prey search for policies, a three-player game with 55 dimensions"),

@@ -196,7 +196,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The process may already have exited. In any case nothing is left running.
+        // The process may already have exited. In either case, no process is left running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -54,7 +54,7 @@ pub(super) enum Release {
 }
 
 impl Release {
-    /// q.
+    /// Returns q.
     pub(super) fn sampling_rate(&self) -> f64 {
         match self {
             Self::Paper { sampling, .. } => sampling.rate().get(),
@@ -72,7 +72,7 @@ pub(super) struct CollaborationMode {
     pub regional_start: bool,
     /// M.
     pub n_features: usize,
-    /// The sampling of the features' frequencies.
+    /// The method that samples the features' frequencies.
     pub sampling: FeatureSampling,
     /// φ_n^(i).
     pub emphasis: ExplorationWeights,
@@ -100,12 +100,12 @@ impl CollaborationMode {
         Self { local_prob: LocalProb::Constant(1.0), n_releases, ..self }
     }
 
-    /// Returns the same mode with other messages.
+    /// Returns the same mode with a different message content.
     pub(super) fn with_content(&self, content: MessageContent) -> Self {
         Self { message: MessageSettings { content, ..self.message }, ..self.clone() }
     }
 
-    /// Returns the same mode with messages of zeros. A release is then pure noise.
+    /// Returns the same mode with messages that are all zero, so that a release is pure noise.
     pub(super) fn silent(&self) -> Self {
         self.with_content(MessageContent::Zero)
     }

@@ -57,9 +57,9 @@ pub(super) fn run_study(
     Ok((rows, Ended::Complete))
 }
 
-/// Returns the rows of [`run_study`], and a second copy in the configuration `by_mean`. The regret
-/// in the copy after each trial is that of the trial with the best posterior mean, over all values
-/// so far, under a newly fitted model.
+/// Returns the rows of [`run_study`], and a second copy in the configuration `by_mean`. In the
+/// copy, the regret after each trial is that of the trial with the best posterior mean under a
+/// model that is newly fitted to all values so far.
 ///
 /// # Errors
 /// If the study cannot continue.
@@ -81,7 +81,7 @@ pub(super) fn run_study_by_mean(
         let trials = study.trials()?;
         let Some(trial) = trials.get(by_value.len()) else { break };
         let row = row_of(problem, trial, &mut rows);
-        // A single value has no model, and is the only choice.
+        // No model can be fitted to a single value, and its trial is the only choice.
         let regret = match study.insight()? {
             Some(insight) => {
                 let truth = problem.noiseless(&insight.best_by_mean.point);
@@ -107,7 +107,8 @@ fn study_with(
     }
 }
 
-/// Returns false if stopped. A study with an exhausted space has fewer trials.
+/// Runs the study until it has this number of trials. Returns false if stopped. A study with an
+/// exhausted space has fewer trials.
 fn run_until(
     study: &Study,
     problem: &dyn Problem,

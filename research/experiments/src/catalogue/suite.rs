@@ -221,8 +221,8 @@ pub(super) fn run_high(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_of(&comparison, call)
 }
 
-/// Runs functions with noisy values, judged by the trial with the best value and by that with the
-/// best posterior mean.
+/// Runs functions with noisy values, judged by the trial with the best value and by the trial with
+/// the best posterior mean.
 pub(super) fn run_noisy(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let noisy: Vec<SuiteEntry> = suite().into_iter().filter(SuiteEntry::is_noisy).collect();
     let comparison = Comparison { by_mean: true, ..Comparison::of("suite-noisy", noisy) };
@@ -354,7 +354,7 @@ mod tests {
         rows.into_iter().map(|row| Row { ask_seconds: 0.0, ..row }).collect()
     }
 
-    /// For functions of both halves, of one half and of a mixed space: arms share their initial
+    /// For functions of both halves, of one half and of a mixed space, arms share their initial
     /// designs, models beat random search on smooth functions, and the number of threads has no
     /// effect.
     #[test]
@@ -401,8 +401,9 @@ mod tests {
         assert!(finding.notes[0].contains("family: smooth"), "{}", finding.notes[0]);
     }
 
-    /// Both judgements have the same trials. By mean, the chosen trial is the study's own choice.
-    /// Replicates start with the fourth trial after the design. Until then the arm equals `log-ei`.
+    /// Both ways of judging use the same trials. When judging by mean, the chosen trial is the
+    /// study's own choice. Replicates start with the fourth trial after the design. Until then the
+    /// arm equals `log-ei`.
     #[test]
     fn noisy_functions_are_judged_by_value_and_by_mean() {
         const N_TRIALS: usize = 16;
@@ -430,7 +431,7 @@ mod tests {
             assert_eq!(of(BY_VALUE, arm).len(), N_TRIALS);
             assert_eq!(points(&of(BY_VALUE, arm)), points(&of(BY_MEAN, arm)));
         }
-        // The same study, run outside the experiment.
+        // Run the same study outside the experiment.
         let number = run_number(Seed::new(3), 0);
         let definition = definition_of(&function, StrategySpec::random(), number).noisy();
         let study = fedbo_study::Study::in_memory(&definition).unwrap();

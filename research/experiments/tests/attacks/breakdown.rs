@@ -41,8 +41,8 @@ struct Family {
 }
 
 impl Family {
-    /// Builds the functions from the shared features, or from others, which the shared features
-    /// represent only in part.
+    /// Builds the functions from the shared features, or from different features that the shared
+    /// ones can represent only in part.
     fn new(seed: u64, n_points: usize, is_expressed: bool) -> Self {
         let mut stream = Seed::new(seed).stream(Purpose::TEST, 2, 0);
         let coordinates = (0..n_points * DIM).map(|_| stream.uniform());
@@ -98,8 +98,8 @@ fn moments(vectors: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
     (means, spreads)
 }
 
-/// Returns the mean and standard error of the paired differences between values and `times` the
-/// others.
+/// Returns the mean and standard error of the paired differences between `values` and `times` times
+/// `others`.
 fn beyond(values: &[f64], others: &[f64], times: f64) -> (f64, f64) {
     let differences: Vec<f64> = values.iter().zip(others).map(|(a, b)| a - times * b).collect();
     mean(&differences)
@@ -196,8 +196,8 @@ mod private {
             Self { seed, vectors, common, points: family.points, shared: family.shared }
         }
 
-        /// Returns the vector of hostile agents, given the honest ones. It is longer than any
-        /// bound, except for ALIE, which hides.
+        /// Returns the vector of hostile agents, given the honest ones. The vector is longer than
+        /// any bound, except for ALIE, which imitates honest vectors.
         fn attack(&self, attack: Attack, honest: &[Vec<f64>]) -> Vec<f64> {
             let (mean, spread) = moments(honest);
             match attack {
@@ -299,7 +299,7 @@ mod private {
         crowds.iter().map(|crowd| crowd.loss_of(sum, 1.0, attack, n_hostile)).collect()
     }
 
-    /// The sum tolerates a fifth of hostile agents if vectors are clipped at the honest vectors'
+    /// The sum tolerates one fifth of hostile agents if vectors are clipped at the honest vectors'
     /// median norm or below, and the estimated breakdown point is above a fifth. Clipped at ten
     /// times that norm, a hostile vector weighs as much as ten honest ones, and the estimate
     /// reflects this.
@@ -398,7 +398,7 @@ mod clear {
         /// The attacked agent's last message, which all agents received, with a peak at the worst
         /// point.
         Mimic,
-        /// The same with the message of the current round, which only the relay has.
+        /// Like `Mimic`, with the message of the current round, which only the relay has.
         MimicByRelay,
     }
 
@@ -510,7 +510,7 @@ mod clear {
         regrets_where(false, n, how)
     }
 
-    /// Does the same with shared features that represent the functions exactly or in part.
+    /// Like `regrets`, with shared features that represent the functions exactly or in part.
     fn regrets_where(
         is_expressed: bool,
         n: u64,

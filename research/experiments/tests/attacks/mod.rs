@@ -1,10 +1,10 @@
 //! With all other agents Byzantine, an honest agent loses at most the queries that it spends on
 //! their messages.
 //!
-//! With probability 1 − p_t it queries a point chosen by the others, and learns about that point
-//! regardless of their intent. After T queries it is therefore no worse off than plain Thompson
-//! sampling after T − Σ(1 − p_t). Both run on the same functions, with the same initial points,
-//! seeds and observation noise.
+//! With probability 1 − p_t, the agent queries a point chosen by the others, and learns about that
+//! point regardless of their intent. After T queries, it is therefore no worse off than plain
+//! Thompson sampling after T − Σ(1 − p_t). Both run on the same functions, with the same initial
+//! points, seeds and observation noise.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
@@ -53,7 +53,7 @@ const SCHEDULE: LocalProb = LocalProb::InverseSqrt;
 enum Attack {
     /// A function with its maximum at the minimum of the honest agent's objective.
     WorstPoint,
-    /// The same with the largest possible numbers.
+    /// Like `WorstPoint`, with the largest possible numbers.
     Huge,
     /// The honest agent's own negated function, which all of the attackers know.
     TurnedAround,
@@ -240,7 +240,7 @@ fn aggregator(problem: &Problem) -> Aggregator<LatticeRounds<SimNoise>> {
     Aggregator::new(rounds, schedule, problem.shared.hash(), None)
 }
 
-/// Result of an honest agent.
+/// Results of an honest agent.
 struct Reached {
     /// Difference between the maximum and the value of the agent's best query.
     regret: f64,
@@ -394,7 +394,7 @@ fn attacks() {
     }
 }
 
-/// This test shows that the others can fail: an agent that always follows the others is misled.
+/// Shows that the other tests can fail: an agent that always follows the others is misled.
 #[test]
 fn who_always_follows_is_led_astray() {
     let credulous = || LocalProb::Constant(0.0);

@@ -82,7 +82,7 @@ impl CartState {
         Self::new(at)
     }
 
-    /// At rest at the centre, with the pole upright.
+    /// The state at rest at the centre, with the pole upright.
     pub(super) const ZERO: Self =
         Self { position: 0.0, velocity: 0.0, angle: 0.0, angular_velocity: 0.0 };
 }

@@ -23,7 +23,7 @@ use crate::{
     CNN_DATA_SETS, DataError, LandmineSvm, N_CNN_RUNS, N_FIELDS, landmine_grid, read_fields,
 };
 
-/// Maximum number of bytes read from an original. The largest original has 1.8 MB.
+/// Maximum number of bytes read from an original. The largest original has a size of 1.8 MB.
 const MAX_BYTES: u64 = 8 << 20;
 /// Maximum number of locations in a field. The largest field has 690.
 const MAX_LOCATIONS: usize = 10_000;
@@ -54,7 +54,7 @@ pub enum OriginalError {
         /// The fault.
         message: String,
     },
-    /// The input data folder is unusable.
+    /// The data folder that serves as input is unusable.
     #[error(transparent)]
     Data(#[from] DataError),
 }
@@ -212,9 +212,9 @@ impl Table {
     }
 }
 
-/// Reads the landmine fields from `LandmineData.mat`. The variables `feature` and `label` are
-/// 1 × 29 cell arrays. Feature n is an N_n × 9 matrix of numbers, and label n an N_n × 1 matrix of
-/// zeros and ones.
+/// Reads the landmine fields from `LandmineData.mat`. The variables `feature` and `label` are 1 ×
+/// 29 cell arrays. Cell n of `feature` is an N_n × 9 matrix of numbers, and cell n of `label` is an
+/// N_n × 1 matrix of zeros and ones.
 fn landmine(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let path = if original.path.is_dir() {
         original.path.join("LandmineData.mat")
@@ -485,7 +485,7 @@ fn cnn(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
         Ok(table.into_file(OBSERVATIONS))
     })?;
     let mut initial = Table::new("target,run,k,x1,x2,x3,val_accuracy");
-    // The order of the published table.
+    // Use the order of the published table.
     for target in ["mnist", "svhn", "cifar_10", "cifar_100"] {
         for run in 0..N_CNN_RUNS {
             original.pickle(&format!("results/{target}_{run}.p"), |pickle| {

@@ -16,7 +16,7 @@ pub(super) enum Value {
     Matrix(Matrix),
     /// A cell array in column-major order.
     Cells(Vec<Value>),
-    /// A value of another class, skipped.
+    /// A value of an unsupported class, which is skipped.
     Other,
 }
 
@@ -202,7 +202,7 @@ fn array(data: &[u8], depth: usize) -> Result<(&[u8], Value), String> {
     Ok((name, Value::Matrix(Matrix { n_rows, n_columns, values })))
 }
 
-/// Parses numbers of a type. MATLAB stores integers in the smallest type that fits.
+/// Parses numbers of the given type. MATLAB stores integers in the smallest type that fits.
 fn numbers(kind: u32, data: &[u8]) -> Result<Vec<f64>, String> {
     fn all<const N: usize>(data: &[u8], one: fn([u8; N]) -> f64) -> Result<Vec<f64>, String> {
         let (numbers, rest) = data.as_chunks::<N>();

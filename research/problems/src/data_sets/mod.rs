@@ -64,7 +64,7 @@ enum Kind {
     Text,
     Whole,
     Number,
-    /// A number, or empty.
+    /// A number, or an empty cell.
     Optional,
 }
 
@@ -192,8 +192,8 @@ pub fn figures(folder: &Path, file: &str) -> Option<std::path::PathBuf> {
     Some(folder.join(file)).filter(|path| path.exists())
 }
 
-/// Returns the note that an experiment prints when the data folder lacks this file with the
-/// authors' figures.
+/// Returns the note that an experiment prints if the data folder lacks this file of the authors'
+/// figures.
 pub fn without_figures(file: &str) -> String {
     format!("The authors' figures are left out: the data folder has no {file} (docs/data.md).")
 }

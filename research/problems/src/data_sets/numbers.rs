@@ -1,12 +1,13 @@
 //! Formatting of numbers as in the programs that wrote the published tables.
 
-/// Formats with the fewest digits that parse as the same number, as Python's `repr`: `0.5`, `12.0`,
-/// `8.5e-05`.
+/// Formats a number with the fewest digits that parse as the same number, like Python's `repr`:
+/// `0.5`, `12.0`, `8.5e-05`.
 pub(super) fn shortest(value: f64) -> String {
     written(&format!("{value:e}"), 16, true)
 }
 
-/// Formats with ten significant digits, as C's `%.10g`: `0.04401227175`, `12`, `8.5e-05`.
+/// Formats a number with ten significant digits, like C's `%.10g`: `0.04401227175`, `12`,
+/// `8.5e-05`.
 pub(super) fn ten_digits(value: f64) -> String {
     written(&format!("{value:.9e}"), 10, false)
 }

@@ -1,9 +1,9 @@
 //! Dictionaries, lists and numpy arrays in a Python pickle of protocol 2 or 3 (CPython's
 //! `pickletools` defines the operations).
 //!
-//! A pickle is a program that Python runs. This reader does not run it. It supports only the
-//! operations that build plain values and three constructors of numpy, and rejects everything else.
-//! No maintained crate reads numpy arrays.
+//! A pickle is a program that Python runs. This reader does not run it. The reader supports only
+//! the operations that build plain values and three constructors of numpy, and rejects everything
+//! else. No maintained crate reads numpy arrays.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,8 @@ enum Value {
     List(Vec<Id>),
     Dictionary(Vec<(Id, Id)>),
     Function(Function),
-    /// The numpy type of doubles. True once its byte order is known to be little-endian.
+    /// The numpy type of doubles. The flag is true once the byte order is known to be
+    /// little-endian.
     Doubles(bool),
     Array(Option<Array>),
 }

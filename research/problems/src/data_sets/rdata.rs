@@ -24,7 +24,7 @@ pub(super) enum Column {
     Numbers(Vec<f64>),
     /// Levels, and the level of each row, or `None` for a missing value.
     Factor { levels: Vec<String>, codes: Vec<Option<usize>> },
-    /// Values of another kind, skipped.
+    /// Values of an unsupported kind, which are skipped.
     Other,
 }
 
@@ -186,14 +186,15 @@ mod kind {
     pub(super) const KNOWN_SYMBOL: u8 = 255;
 }
 
-/// Flags next to a type.
+/// Flags that are stored next to a type.
 const HAS_ATTRIBUTES: u32 = 1 << 9;
 const HAS_TAG: u32 = 1 << 10;
 
 /// A reader of consecutive big-endian values.
 struct Reader<'a> {
     rest: &'a [u8],
-    /// Symbols are written once. Later references are numbers from 1.
+    /// Symbols read so far. A file contains each symbol once, and refers to it later by its number,
+    /// from 1.
     symbols: Vec<String>,
 }
 
@@ -210,7 +211,8 @@ impl<'a> Reader<'a> {
         Ok(bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
     }
 
-    /// Reads the length of a vector with entries of at least `size` bytes. All entries must follow.
+    /// Reads the length of a vector with entries of at least `size` bytes. The remaining input must
+    /// be long enough for all entries.
     fn length(&mut self, size: usize) -> Result<usize, String> {
         let n = self.word()? as usize;
         match n.checked_mul(size) {

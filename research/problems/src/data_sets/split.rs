@@ -38,9 +38,9 @@ pub(super) fn stratified_halves(labels: &[bool]) -> Halves {
     halves
 }
 
-/// Divides `n` draws among the classes. Each class gets its expectation rounded down, and the
-/// largest remainders get one more. Ties are broken at random (`_approximate_mode` in
-/// scikit-learn).
+/// Divides `n` draws among the classes. Each class gets its expected number, rounded down, and the
+/// classes with the largest remainders get one more. Ties are broken at random (`_approximate_mode`
+/// in scikit-learn).
 fn shares(counts: [usize; 2], n: usize, draws: &mut Mt) -> [usize; 2] {
     let total = (counts[0] + counts[1]) as f64;
     let expected = counts.map(|count| count as f64 / total * n as f64);

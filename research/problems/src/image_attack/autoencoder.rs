@@ -9,14 +9,14 @@ use fedbo_problems::neural::{Adam, Perceptron, Sizes};
 const N_EPOCHS: u64 = 120;
 /// Number of images per step.
 const BATCH_SIZE: usize = 32;
-/// Learning rate of the first epoch. It falls linearly to 0.
+/// Learning rate of the first epoch. The rate falls linearly to 0.
 const LEARNING_RATE: f64 = 5e-3;
 /// Number of hidden units in the encoder and in the decoder.
 const N_HIDDEN: usize = 96;
 
 /// Encoder and decoder (Kingma & Welling 2014), both perceptrons. The code z of an image x has
 /// `n_code` numbers, which are normal with means m and variances s². The encoder's outputs are m
-/// and ln s². Pixels are σ(y) with the decoder's outputs y at z.
+/// and ln s². Pixels are σ(y), where y are the decoder's outputs at z.
 #[derive(Clone, Debug)]
 pub(super) struct Autoencoder {
     n_code: usize,
@@ -121,7 +121,7 @@ impl Autoencoder {
     }
 }
 
-/// σ(y) = 1/(1 + exp(−y)).
+/// Returns σ(y) = 1/(1 + exp(−y)).
 fn logistic(y: f64) -> f64 {
     1.0 / (1.0 + (-y).exp())
 }
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use fedbo_problems::digits::digits;
 
-    /// The loss, written with probabilities. Its gradient is compared with central differences with
-    /// steps of 1e-5, for every 41st parameter.
+    /// Compares the gradient with central differences of the loss, which is written with
+    /// probabilities. The steps are 1e-5, and every 41st parameter is checked.
     #[test]
     fn slopes_are_those_of_the_loss() {
         let images = &digits()[..2];

@@ -36,8 +36,8 @@ fn the_classifier_knows_most_images_that_it_has_not_seen() {
     }
 }
 
-/// Returns the mean of images and their principal directions, by repeated multiplication with their
-/// covariance (orthogonal iteration).
+/// Returns the mean of images and their principal directions, computed by repeated multiplication
+/// with their covariance (orthogonal iteration).
 fn principal_components<const N: usize>(
     images: &[Digit],
 ) -> ([f64; N_PIXELS], [[f64; N_PIXELS]; N]) {
@@ -183,9 +183,9 @@ fn some_attack_succeeds_against_most_undefended_images() {
     assert!(searched(&small) < 0.02);
 }
 
-/// With 20 random actions each, the attacker has one that beats all of the defender's in about a
-/// quarter of the images, and the defender has one that beats all of the attacker's in about half.
-/// Neither side always wins.
+/// With 20 random actions each, the attacker has an action that beats all of the defender's in
+/// about a quarter of the images, and the defender has one that beats all of the attacker's in
+/// about half. Neither side always wins.
 #[test]
 fn images_are_open_or_won_by_either_side() {
     let game = &*GAME;

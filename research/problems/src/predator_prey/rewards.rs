@@ -12,8 +12,8 @@ const HIGHEST_PENALTY: f64 = 10.0;
 const TOUCH: f64 = 10.0;
 /// Reward per unit of distance between a predator and the prey in a step.
 const DISTANCE_WEIGHT: f64 = 0.1;
-/// A predator at this distance from the prey or beyond earns nothing. It is the diagonal of the
-/// square inside the boundary.
+/// Distance from the prey at which a predator earns nothing: the diagonal of the square inside the
+/// boundary.
 const FAR: f64 = 2.0 * std::f64::consts::SQRT_2 * BOUNDARY;
 
 /// Returns true if the prey is beyond the boundary.
@@ -96,8 +96,8 @@ mod tests {
         assert!((prey - 0.2).abs() < 1e-12);
     }
 
-    /// A touching predator earns both predators 10 and costs the prey 10; two touches, twice that.
-    /// Just out of contact, nothing.
+    /// A touching predator earns both predators 10 and costs the prey 10. Two touches count twice.
+    /// A predator just out of contact does not count.
     #[test]
     fn touches_are_counted_one_by_one() {
         let reach = SIZES[0] + SIZES[PREY];

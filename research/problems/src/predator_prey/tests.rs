@@ -16,12 +16,13 @@ fn action(parameters: &[f64]) -> Vec<f64> {
     action.collect()
 }
 
-/// Actions of idle policies.
+/// Returns the actions of idle policies.
 fn idle() -> Actions {
     N_PARAMETERS.map(|d| vec![0.5; d]).to_vec()
 }
 
-/// A prey that pushes itself along the diagonal with `weight` times the sum of its coordinates.
+/// Returns the action of a prey that pushes itself along the diagonal with `weight` times the sum
+/// of its coordinates.
 fn along_the_diagonal(weight: f64) -> Vec<f64> {
     let mut parameters = [0.0; N_PARAMETERS[PREY]];
     parameters[2..4].fill(weight);
@@ -128,8 +129,8 @@ fn an_outcome_is_the_mean_of_five_episodes() {
     }
 }
 
-/// Payoffs are returns scaled by their ranges and clipped at both ends. Both predators get the
-/// same. The first of a policy's five numbers has no effect, and every other parameter has one.
+/// Payoffs are returns scaled by their ranges and clipped at both ends. Both predators get the same
+/// payoff. The first of a policy's five numbers has no effect, but every other parameter does.
 #[test]
 fn payoffs_are_scaled_returns() {
     let mut n_cut = [0; 2];

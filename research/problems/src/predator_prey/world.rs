@@ -56,7 +56,7 @@ pub(super) type Vector = [f64; 2];
 pub(super) struct Body {
     /// Centre of the agent.
     pub(super) position: Vector,
-    /// Its velocity.
+    /// Velocity of the agent.
     pub(super) velocity: Vector,
 }
 

@@ -28,10 +28,10 @@ pub(super) enum Smoothness {
 ///
 /// g(x) = Σ_b √(2/M) Σ_m w_m cos(ω_m·x_b + φ_m),   w ~ N(0, 1),   φ ~ U(0, 2π)
 ///
-/// ω follows the spectral density of the kernel: N(0, ℓ⁻² I), or for Matérn's the t distribution
-/// with 2ν degrees of freedom (Rahimi and Recht 2007). Blocks are disjoint, so the minimum is the
-/// sum of the blocks' minima, which a dense search can find. Interactions of only a few coordinates
-/// are common in tuning.
+/// ω follows the spectral density of the kernel: N(0, ℓ⁻² I), or for Matérn's kernel the t
+/// distribution with 2ν degrees of freedom (Rahimi and Recht 2007). Blocks are disjoint, so the
+/// minimum is the sum of the blocks' minima, which a dense search can find. Interactions of only a
+/// few coordinates are common in tuning.
 #[derive(Clone, Debug)]
 pub(super) struct GpSample {
     blocks: Vec<Block>,

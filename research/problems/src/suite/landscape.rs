@@ -13,7 +13,7 @@ use super::BOX;
 use super::gp_sample::{GpSample, Smoothness};
 use super::transform::{Rotation, asymmetry, conditioning, dot, oscillation, place};
 
-/// Number of points for estimating the typical value, which is a median.
+/// Number of points for estimating the typical value, which is the median.
 const N_TYPICAL: usize = 1001;
 /// Number of peaks of [`Form::Peaks`].
 const N_PEAKS: usize = 21;
@@ -269,14 +269,14 @@ impl Landscape {
     }
 }
 
-/// Λ^α z.
+/// Returns Λ^α z.
 fn stretched(mut z: Vec<f64>, alpha: f64) -> Vec<f64> {
     let d = z.len();
     z.iter_mut().enumerate().for_each(|(i, z)| *z *= conditioning(alpha, i, d));
     z
 }
 
-/// Σ α^(i/(d − 1)) z_i² = |Λ^α z|².
+/// Returns Σ α^(i/(d − 1)) z_i² = |Λ^α z|².
 fn form_of(z: impl IntoIterator<Item = f64>, alpha: f64) -> f64 {
     let z = stretched(z.into_iter().collect(), alpha);
     dot(&z, &z)

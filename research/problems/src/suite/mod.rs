@@ -107,16 +107,17 @@ impl SuiteHalf {
 enum Inputs {
     /// Floats.
     Floats,
-    /// Floats, some without effect. The number of effective coordinates is one in two dimensions,
-    /// two in three to five, and three in more. Their positions are random.
+    /// Floats, some of which have no effect. The number of effective coordinates is one in two
+    /// dimensions, two in three to five dimensions, and three in more. The positions of effective
+    /// coordinates are random.
     FloatsWithoutEffect,
     /// Integers instead of every other float.
     SomeIntegers,
     /// Integers with 16 values.
     Integers,
-    /// Floats, and a category of four choices, each with its own level and minimum.
+    /// Floats, and a category with four choices, each with its own offset and minimum.
     Category,
-    /// The same, with an additional integer and a float on a logarithmic scale.
+    /// Like [`Self::Category`], with an additional integer and a float on a logarithmic scale.
     Mixed,
 }
 
@@ -127,7 +128,7 @@ enum Noise {
     None,
     /// y = f + σ z, z ~ N(0, 1).
     Additive(f64),
-    /// y = f* + (f − f*) exp(σ z), z ~ N(0, 1), as the Gaussian noise in Hansen, Finck, Ros and
+    /// y = f* + (f − f*) exp(σ z), z ~ N(0, 1), like the Gaussian noise in Hansen, Finck, Ros and
     /// Auger (2009), "Real-parameter black-box optimization benchmarking 2009: noisy functions
     /// definitions", INRIA research report RR-6869.
     Proportional(f64),
@@ -264,7 +265,7 @@ impl SuiteEntry {
         self.dim
     }
 
-    /// Returns the half to which the function belongs. It does not depend on the seed.
+    /// Returns the half to which the function belongs, which does not depend on the seed.
     pub fn half(&self) -> SuiteHalf {
         self.half
     }
@@ -280,8 +281,8 @@ impl SuiteEntry {
         let instance = seed;
         let seed = Seed::new(instance).child(Purpose::PROBLEM, label(&self.name()));
         let stream = &mut seed.stream(Purpose::PROBLEM, 0, 0);
-        // From −10 to 10 with two decimals, so that rounding does not remove significant digits of
-        // a gap.
+        // The optimum lies between −10 and 10 and has two decimals, so that rounding does not
+        // remove significant digits of a gap.
         let optimum = (2_000.0 * stream.uniform() - 1_000.0).round() / 100.0;
         let inputs = self.inputs(stream);
         let n_numbers = inputs.iter().filter(|each| !each.is_category()).count();
@@ -380,13 +381,13 @@ struct Input {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InputKind {
-    /// The coordinate itself.
+    /// A float whose value is the coordinate itself.
     Float,
-    /// From 10⁻⁵ to 1; two units of the coordinate span a decade.
+    /// A float from 10⁻⁵ to 1. Two units of the coordinate span a decade.
     LogFloat,
     /// `n_values` numbers from `low`, evenly spaced over the coordinate.
     Integer { low: i64, n_values: i64 },
-    /// [`CHOICES`].
+    /// A category with the values [`CHOICES`].
     Category,
 }
 
@@ -451,7 +452,7 @@ impl Input {
     }
 }
 
-/// The function of one choice of a category. Without a category, there is only one.
+/// The function for one choice of the category. Without a category, there is only one function.
 #[derive(Clone, Debug)]
 struct Level {
     offset: f64,
@@ -462,7 +463,7 @@ struct Level {
 ///
 /// f(x) = f* + G(o_c + h_c(x)). h_c ≥ 0 is a form with typical value 1 over the box (its median).
 /// o_c is the offset of choice c, which is 0 for the best one. G is the identity or a map onto more
-/// decades. f* is from −10 to 10. The gaps of all functions therefore have the same unit.
+/// decades. f* lies between −10 and 10. The gaps of all functions therefore have the same unit.
 #[derive(Clone, Debug)]
 pub struct SuiteFunction {
     entry: SuiteEntry,

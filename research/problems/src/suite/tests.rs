@@ -168,7 +168,7 @@ fn halves_are_balanced_over_families_and_dimensions() {
     assert_eq!((half("sphere-2d"), half("sphere-3d")), (SuiteHalf::Choosing, SuiteHalf::Reporting));
 }
 
-/// Exactly the declared number of coordinates has an effect in the family with irrelevant inputs.
+/// In the family with irrelevant inputs, exactly the declared number of coordinates has an effect.
 #[test]
 fn irrelevant_inputs_have_no_effect() {
     for entry in suite().iter().filter(|entry| entry.family() == SuiteFamily::Irrelevant) {
@@ -194,8 +194,8 @@ fn irrelevant_inputs_have_no_effect() {
     }
 }
 
-/// Additive noise has its stated standard deviation, and so has the logarithm of proportional
-/// noise, over 4,000 trials at one point. The tolerance is five standard errors, each 1/√(2n) of a
+/// Over 4,000 trials at one point, additive noise and the logarithm of proportional noise have
+/// their stated standard deviations. The tolerance is five standard errors, each 1/√(2n) of a
 /// standard deviation. Other functions always return the same value.
 #[test]
 fn noise_has_its_size_and_follows_its_seed() {
@@ -257,7 +257,7 @@ fn formulas_are_the_published_ones() {
     let check = |found: f64, expected: f64| {
         assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
     };
-    // Sphere: 1 + 4 + 4 against 1.
+    // The sphere has the values 1 + 4 + 4 and 1.
     check(ratio("sphere-3d", &[1.0, 2.0, -2.0], &[1.0, 0.0, 0.0]), 9.0);
     // Rosenbrock's valley at z = (0, 0, 0): 2; at z = (1, 1, 2): 100; at z = (2, 1, 1):
     // 100 · 9 + 1.

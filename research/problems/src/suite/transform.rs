@@ -7,20 +7,20 @@
 
 use fedbo_streams::Stream;
 
-/// Relative position of coordinate i among d, from 0 for the first to 1 for the last: i/(d − 1), or
-/// 0 for d = 1.
+/// Returns the relative position of coordinate i among d, from 0 for the first to 1 for the last:
+/// i/(d − 1), or 0 for d = 1.
 pub(super) fn place(index: usize, dim: usize) -> f64 {
     if dim > 1 { index as f64 / (dim - 1) as f64 } else { 0.0 }
 }
 
-/// Entry i of the diagonal matrix Λ^α: α^(i/(2(d − 1))). It gives a quadratic form the condition
-/// number α.
+/// Returns entry i of the diagonal matrix Λ^α: α^(i/(2(d − 1))). This matrix gives a quadratic form
+/// the condition number α.
 pub(super) fn conditioning(alpha: f64, index: usize, dim: usize) -> f64 {
     alpha.powf(0.5 * place(index, dim))
 }
 
-/// T_osz(x) = sign(x) exp(x̂ + 0.049 (sin c₁x̂ + sin c₂x̂)), x̂ = ln |x|: waves around the identity
-/// that differ on both sides of 0. (c₁, c₂) = (10, 7.9) for x > 0, else (5.5, 3.1).
+/// Computes T_osz(x) = sign(x) exp(x̂ + 0.049 (sin c₁x̂ + sin c₂x̂)), x̂ = ln |x|: waves around the
+/// identity that differ on both sides of 0. (c₁, c₂) = (10, 7.9) for x > 0, else (5.5, 3.1).
 pub(super) fn oscillation(x: f64) -> f64 {
     if x.abs() <= 0.0 {
         return 0.0;
@@ -30,17 +30,17 @@ pub(super) fn oscillation(x: f64) -> f64 {
     x.signum() * (log + 0.049 * ((first * log).sin() + (second * log).sin())).exp()
 }
 
-/// T_asy of coordinate i: x^(1 + β i/(d − 1) √x) for x > 0, else x.
+/// Computes T_asy for coordinate i: x^(1 + β i/(d − 1) √x) for x > 0, else x.
 pub(super) fn asymmetry(x: f64, beta: f64, index: usize, dim: usize) -> f64 {
     if x > 0.0 { x.powf(1.0 + beta * place(index, dim) * x.sqrt()) } else { x }
 }
 
-/// A monotone map of gaps g ≥ 0, with typical size 1, onto more decades:
+/// Maps gaps g ≥ 0 with typical value 1 monotonically onto more decades:
 ///
 /// (10^(k u) − 1) / (10^k − 1),   u = 2g/(1 + g),   k = decades
 ///
-/// It maps 0 to 0, 1 to 1 and the largest gaps to at most 10^k + 1. Near the minimum it is linear,
-/// with slope 2k ln 10/(10^k − 1). Values therefore span about k decades more.
+/// The map takes 0 to 0, 1 to 1 and the largest gaps to at most 10^k + 1. Near the minimum it is
+/// linear, with slope 2k ln 10/(10^k − 1). Values therefore span about k decades more.
 pub(super) fn widened(gap: f64, decades: f64) -> f64 {
     let rate = decades * std::f64::consts::LN_10;
     (rate * 2.0 * gap / (1.0 + gap)).exp_m1() / rate.exp_m1()
@@ -122,7 +122,7 @@ mod tests {
         assert!((square - 1.0 / 3.0).abs() < 5.0 * (0.1 / 4_000.0_f64).sqrt(), "{square}");
     }
 
-    /// Ratios of consecutive squares of Λ^α multiply to α.
+    /// The ratios of consecutive squared entries of Λ^α multiply to α.
     #[test]
     fn conditioning_spans_its_number() {
         for dim in [2, 3, 10] {

@@ -61,7 +61,7 @@ const fn coupling() -> [[f64; N_RODS]; N_RODS] {
     sums
 }
 
-/// Position and motion of the swimmer. Also used for their time derivatives.
+/// Position and motion of the swimmer. This type also represents their time derivatives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Motion {
     /// Centre of mass c in m.
@@ -75,7 +75,7 @@ pub(super) struct Motion {
 }
 
 impl Motion {
-    /// Stretched along the x axis, head to the right, at rest.
+    /// The swimmer at rest, stretched along the x axis, with its head to the right.
     pub(super) const ZERO: Self =
         Self { centre: [0.0; 2], angles: [0.0; N_RODS], velocity: [0.0; 2], rates: [0.0; N_RODS] };
 
@@ -113,8 +113,8 @@ impl Medium {
     /// Returns the motion `step` s later under constant torques, in N m (front joint, rear joint):
     /// one step of the classical fourth-order Runge–Kutta method.
     ///
-    /// Drag damps no mode of motion faster than k l/m = 10/s, and a stop lets a joint oscillate at
-    /// no more than 41/s. The method is stable for steps up to 2.8/41 s.
+    /// Drag damps no mode of motion faster than k l/m = 10/s, and a joint oscillates at a stop with
+    /// at most 41/s. The method is stable for steps up to 2.8/41 s.
     pub(super) fn after(&self, motion: &Motion, torques: [f64; 2], step: f64) -> Motion {
         let first = self.slopes(motion, torques);
         let second = self.slopes(&motion.plus(step / 2.0, &first), torques);

@@ -6,7 +6,7 @@
 
 use super::body::{INERTIA, JOINT_LIMIT, LENGTH, MASS, Medium, Motion, N_RODS};
 
-/// Three accelerations per rod and two components of force per joint.
+/// Number of unknowns: three accelerations per rod and two components of force per joint.
 const N_UNKNOWNS: usize = 3 * N_RODS + 2 * (N_RODS - 1);
 /// Gauss–Legendre nodes on [−1, 1] and their weights, exact for polynomials of degree 5.
 const NODES: [(f64, f64); 3] =

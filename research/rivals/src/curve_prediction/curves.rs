@@ -1,7 +1,7 @@
 //! The eleven families of learning curves and the bounds of their parameters.
 
-/// One parameter of a family. Scale parameters are given as logarithms, so that a uniform prior is
-/// the usual scale prior.
+/// One parameter of a family. Scale parameters are represented by their logarithms, so that a
+/// uniform prior is the usual scale prior.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
     /// Bounds of the uniform prior.
@@ -14,7 +14,7 @@ const fn parameter(lower: f64, upper: f64, start: f64) -> Parameter {
     Parameter { bounds: (lower, upper), start }
 }
 
-/// A parameter for the limit of a curve as n → ∞, or for another level.
+/// Returns a parameter for the limit of a curve as n → ∞, or for a different level.
 const fn level(start: f64) -> Parameter {
     parameter(-1.0, 3.0, start)
 }
@@ -49,7 +49,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// All families, in the order of the table.
+    /// All families, in the order of Table 1.
     pub(super) const ALL: [Self; 11] = [
         Self::VaporPressure,
         Self::Pow3,
@@ -64,8 +64,9 @@ impl Family {
         Self::Ilog2,
     ];
 
-    /// The parameters, in the order of the formula (asymptote, other levels, scale, exponent).
-    /// Start values are the defaults of the authors' code where these are within the bounds.
+    /// Returns the parameters, in the order of the formula (asymptote, other levels, scale,
+    /// exponent). Start values are the defaults of the authors' code where these are within the
+    /// bounds.
     pub(super) fn parameters(self) -> &'static [Parameter] {
         const EXPONENT: (f64, f64) = (0.05, 3.0);
         const fn exponent(start: f64) -> Parameter {
@@ -131,7 +132,7 @@ impl Family {
         }
     }
 
-    /// Computes the values at the epochs. They are not finite if the formula is undefined.
+    /// Computes the values at the epochs. Values are not finite where the formula is undefined.
     pub(super) fn values(self, parameters: &[f64], epochs: &Epochs, out: &mut [f64]) {
         let p = parameters;
         let Epochs { x, ln_x, ln_x1 } = epochs;
@@ -160,7 +161,7 @@ impl Family {
     }
 }
 
-/// Writes f(0), f(1), ….
+/// Fills `out` with f(0), f(1), ….
 fn fill(out: &mut [f64], f: impl Fn(usize) -> f64) {
     for (index, out) in out.iter_mut().enumerate() {
         *out = f(index);
@@ -176,7 +177,7 @@ pub(super) struct Epochs {
 }
 
 impl Epochs {
-    /// Epochs 1, …, n, then `last`.
+    /// Returns the epochs 1, …, n, followed by `last`.
     pub(super) fn up_to(n: usize, last: usize) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "epochs are far below 2^53")]
         let x: Vec<f64> = (1..=n).chain(std::iter::once(last)).map(|epoch| epoch as f64).collect();

@@ -9,11 +9,11 @@ pub(super) trait Target {
     /// A walker's state, with cached intermediate results of its density.
     type State;
 
-    /// All coordinates of a state.
+    /// Returns all coordinates of a state.
     fn coordinates<'a>(&self, state: &'a Self::State) -> &'a [f64];
 
-    /// ln π of the state with `block` replaced, minus ln π of the state itself; −∞ or NaN if π
-    /// is 0.
+    /// Returns ln π of the state with `block` replaced, minus ln π of the state itself; −∞ or NaN
+    /// if π is 0.
     fn gain(&mut self, state: &Self::State, block: &Range<usize>, proposed: &[f64]) -> f64;
 
     /// Applies the proposal of the last [`Target::gain`] to the state.
@@ -24,10 +24,11 @@ pub(super) trait Target {
 ///
 /// Y = X_j + Z (X_k − X_j),   Z ~ g(z) ∝ 1/√z on [1/2, 2],   accepted with probability min(1, Z^{d−1} π(Y)/π(X_k)),
 ///
-/// where X_j is another walker, drawn uniformly, and only the coordinates of the block move. A move
-/// in a block is a stretch move of π conditional on the walker's other coordinates, towards a point
-/// that does not depend on the block. It therefore also leaves π invariant, and in few dimensions
-/// it is accepted far more often. Walkers move sequentially. Returns the number of accepted moves.
+/// where X_j is a different walker, drawn uniformly, and only the coordinates of the block move. A
+/// move in a block is a stretch move of π conditional on the walker's other coordinates, towards a
+/// point that does not depend on the block. It therefore also leaves π invariant, and in few
+/// dimensions it is accepted far more often. Walkers move sequentially. Returns the number of
+/// accepted moves.
 ///
 /// # Panics
 /// If there are fewer than two walkers.
@@ -110,7 +111,7 @@ mod tests {
 
     /// Samples, moved as a whole or in blocks, have the moments of a correlated Gaussian. They are
     /// thinned to every 25th sweep, which leaves a correlation below one per cent. The tolerance of
-    /// 5 standard errors is doubled to allow for it.
+    /// 5 standard errors is doubled to allow for this correlation.
     #[test]
     fn moments_of_a_gaussian_are_those_of_its_samples() {
         let covariance = [[1.0, 0.6, 0.0], [0.6, 2.0, -0.3], [0.0, -0.3, 0.25]];

@@ -124,7 +124,7 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// Returns y − f, or `None` if it is not finite.
+    /// Returns y − f, or `None` if a value is not finite.
     fn residuals(&mut self, place: &[f64; MAX]) -> Option<Vec<f64>> {
         let mut raw = [0.0; MAX];
         let parameters = self.family.parameters();

@@ -56,7 +56,7 @@ impl EnsembleWalker {
 }
 
 impl<'a> CurvePosterior<'a> {
-    /// Creates the posterior for the values of the first epochs (at least one), N, and the
+    /// Creates the posterior given the values of the first epochs (at least one), N, and the
     /// families.
     pub(super) fn new(y: &'a [f64], n_epochs: usize, families: &'a [Family]) -> Self {
         let epochs = Epochs::up_to(y.len(), n_epochs);
@@ -78,7 +78,8 @@ impl<'a> CurvePosterior<'a> {
     /// Creates walkers around the least-squares fits of the single curves.
     ///
     /// Parameters are drawn from the fits' normal approximations. Weights have random proportions
-    /// that are larger for good fits. σ is that of the residuals times a random factor near 1.
+    /// that are larger for good fits. σ is the residuals' standard deviation times a random factor
+    /// near 1.
     ///
     /// The paper starts all walkers at the fits, with equal weights, and has a burn-in of 500
     /// steps.
@@ -207,7 +208,7 @@ impl<'a> CurvePosterior<'a> {
         } else if slope < 0.0 {
             upper = upper.min(bound);
         }
-        // A walker that starts outside the bounds stays in place until a move along another
+        // A walker that starts outside the bounds stays in place until a move along a different
         // direction leads inside.
         if !(lower < upper && along.is_finite() && square.is_finite()) {
             return;

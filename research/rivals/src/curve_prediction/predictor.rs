@@ -36,7 +36,7 @@ impl Default for CurveSampling {
 ///
 /// with the joint posterior of w, θ and σ sampled by Markov chains, given values of the first n
 /// epochs. Values are first mapped from a given range to `[0, 1]`, where the families have their
-/// usual parameters. They may lie slightly outside that range.
+/// usual parameters. Values can lie slightly outside that range.
 ///
 /// The paper specifies the families (Table 1), the constraint, and "uninformative" priors without
 /// bounds. This implementation deviates as follows. Parameters have uniform priors on boxes; for
@@ -122,24 +122,25 @@ pub struct CurvePrediction {
 }
 
 impl CurvePrediction {
-    /// Samples of (f(N), σ): the noise-free final value, and the standard deviation of the noise.
+    /// Returns the samples of (f(N), σ): the noise-free final value, and the standard deviation of
+    /// the noise.
     pub fn samples(&self) -> &[(f64, f64)] {
         &self.ends
     }
 
-    /// E\[f(N)\].
+    /// Returns E\[f(N)\].
     pub fn mean(&self) -> f64 {
         self.ends.iter().map(|(end, _)| end).sum::<f64>() / self.count()
     }
 
-    /// Standard deviation of f(N), without the noise.
+    /// Returns the standard deviation of f(N), without the noise.
     pub fn std(&self) -> f64 {
         let mean = self.mean();
         let squares = self.ends.iter().map(|(end, _)| (end - mean).powi(2));
         (squares.sum::<f64>() / self.count()).sqrt()
     }
 
-    /// The q-quantile of the samples of f(N), with q in `[0, 1]`.
+    /// Returns the q-quantile of the samples of f(N), with q in `[0, 1]`.
     ///
     /// # Panics
     /// If q is out of range.
@@ -156,8 +157,8 @@ impl CurvePrediction {
         ends[rank.clamp(1, ends.len()) - 1]
     }
 
-    /// P(y_N ≥ value): the mean of Φ((f(N) − value)/σ) over the samples (Domhan et al. 2015,
-    /// section 3). Noise is included.
+    /// Returns P(y_N ≥ value), which is the mean of Φ((f(N) − value)/σ) over the samples (Domhan et
+    /// al. 2015, section 3). Noise is included.
     pub fn prob_at_least(&self, value: f64) -> f64 {
         let above = |(end, std): &(f64, f64)| 0.5 * libm::erfc((value - end) / std * FRAC_1_SQRT_2);
         self.ends.iter().map(above).sum::<f64>() / self.count()

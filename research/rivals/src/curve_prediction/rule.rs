@@ -56,8 +56,8 @@ pub struct CurvePredictionRule {
 }
 
 impl CurvePredictionRule {
-    /// Creates a rule. It draws from `seed` with [`Purpose::PROPOSAL`], by trial and epoch, so it
-    /// needs its own seed.
+    /// Creates a rule. The rule draws from `seed` with [`Purpose::PROPOSAL`], by trial and epoch,
+    /// so it needs a seed of its own.
     ///
     /// # Errors
     /// If a setting is out of range.

@@ -7,7 +7,7 @@ use fedbo_strategies::{Domain, Observation, Points, Source, Strategy};
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 
-/// A task on the unit square with its optimum at (0.3, 0).
+/// Returns a task on the unit square with its optimum at (0.3, 0).
 fn task() -> MetaTask {
     let inputs = uniform_points(12, 2, &mut test_stream(20));
     MetaTask {
@@ -17,7 +17,7 @@ fn task() -> MetaTask {
     }
 }
 
-/// The first trials of a study with its optimum at (0.35, 0). One trial failed.
+/// Returns the first trials of a study with its optimum at (0.35, 0). One trial failed.
 fn observations(n: usize, failed: usize) -> Vec<Observation> {
     let inputs = uniform_points(n, 2, &mut test_stream(40));
     let trials = inputs.rows().enumerate();
@@ -34,7 +34,7 @@ fn observations(n: usize, failed: usize) -> Vec<Observation> {
     trials.map(observation).collect()
 }
 
-/// A joint model of the target, a task equal to it, and a task that is its negative. The first
+/// Uses a joint model of the target, a task equal to it, and a task that is its negative. The first
 /// query is at the optimum of the first task, and the correlations have the right signs.
 /// Observations told in parts give the same query.
 #[test]

@@ -42,7 +42,7 @@ pub(super) fn read(mut pieces: Pieces<'_>) {
 
 /// Number of rounds that the agent has completed.
 const N_ROUNDS: u64 = 2;
-/// Upper bound of the steps of a complete run.
+/// Upper bound on the number of steps of a complete run.
 const N_STEPS: usize = 60;
 
 /// Runs the agent for at most `N_STEPS` steps, with a clock that skips waiting times.
@@ -77,7 +77,7 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Files of an agent.
+/// Files of an agent's folder.
 struct Base {
     key: Vec<u8>,
     files: [Vec<u8>; 2],

@@ -83,7 +83,7 @@ fn bases() -> &'static [Vec<u8>; 2] {
     })
 }
 
-/// Ends round 0 of each study with its handout or release.
+/// Completes round 0 of each study, which ends with a handout or a release.
 fn play(home: &Home) -> Result<(), StoreError> {
     let store = home.store();
     for (record, study) in store.studies()?.iter().zip(studies()) {

@@ -42,7 +42,7 @@ fn go_on(path: &Path) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// One study with a surrogate and one without, each with trials in every state.
+/// Returns one study with a surrogate and one without, each with trials in every state.
 fn bases() -> &'static [Vec<u8>; 2] {
     static BASES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     BASES.get_or_init(|| {

@@ -19,7 +19,7 @@ pub(super) struct User {
 pub(super) struct Process {
     pub(super) id: Pid,
     pub(super) parent: Option<Pid>,
-    /// `T` for stopped, `Z` for zombie; all others run.
+    /// `T` if stopped, `Z` if a zombie; otherwise the process runs.
     pub(super) state: char,
 }
 

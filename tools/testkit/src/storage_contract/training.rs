@@ -44,8 +44,8 @@ pub(super) fn reports_ascend(storage: &dyn Storage) {
     for again in [at(5, 0.0), at(2, 0.5)] {
         assert_eq!(report(again).unwrap(), ReportOutcome::Already);
     }
-    // A reported epoch with another value, even −0.0 instead of 0.0, and unreported epochs that are
-    // not later.
+    // Refused are a reported epoch with a different value, even −0.0 instead of 0.0, and unreported
+    // epochs that are not later.
     for (refused, beside) in [
         (at(5, -0.0), at(5, 0.0)),
         (at(2, 0.25), at(2, 0.5)),

@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     Message,
     /// A single ask and tell of a study.
     AskTell,
-    /// Growth of the time and memory of a study step.
+    /// Growth of a study step's time and memory.
     StudyGrowth,
     /// Growth of computation time.
     Scaling,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     PrivateRound,
     /// A query that uses other agents' models.
     MetaStep,
-    /// Growth of the time of such a query with the number of tasks.
+    /// Growth of this query's time with the number of tasks.
     MetaScaling,
     /// The stopping problem of a trial.
     StoppingProblem,
@@ -74,7 +74,7 @@ impl Kind {
         )
     }
 
-    /// Name of the kind in the results.
+    /// Returns the name of the kind in the results.
     pub(crate) fn bench(self) -> &'static str {
         match self {
             Self::Thompson => "thompson_step",

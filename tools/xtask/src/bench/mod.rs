@@ -81,8 +81,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Measures one cell: our code, the peers, and our code again if there are peers. The slower of
-    /// our two runs counts, so that other load on the machine is never to our advantage.
+    /// Measures one cell: our code, then the peers, then our code again if there are peers. The
+    /// slower of our two runs counts, so that other load on the machine is never to our advantage.
     fn measure<'a>(&self, cell: &'a Cell, peers: &Peers) -> Result<Measured<'a>> {
         let before = self.ours(cell)?;
         let theirs = peers.rows(cell)?;
@@ -141,7 +141,7 @@ fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
-/// Number of cores available to our programs and those of the peers.
+/// Returns the number of cores available to our programs and those of the peers.
 fn n_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -80,7 +80,7 @@ impl Peers {
         matches!(self, Self::Run { .. })
     }
 
-    /// Returns the peers' rows of a cell; empty if there are none.
+    /// Returns the peers' rows for a cell; empty if there are none.
     pub(crate) fn rows(&self, cell: &Cell) -> Result<Vec<Row>> {
         if !cell.runs_peers() {
             // The authors' code must not be redistributed, so only its stored times can be shown.
@@ -127,7 +127,8 @@ fn is_compared(cell: &Cell, row: &Row) -> bool {
     peers.is_none_or(|(_, names)| names.split(',').any(|name| name == peer))
 }
 
-/// Stored times of the FTS authors' published code on the landmine problem (M = 100, d = 2).
+/// Returns the stored times of the FTS authors' published code on the landmine problem (M = 100, d
+/// = 2).
 ///
 /// There are two figures: only the search for the maximum (mean over iterations), and a complete
 /// iteration without the objective (median).
@@ -172,7 +173,7 @@ pub(crate) fn data_folder() -> Option<PathBuf> {
     }
 }
 
-/// Folder of our own environment with the peers' packages.
+/// Returns the folder of our own environment with the peers' packages.
 fn environment() -> PathBuf {
     target().join("peers-env")
 }

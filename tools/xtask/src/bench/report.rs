@@ -180,7 +180,7 @@ fn quality(row: &Row) -> String {
     format!("{mean:.3} ± {se:.3}")
 }
 
-/// [`quality`], with the gap to a longer search if it was measured.
+/// Formats like [`quality`], and adds the gap to a longer search if it was measured.
 fn our_quality(row: &Row) -> String {
     match number(row, "gap_median").zip(number(row, "gap_max")) {
         Some((median, most)) => {
@@ -418,7 +418,7 @@ fn memory(rows: &[&Row]) {
     print_columns(rows, &columns);
 }
 
-/// Title of a column, and the function that formats its cell of a row.
+/// Title of a column, and the function that formats a row's cell in it.
 pub(super) type Column<'a> = (&'a str, &'a dyn Fn(&Row) -> String);
 
 /// Prints a table with one line per row.
@@ -430,7 +430,7 @@ pub(super) fn print_columns(rows: &[&Row], columns: &[Column<'_>]) {
     table.print();
 }
 
-/// Formats the text or the number at a key.
+/// Formats the string or number at a key.
 pub(super) fn shown(key: &str) -> impl Fn(&Row) -> String {
     move |row| match row.get(key) {
         Some(Value::String(text)) => text.clone(),

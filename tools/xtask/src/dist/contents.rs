@@ -75,7 +75,7 @@ impl Contents {
         self.folder.join("fedbo")
     }
 
-    /// Path of the list of all crates in the program.
+    /// Returns the path of the list of all crates in the program.
     pub(super) fn sbom(&self) -> PathBuf {
         self.folder.join("fedbo.cdx.json")
     }

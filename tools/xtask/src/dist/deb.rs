@@ -100,8 +100,8 @@ fn installed_unit(name: &str, text: &str) -> Result<String> {
     Ok(text.replace(from, to))
 }
 
-/// Inserts fields before the description, the last field of a control file, which has several
-/// lines.
+/// Inserts fields before the description, which is the last field of a control file and spans
+/// several lines.
 fn with_fields(control: &str, fields: &str) -> Result<String> {
     let at = control.find("Description:").context("deploy/debian/control has no Description")?;
     Ok(format!("{}{fields}{}", &control[..at], &control[at..]))
@@ -153,7 +153,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Total size of the files in kilobytes, each file rounded up.
+/// Returns the total size of the files in kilobytes, each file rounded up.
 fn kilobytes(tree: &Path) -> Result<u64> {
     let lengths: Result<Vec<u64>> =
         files(tree)?.iter().map(|path| Ok(path.metadata()?.len())).collect();

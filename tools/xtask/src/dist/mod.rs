@@ -92,7 +92,7 @@ struct Release {
     triple: String,
     /// Output folder.
     folder: PathBuf,
-    /// Programs of the environment with maturin, zig and other tools.
+    /// Program folder of the environment with maturin, zig and other tools.
     tools: PathBuf,
     /// Time of the last commit in seconds since 1970, used as the modification time of all files.
     time: String,
@@ -198,8 +198,8 @@ impl Release {
     }
 }
 
-/// Returns the programs of the environment with the tools in `dist-requirements.txt`. Recreates the
-/// environment if the list has changed.
+/// Returns the program folder of the environment with the tools in `dist-requirements.txt`.
+/// Recreates the environment if the list has changed.
 fn environment() -> Result<PathBuf> {
     let list = root().join("tools/xtask/dist-requirements.txt");
     system::python_environment(&target().join("tools/dist"), Path::new("python3"), &list)

@@ -1,4 +1,5 @@
-//! Links of pages: found in Markdown before the site is built, and checked in the built site.
+//! Links of pages, which are found in Markdown before the site is built and checked in the built
+//! site.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,13 +7,13 @@ use std::path::{Component, Path};
 
 use anyhow::{Context, Result, ensure};
 
-/// A link in Markdown: the range of its target in the text.
+/// A link in Markdown, with the range of its target in the page.
 struct Link {
     start: usize,
     end: usize,
 }
 
-/// Finds the links in a text, except in code.
+/// Finds the links in a page, except in code.
 fn find(text: &str) -> Vec<Link> {
     let mut found = Vec::new();
     let (mut offset, mut in_block) = (0, false);

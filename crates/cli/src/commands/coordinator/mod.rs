@@ -66,7 +66,8 @@ impl Place {
         }
     }
 
-    /// Opens the coordinator and returns it with one of its studies and its roster.
+    /// Opens the coordinator, and returns it together with the study of this name and that study's
+    /// roster.
     fn study(&self, name: &str) -> anyhow::Result<(Home, StudyRecord, Vec<SlotRecord>)> {
         let home = self.open(Mode::Existing)?;
         let record = home.store().study(name)?;
@@ -75,7 +76,7 @@ impl Place {
     }
 }
 
-/// Returns the slot of the agent with a name.
+/// Returns the slot of the agent with this name.
 fn slot_of(slots: &[SlotRecord], name: &str) -> Result<u32, BadInput> {
     let found = slots.iter().find(|slot| slot.name == name);
     found.map(|slot| slot.slot).ok_or_else(|| {

@@ -147,7 +147,7 @@ impl Run {
         Ok(Some(Access { address, tls, plain_http, token, names }))
     }
 
-    /// Starts to serve the operator's pages.
+    /// Starts serving the operator's pages.
     fn serve(&self, access: Access, home: Arc<Home>, service: &Service) -> anyhow::Result<Served> {
         let content = Content::Coordinator(Operator { home, observer: service.observer() });
         let pages = Dashboard::start(access, content)?;

@@ -80,7 +80,7 @@ impl Epsilon {
     }
 }
 
-/// δ = N^−1.1 (DP-FTS-DE, section 5).
+/// Returns δ = N^−1.1 (DP-FTS-DE, section 5).
 fn papers_delta(agents: u32) -> Result<Delta, BadInput> {
     Delta::new(f64::from(agents).powf(-1.1)).map_err(|_| {
         BadInput(format!(

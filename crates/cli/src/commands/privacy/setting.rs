@@ -59,7 +59,7 @@ pub(super) struct AccountantArgs {
 }
 
 impl AccountantArgs {
-    /// Returns the given δ, or the default for the size of the roster.
+    /// Returns the given δ, or the default for the roster size.
     pub(super) fn delta(&self) -> Result<Delta, BadInput> {
         match (self.delta, self.agents) {
             (Some(delta), _) => Ok(delta),
@@ -153,7 +153,7 @@ impl From<&Claim> for ClaimRecord {
 }
 
 impl ClaimRecord {
-    /// Returns the common terms of several claims on one line.
+    /// Formats the terms that several claims have in common as one line.
     pub(super) fn terms(&self) -> String {
         let Self { delta, adjacency, accountant, mode, releases, .. } = self;
         format!(

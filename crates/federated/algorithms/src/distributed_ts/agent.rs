@@ -23,16 +23,17 @@ pub enum Query {
 /// Settings of a [`DistributedTs`] agent.
 #[derive(Clone, Debug)]
 pub struct DistributedTsSettings {
-    /// The surrogate, the search, β_t (1 in the paper) and whether points may be repeated.
+    /// The surrogate, the search, β_t (1 in the paper) and whether points can be repeated.
     pub own: ThompsonSettings,
     /// The method for choosing queries.
     pub query: Query,
 }
 
-/// An agent of distributed Thompson sampling (Algorithm 1). It fits a Gaussian process to its own
-/// and its neighbours' observations, D_{t,i}, and queries the maximum of a function drawn from it.
+/// An agent of distributed Thompson sampling (Algorithm 1). The agent fits a Gaussian process to
+/// its own and its neighbours' observations, D_{t,i}, and queries the maximizer of a function drawn
+/// from the posterior.
 ///
-/// Observations may arrive in batches and in any order, but each must arrive only once. Equal
+/// Observations can arrive in batches and in any order, but each must arrive only once. Equal
 /// observations in the same order and equal streams give equal queries, regardless of which agent
 /// made the observations. On a complete graph, all agents have the same posterior, and the
 /// algorithm is batch Thompson sampling.
@@ -75,8 +76,8 @@ impl Neighbour for DistributedTs {
         self.own.surrogate()
     }
 
-    /// Algorithm 1, line 15. Updates the posterior once for all observations, in O(n² m) for m new
-    /// ones among n if there is no refit.
+    /// Updates the posterior once for all observations (Algorithm 1, line 15). Without a refit,
+    /// this costs O(n² m) if m of n observations are new.
     fn tell_all(
         &mut self,
         own: &[Observation],

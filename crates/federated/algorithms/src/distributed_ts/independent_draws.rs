@@ -5,7 +5,7 @@ use fedbo_strategies::{Candidates, Domain, Points, StrategyError};
 use fedbo_streams::Stream;
 
 /// The query rule in the authors' code, for comparison with their figures. Each candidate on a grid
-/// gets an independent value, drawn from the marginal posterior at this point. The candidate with
+/// gets an independent value, drawn from the marginal posterior at that point. The candidate with
 /// the largest value is queried.
 ///
 /// Neighbouring candidates then differ by independent noise, so the values are not a function
@@ -78,7 +78,7 @@ impl IndependentDraws {
         Candidates::ranked(&values, &candidates)
     }
 
-    /// All points with coordinates that are multiples of 1/(n − 1).
+    /// Returns all points whose coordinates are multiples of 1/(n − 1).
     fn grid(&self, dim: usize) -> Result<Points, StrategyError> {
         let n = self.n_per_dim;
         let n_points = (0..dim).try_fold(1_usize, |product, _| product.checked_mul(n));

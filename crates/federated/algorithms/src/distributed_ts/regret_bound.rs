@@ -10,13 +10,13 @@ pub const N_POINTS_MAX: usize = 2_000;
 /// valid but becomes looser.
 pub const N_GREEDY_MAX: usize = 4_000;
 
-/// C₁ = √2 π^{3/2} / 12 = Σ_{τ≥1} 1/(τ² √(2π)), from line (7) of the proof. As typeset in the
-/// theorem, the root extends over π.
+/// Returns C₁ = √2 π^{3/2} / 12 = Σ_{τ≥1} 1/(τ² √(2π)), from line (7) of the proof. As typeset in
+/// the theorem, the root extends over π.
 fn c1() -> f64 {
     2.0_f64.sqrt() * std::f64::consts::PI.powf(1.5) / 12.0
 }
 
-/// The reason why the regret cannot be bounded for a prior.
+/// The reason that the regret cannot be bounded for a prior.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegretBoundError {
@@ -71,7 +71,7 @@ impl RegretPrior {
     ///
     /// # Errors
     /// If the noise variance is not above 0 or is tiny relative to the signal's, or if there are no
-    /// points, too many points, or points of another dimension.
+    /// points, too many points, or points of the wrong dimension.
     pub fn new(
         kernel: &Kernel,
         noise_variance: f64,
@@ -119,23 +119,23 @@ impl RegretPrior {
         Self::new(kernel, noise_variance, &points, n_observations)
     }
 
-    /// σ²/a², the noise variance in units of the signal variance.
+    /// Returns σ²/a², the noise variance in units of the signal variance.
     pub fn noise_ratio(&self) -> f64 {
         self.noise_ratio
     }
 
-    /// |X|.
+    /// Returns |X|.
     pub fn n_points(&self) -> usize {
         self.n_points
     }
 
-    /// An upper bound on Ψ_n = max_{|A| = n} ½ ln det(I + σ⁻² k(A, A)), in nats. Points may be
-    /// observed repeatedly.
+    /// Returns an upper bound on Ψ_n = max_{|A| = n} ½ ln det(I + σ⁻² k(A, A)), in nats. Points can
+    /// be observed repeatedly.
     ///
     /// The information I is submodular. With A_s the first s greedy choices and δ_s = I(A_{s+1}) −
     /// I(A_s), I(A_n) / (1 − 1/e) and, for every s, I(A_s) + n δ_s are upper bounds on Ψ_n
-    /// (Nemhauser et al. 1978; Srinivas et al. 2010, section 4). Returns the smallest of these
-    /// bounds, which is exact for n = 1.
+    /// (Nemhauser et al. 1978; Srinivas et al. 2010, section 4). The result is the smallest of
+    /// these bounds, which is exact for n = 1.
     pub fn information_gain(&self, n_observations: u64) -> f64 {
         if n_observations == 0 {
             return 0.0;
@@ -148,8 +148,8 @@ impl RegretPrior {
         by_steps.chain(by_greedy).fold(f64::INFINITY, f64::min)
     }
 
-    /// The bound for a clique of `clique_size` agents, which can all communicate with each other. A
-    /// size of 1 is a standalone agent.
+    /// Returns the bound for a clique of `clique_size` agents, which can all communicate with each
+    /// other. A clique of size 1 is a standalone agent.
     ///
     /// # Panics
     /// If the clique is empty.
@@ -158,10 +158,10 @@ impl RegretPrior {
         RegretBound { prior: self, clique_size: clique_size as u64 }
     }
 
-    /// The clique size from 1 to `size_max` with the smallest bound after t rounds.
+    /// Returns the clique size from 1 to `size_max` with the smallest bound after t rounds.
     ///
     /// A clique contains smaller cliques, for which Theorem 3.1 holds too. The price ξ of not
-    /// waiting for each other may outweigh the benefit of a larger clique.
+    /// waiting for each other can outweigh the benefit of a larger clique.
     ///
     /// # Panics
     /// If `size_max` is 0.
@@ -192,8 +192,8 @@ pub struct RegretBound<'a> {
 }
 
 impl RegretBound<'_> {
-    /// An upper bound on R_SB(t) = min_{i, τ ≤ t} E[f(x*) − f(x_{τ,i})] after t rounds, in units of
-    /// f. Infinite for t = 0, and if ξ is too large for a float.
+    /// Returns an upper bound on R_SB(t) = min_{i, τ ≤ t} E[f(x*) − f(x_{τ,i})] after t rounds, in
+    /// units of f; infinite for t = 0, or if ξ is too large for a float.
     pub fn at(&self, t: u64) -> f64 {
         if t == 0 {
             return f64::INFINITY;
@@ -211,19 +211,19 @@ impl RegretBound<'_> {
         self.clique_size
     }
 
-    /// C₂ = 2/ln(1 + a²σ⁻²).
+    /// Returns C₂ = 2/ln(1 + a²σ⁻²).
     pub fn c2(&self) -> f64 {
         2.0 / (1.0 / self.prior.noise_ratio).ln_1p()
     }
 
-    /// β_t = 2 ln(t² |V_s| |X|).
+    /// Returns β_t = 2 ln(t² |V_s| |X|).
     pub fn beta(&self, t: u64) -> f64 {
         let t = t as f64;
         2.0 * (2.0 * t.ln() + (self.clique_size as f64).ln() + (self.prior.n_points as f64).ln())
     }
 
-    /// ln ξ = 2 Ψ_{|V_s| − 1}, the price that agents pay for not seeing each other's queries in a
-    /// round. 0 for a standalone agent.
+    /// Returns ln ξ = 2 Ψ_{|V_s| − 1}, where ξ is the price that agents pay for not seeing each
+    /// other's queries in a round; 0 for a standalone agent.
     ///
     /// By submodularity, fewer than |V_s| observations provide no more information given any data
     /// than without the data (equation (3)).
@@ -231,15 +231,15 @@ impl RegretBound<'_> {
         2.0 * self.prior.information_gain(self.clique_size - 1)
     }
 
-    /// Ψ_{t|V_s|}, bounded as in [`RegretPrior::information_gain`].
+    /// Returns Ψ_{t|V_s|}, bounded as in [`RegretPrior::information_gain`].
     pub fn information_gain(&self, t: u64) -> f64 {
         let n = t.saturating_mul(self.clique_size);
         self.prior.information_gain(n)
     }
 }
 
-/// ½ Σ_{s ≤ n} ln(1 + σ⁻² v_s) for n from 0 to `n_steps`, where v_s is the largest posterior
-/// variance after s − 1 greedy choices.
+/// Returns ½ Σ_{s ≤ n} ln(1 + σ⁻² v_s) for n from 0 to `n_steps`, where v_s is the largest
+/// posterior variance after s − 1 greedy choices.
 fn greedy_information(
     kernel: &Kernel,
     noise_ratio: f64,
@@ -293,7 +293,7 @@ mod tests {
         Kernel::isotropic(Family::Matern52, 1, 0.3, outputscale).unwrap()
     }
 
-    /// ½ ln det(I + σ⁻² k(A, A)).
+    /// Returns ½ ln det(I + σ⁻² k(A, A)).
     fn information(kernel: &Kernel, noise: f64, points: &Points) -> f64 {
         let mut gram = kernel.gram(points);
         for i in 0..points.len() {

@@ -59,10 +59,10 @@ pub struct DpFtsDeSettings {
 /// [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery) the log expected improvement is maximized
 /// instead of sampling the posterior.
 ///
-/// Deviations: the weights and normalizers are applied here, to region sums. These contain the same
-/// information as the paper's P weighted copies, with less noise by a factor of √P, because each
-/// agent is assigned to exactly one region. A coordinator in the paper's mode sends
-/// [`Weighted`](fedbo_protocol::AggregateContent::Weighted).
+/// Deviations: the weights and normalizers are applied here, to region sums. Because each agent is
+/// assigned to exactly one region, the region sums contain the same information as the paper's P
+/// weighted copies, and their noise is smaller by a factor of √P. A coordinator in the paper's mode
+/// sends [`Weighted`](fedbo_protocol::AggregateContent::Weighted).
 #[derive(Clone)]
 pub struct DpFtsDe {
     own: ThompsonSampling,
@@ -156,12 +156,14 @@ impl DpFtsDe {
         self.belief.take(aggregate)
     }
 
-    /// The weights ω^(i) of each region's function (P×M), or `None` before the first release.
+    /// Returns the weights ω^(i) of each region's function (P×M), or `None` before the first
+    /// release.
     pub fn region_weights(&self) -> Option<Vec<Vec<f64>>> {
         self.belief.weights()
     }
 
-    /// The fraction of the releases' energy that is not noise, in `[0, 1]`: 1 − E‖noise‖²/‖ω‖².
+    /// Returns the fraction of the releases' energy that is not noise, in `[0, 1]`:
+    /// 1 − E‖noise‖²/‖ω‖².
     pub fn signal_share(&self) -> f64 {
         self.belief.energy().signal_share()
     }
@@ -171,12 +173,12 @@ impl DpFtsDe {
         self.belief.energy().alignment(max_norm)
     }
 
-    /// The sub-regions.
+    /// Returns the sub-regions.
     pub fn partition(&self) -> &Partition {
         &self.partition
     }
 
-    /// p_t for the next step, adapted to the signal if the settings require it.
+    /// Returns p_t for the next step, adapted to the signal if the settings require it.
     fn local_probability(&self) -> f64 {
         let scheduled = self.local_prob.at(self.n_steps + 1);
         match self.trust {
@@ -243,7 +245,7 @@ impl Strategy for DpFtsDe {
 impl UsesHandouts for DpFtsDe {
     type Handout = AggregateHandout;
 
-    /// All releases count, including those from rounds that the agent missed.
+    /// Uses all releases, including those from rounds that the agent missed.
     fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
         let mut refused = Vec::new();
         for release in &handout.releases {

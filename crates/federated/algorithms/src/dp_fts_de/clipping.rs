@@ -1,7 +1,7 @@
 //! The fraction of vectors that are clipped, given the distribution of their norm.
 
-/// P(χ²_k > x), the upper tail of the chi-squared distribution with k > 0 degrees of freedom. k
-/// need not be an integer. The result is accurate to about 1e-12.
+/// Returns P(χ²_k > x), the upper tail of the chi-squared distribution with k > 0 degrees of
+/// freedom. k need not be an integer. The result is accurate to about 1e-12.
 ///
 /// Computes the regularized incomplete gamma function Q(k/2, x/2) by a series or a continued
 /// fraction (Press et al. 2007, section 6.2).
@@ -46,8 +46,8 @@ pub fn chi_squared_tail(degrees: f64, x: f64) -> f64 {
     }
 }
 
-/// The fraction of vectors that are clipped to norm S/√P if ‖ω‖² is chi-squared with `degrees`
-/// degrees of freedom: P(‖ω‖ > S/√P).
+/// Returns the fraction of vectors that are clipped to norm S/√P if ‖ω‖² is chi-squared with
+/// `degrees` degrees of freedom: P(‖ω‖ > S/√P).
 ///
 /// Before any data, a draw ω ~ N(0, I) has M degrees of freedom. Data determine some directions, so
 /// a draw given data has about M minus the number of these directions, in which outputs of size 1
@@ -62,8 +62,8 @@ pub fn clipped_share(degrees: f64, max_norm: f64, n_regions: u32) -> f64 {
     chi_squared_tail(degrees, max_norm * max_norm / f64::from(n_regions))
 }
 
-/// The default S for vectors that are posterior draws: 1.1 √(P M), so that vectors are clipped to
-/// norm 1.1 √M.
+/// Returns the default S for vectors that are posterior draws: 1.1 √(P M), so that vectors are
+/// clipped to norm 1.1 √M.
 ///
 /// A draw of M numbers with variance 1 has a norm of about √M, regardless of the data. Among draws
 /// from the prior, 28 % are clipped with M = 10, 15 % with M = 50, and 7.5 % with M = 100.

@@ -20,12 +20,12 @@ pub struct ExplorationTable {
     pub regions: Option<u32>,
     /// Location of initial points: `region` (default), the agent's own region, or `anywhere`.
     pub start: Option<String>,
-    /// φ, the law by which an agent has more weight in its own region: `softmax` (default),
+    /// The formula for φ, which gives an agent more weight in its own region: `softmax` (default),
     /// `linear`, `square` or `uniform`.
     pub weights: Option<String>,
-    /// a_1, the start value of the weights, at least 1; default 16.
+    /// a_1, the initial value of a_t, at least 1; default 16.
     pub weight_start: Option<f64>,
-    /// Number of rounds at the start value, or `forever`; default 10.
+    /// Number of rounds at the initial value, or `forever`; default 10.
     pub weight_hold: Option<WordOrNumbers>,
     /// Number of rounds over which the value decreases to 1, where all agents have equal weight;
     /// default 30.
@@ -35,7 +35,7 @@ pub struct ExplorationTable {
 /// Default number of regions, if there are enough agents and the space can be divided into this
 /// many.
 const N_REGIONS: u32 = 4;
-/// Minimum number of agents for which the default is several regions: two per region.
+/// Minimum number of agents for which the default is more than one region: two agents per region.
 const N_AGENTS_OF_SEVERAL: usize = 8;
 /// Maximum number of rounds for a hold or a decay.
 const N_ROUNDS_MAX: u64 = 1_000_000;
@@ -70,22 +70,22 @@ impl Exploration {
         })
     }
 
-    /// P.
+    /// Returns P.
     pub(super) fn n_regions(&self) -> usize {
         self.partition.n_regions()
     }
 
-    /// The region of an agent. It depends only on the agent's index (INV-11).
+    /// Returns the region of an agent, which depends only on the agent's index (INV-11).
     pub(super) fn region_of_agent(&self, agent: usize) -> usize {
         agent % self.n_regions()
     }
 
-    /// Number of agents assigned to each region (P entries).
+    /// Returns the number of agents assigned to each region (P entries).
     pub(super) fn region_sizes(&self) -> Vec<usize> {
         region_sizes(self.n_agents, self.n_regions())
     }
 
-    /// φ_n^(i) in a round: P rows of N weights that sum to 1.
+    /// Returns φ_n^(i) in a round: P rows of N weights, each of which sums to 1.
     pub(super) fn agent_weights(&self, round: u64) -> Vec<Vec<f64>> {
         let n_regions = self.n_regions();
         self.emphasis.agent_weights(round, self.n_agents, n_regions)
@@ -107,7 +107,7 @@ impl Exploration {
             if self.starts_in_region {
                 unit = self.partition.place(region, &unit);
             }
-            // Snapping to a valid point of the space may move the point across a region border.
+            // Snapping to a valid point of the space can move the point across a region border.
             let point = space.snap(&unit);
             if !self.starts_in_region || self.partition.region_of(&point) == region {
                 return Some(point);

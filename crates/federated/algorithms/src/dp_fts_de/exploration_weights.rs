@@ -2,7 +2,7 @@
 
 use fedbo_strategies::StrategyError;
 
-/// The law of the weights: φ_n^(i) ∝ r_t if agent n is assigned to region i, and ∝ 1 otherwise.
+/// The formula for r_t. φ_n^(i) ∝ r_t if agent n is assigned to region i, and ∝ 1 otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ExplorationWeightLaw {
     /// r = exp(a_t − 1), the softmax of (a I + 1)/𝒯_t with 𝒯_t = a/(a_t − 1) (DP-FTS-DE section 3.2
@@ -14,16 +14,16 @@ pub enum ExplorationWeightLaw {
     Square,
 }
 
-/// The law of the weights and its schedule. a_t is `start` for the first `hold` releases, then
-/// takes `decay` equally spaced values from `start` to 1, both included, and is 1 afterwards, which
-/// means uniform weights.
+/// The formula for the weights and the schedule of a_t. a_t is `start` for the first `hold`
+/// releases, then takes `decay` equally spaced values from `start` to 1, both included, and is 1
+/// afterwards, which means uniform weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExplorationWeights {
-    /// The law that maps a_t to a ratio of weights.
+    /// The formula that maps a_t to a ratio of weights.
     pub law: ExplorationWeightLaw,
     /// a_1, at least 1.
     pub start: f64,
-    /// Number of releases at the start value. `None` means forever (the non-adaptive weights of
+    /// Number of releases at the initial value. `None` means forever (the non-adaptive weights of
     /// appendix B.2.5).
     pub hold: Option<u64>,
     /// Number of releases over which a_t decreases to 1.
@@ -45,10 +45,10 @@ impl ExplorationWeights {
     pub const UNIFORM: Self =
         Self { law: ExplorationWeightLaw::Linear, start: 1.0, hold: Some(0), decay: 0 };
 
-    /// Checks the start value.
+    /// Checks the initial value a_1.
     ///
     /// # Errors
-    /// If it is below 1, not finite, or leads to a weight ratio that is out of range.
+    /// If a_1 is below 1, not finite, or leads to a weight ratio that is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         if self.start.is_finite() && self.start >= 1.0 && self.ratio_of(self.start) <= 1e100 {
             return Ok(self);
@@ -60,7 +60,7 @@ impl ExplorationWeights {
         ))
     }
 
-    /// a_t for the release in server iteration `round` = t − 1 ≥ 0.
+    /// Returns a_t for the release in server iteration `round` = t − 1 ≥ 0.
     pub fn level(&self, round: u64) -> f64 {
         let Some(hold) = self.hold else {
             return self.start;
@@ -88,7 +88,7 @@ impl ExplorationWeights {
         }
     }
 
-    /// r_t for the release in server iteration `round`. It is 1 once the weights are uniform.
+    /// Returns r_t for the release in server iteration `round`; 1 once the weights are uniform.
     pub fn ratio(&self, round: u64) -> f64 {
         self.ratio_of(self.level(round))
     }
@@ -99,7 +99,7 @@ impl ExplorationWeights {
         self.level(round) <= 1.0
     }
 
-    /// The first server iteration with uniform weights, if there is one.
+    /// Returns the first server iteration with uniform weights, if there is one.
     pub fn uniform_from(&self) -> Option<u64> {
         if self.start <= 1.0 {
             return Some(0);
@@ -109,9 +109,9 @@ impl ExplorationWeights {
         Some(hold + if self.decay >= 2 { self.decay - 1 } else { self.decay })
     }
 
-    /// The weights of agents in a region to which `own` of `all` agents are assigned: (each
-    /// assigned agent, each other agent). They sum to 1 over all agents. If no agents are assigned
-    /// to a region, all agents have equal weight.
+    /// Returns the weights in a region to which `own` of `all` agents are assigned: (weight of each
+    /// assigned agent, weight of each other agent). The weights sum to 1 over all agents. If no
+    /// agents are assigned to a region, all agents have equal weight.
     pub fn weights(&self, round: u64, own: usize, all: usize) -> (f64, f64) {
         let ratio = self.ratio(round);
         #[expect(clippy::cast_precision_loss, reason = "numbers of agents are far below 2^53")]
@@ -119,8 +119,8 @@ impl ExplorationWeights {
         (ratio / sum, 1.0 / sum)
     }
 
-    /// φ_n^(i) for the release of `round`: P rows of N weights that sum to 1. Agents are assigned
-    /// as in [`region_sizes`].
+    /// Returns φ_n^(i) for the release of `round`: P rows of N weights, each of which sums to 1.
+    /// Agents are assigned as in [`region_sizes`].
     pub fn agent_weights(&self, round: u64, n_agents: usize, n_regions: usize) -> Vec<Vec<f64>> {
         let row = |(region, size): (usize, usize)| {
             let (inside, outside) = self.weights(round, size, n_agents);
@@ -135,8 +135,8 @@ impl ExplorationWeights {
     }
 }
 
-/// The number of agents assigned to each of P regions. Agent n explores region n mod P, which
-/// depends only on its index.
+/// Returns the number of agents assigned to each of P regions. Agent n explores region n mod P,
+/// which depends only on the agent's index.
 ///
 /// # Panics
 /// If `n_regions` is 0.

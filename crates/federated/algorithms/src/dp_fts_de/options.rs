@@ -99,7 +99,7 @@ fn memory_suffices(exploration: &Exploration, reading: &Reading<'_>) -> Result<(
 }
 
 impl DpFtsDeTable {
-    /// The schedule of p_t. `papers` is true in modes `paper` and `off`.
+    /// Returns the schedule of p_t. `papers` is true in modes `paper` and `off`.
     ///
     /// # Errors
     /// If the value is not a schedule.

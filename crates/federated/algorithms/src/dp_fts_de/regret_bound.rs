@@ -9,7 +9,7 @@ use fedbo_strategies::LocalProb;
 
 use crate::fts::regret_bound::{Assumptions, float};
 
-/// λ = 1 + 2/T, which is added to the diagonal in posteriors (Theorem 1).
+/// Returns λ = 1 + 2/T, which is added to the diagonal in posteriors (Theorem 1).
 ///
 /// # Panics
 /// If T is 0.
@@ -19,8 +19,8 @@ pub fn regularizer(rounds: u64) -> f64 {
     1.0 + 2.0 / float(rounds)
 }
 
-/// ϑ_t = (1 − p_t) Σ_i Σ_{n ∈ C_t} φ_n^(i), the weight of clipped agents over all P regions. It is
-/// at most (1 − p_t) P (Theorem 1).
+/// Returns ϑ_t = (1 − p_t) Σ_i Σ_{n ∈ C_t} φ_n^(i), the weight of clipped agents over all P
+/// regions, which is at most (1 − p_t) P (Theorem 1).
 ///
 /// `agent_weights` contains P rows of N weights. C_t is the set of agents with ‖ω_n‖ > S/√P. `clipped`
 /// contains N indicators (0 or 1), or N probabilities, in which case the result is an expectation.
@@ -52,15 +52,15 @@ pub struct ReleaseAssumptions<'a> {
 }
 
 impl ReleaseAssumptions<'_> {
-    /// Δ_t = Σ_n Δ_{n,t} if every agent has t observations, from (7). This is FTS's Lemma 5 with
-    /// t_n = t. `function_gaps` contains the N values d_n.
+    /// Returns Δ_t = Σ_n Δ_{n,t} if every agent has t observations, from (7). This is FTS's Lemma 5
+    /// with t_n = t. `function_gaps` contains the N values d_n.
     #[must_use]
     pub fn gap(&self, t: u64, function_gaps: &[f64]) -> f64 {
         function_gaps.iter().map(|gap| self.agents.gap(t, t, *gap)).sum()
     }
 
-    /// ψ_t = (1 − p_t) P [((φ_max + 2)/q + 6) Δ_t + B (2/q + N φ_max/q) + (2 z S φ_max/q) √(2 M
-    /// ln(8M/δ))] (Lemma 6).
+    /// Returns ψ_t = (1 − p_t) P [((φ_max + 2)/q + 6) Δ_t + B (2/q + N φ_max/q) + (2 z S φ_max/q)
+    /// √(2 M ln(8M/δ))] (Lemma 6).
     #[must_use]
     pub fn psi(&self, t: u64, local_prob: f64, weight_max: f64, function_gaps: &[f64]) -> f64 {
         let (q, b) = (self.sampling_rate, self.agents.norm_bound);
@@ -71,8 +71,8 @@ impl ReleaseAssumptions<'_> {
         scale * (gaps + values + self.noise_term(weight_max))
     }
 
-    /// (2 z S φ_max/q) √(2 M ln(8M/δ)), a bound on the noise in the difference between two points
-    /// that holds with probability 1 − δ/8, from (20).
+    /// Returns (2 z S φ_max/q) √(2 M ln(8M/δ)), a bound on the noise in the difference between two
+    /// points that holds with probability 1 − δ/8, from (20).
     #[must_use]
     pub fn noise_term(&self, weight_max: f64) -> f64 {
         let m = float(self.agents.n_features as u64);
@@ -80,11 +80,11 @@ impl ReleaseAssumptions<'_> {
         2.0 * self.noise_multiplier * self.max_norm * weight_max / self.sampling_rate * logs.sqrt()
     }
 
-    /// An upper bound on agent 1's cumulative regret R_T that holds with probability 1 − δ (Lemma
-    /// 7), with explicit constants instead of O(·) as in [`Assumptions::regret`]. In that bound, Σ
-    /// ψ_t becomes Σ (ψ_t + 4 B ϑ_t), and δ/4 in Azuma's inequality becomes δ/8. `agent_weights`
-    /// returns the P rows of N weights in a round, and `clipped` the probability that each agent is
-    /// clipped in it.
+    /// Returns an upper bound on agent 1's cumulative regret R_T that holds with probability 1 − δ
+    /// (Lemma 7), with explicit constants instead of O(·) as in [`Assumptions::regret`]. In that
+    /// bound, Σ ψ_t becomes Σ (ψ_t + 4 B ϑ_t), and δ/4 in Azuma's inequality becomes δ/8.
+    /// `agent_weights` returns the P rows of N weights in a round, and `clipped` the probability
+    /// that each agent is clipped in it.
     ///
     /// Deviation: the lemma adds ψ_1 + 4B to the largest change of each step. ϑ_t can be as large
     /// as (1 − p_t) P, so max_t (ψ_t + 4 B ϑ_t) is used here.
@@ -128,8 +128,8 @@ mod tests {
         RegretPrior::new(&kernel, regularizer(rounds), &grid, 200).unwrap()
     }
 
-    /// The synthetic experiment: N = 200, M = 50, P = 2, q = 0.25, z = 1, S = 11. ε is at most 1 +
-    /// 1 for any features.
+    /// Returns the assumptions of the synthetic experiment: N = 200, M = 50, P = 2, q = 0.25,
+    /// z = 1, S = 11. ε is at most 1 + 1 for any features.
     fn papers(prior: &RegretPrior) -> ReleaseAssumptions<'_> {
         let agents = Assumptions {
             prior,

@@ -71,8 +71,8 @@ impl Fts {
         })
     }
 
-    /// Receives a message ω_n (M numbers) that was computed with the map with this hash. A newer
-    /// message replaces an older one.
+    /// Receives a message ω_n (M numbers), computed with the feature map that has the given hash. A
+    /// newer message replaces an older one.
     ///
     /// # Errors
     /// If the hash or the length does not match this agent's map, or a number is not finite. On an
@@ -91,7 +91,7 @@ impl Fts {
         self.inbox.remove(sender);
     }
 
-    /// The messages that were received and have not been used yet.
+    /// Returns the messages that were received and have not been used yet.
     pub fn inbox(&self) -> &Inbox {
         &self.inbox
     }

@@ -11,7 +11,7 @@ use fedbo_strategies::{StrategyError, Surrogate, in_range};
 pub enum AgentSampling {
     /// Equal probabilities, which is the natural choice without prior knowledge (FTS section 3.1).
     Uniform,
-    /// Given weights by agent index. Agents beyond the end of the list have probability 0.
+    /// Weights given for each agent index. Agents beyond the end of the list have probability 0.
     Given(Vec<f64>),
     /// Learned from the agent's own observations. The paper leaves this to future work.
     ///
@@ -21,7 +21,7 @@ pub enum AgentSampling {
     /// agent's own outputs y_i, over all pairs of its t observations (ties count as neither). For
     /// an unrelated message, √t τ_n has a standard deviation of about 2/3, so P_N stays close to
     /// uniform with few observations and becomes sharper with more. The correlation depends only on
-    /// the order of values, so agents may measure in different units.
+    /// the order of values, so agents can measure in different units.
     Learned {
         /// c ≥ 0.
         sharpness: f64,
@@ -51,7 +51,7 @@ impl AgentSampling {
         }
     }
 
-    /// The unnormalized probability of every sender in the inbox.
+    /// Returns the unnormalized probability of every sender in the inbox.
     pub(crate) fn probabilities(
         &self,
         inbox: &Inbox,
@@ -86,7 +86,7 @@ impl AgentSampling {
     }
 }
 
-/// Kendall's τ_a: (concordant − discordant pairs) / pairs; 0 for fewer than two values.
+/// Returns Kendall's τ_a: (concordant − discordant pairs) / pairs; 0 for fewer than two values.
 fn kendall_tau(a: &[f64], b: &[f64]) -> f64 {
     let (mut balance, mut pairs) = (0_i64, 0_i64);
     for i in 0..a.len() {

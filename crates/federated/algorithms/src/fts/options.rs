@@ -58,7 +58,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
 }
 
 impl FtsTable {
-    /// The schedule of p_t.
+    /// Returns the schedule of p_t.
     ///
     /// # Errors
     /// If the value is not a schedule.
@@ -83,7 +83,7 @@ impl FtsTable {
         check.setting(&path, schedule.validate())
     }
 
-    /// The distribution P_N among `n_agents` agents.
+    /// Returns the distribution P_N over `n_agents` agents.
     ///
     /// # Errors
     /// If the value of a key is invalid.

@@ -12,8 +12,8 @@ use fedbo_strategies::{LocalProb, StrategyError};
 
 use crate::distributed_ts::regret_bound::RegretPrior;
 
-/// p = 1/(4 e √π) = 0.0519, the minimum probability that a draw from the agent's own posterior
-/// exceeds the objective (Lemma 6).
+/// Returns p = 1/(4 e √π) = 0.0519, the minimum probability that a draw from the agent's own
+/// posterior exceeds the objective (Lemma 6).
 #[must_use]
 pub fn optimism() -> f64 {
     1.0 / (4.0 * std::f64::consts::E * PI.sqrt())
@@ -26,9 +26,9 @@ const N_UNPROVED: u64 = 4;
 /// Another agent, as described by the theorem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peer {
-    /// P_N\[n\], the probability that its message is used.
+    /// P_N\[n\], the probability that the agent's message is used.
     pub weight: f64,
-    /// t_n, its number of observations.
+    /// t_n, the agent's number of observations.
     pub n_observations: u64,
     /// d_n = max |f − g_n|, in units of a.
     pub function_gap: f64,
@@ -37,9 +37,9 @@ pub struct Peer {
 /// The assumptions of Theorem 1, in units of the signal's standard deviation a.
 #[derive(Clone, Copy, Debug)]
 pub struct Assumptions<'a> {
-    /// γ_t and |X|. Its noise variance is λ, which is added to the diagonal in the posterior: σ² in
-    /// FTS, and 1 + 2/T in DP-FTS-DE. γ is an upper bound, so every quantity computed from it is
-    /// one too.
+    /// The prior, which determines γ_t and |X|. The prior's noise variance is λ, which is added to
+    /// the diagonal in the posterior: σ² in FTS, and 1 + 2/T in DP-FTS-DE. γ is an upper bound, so
+    /// every quantity computed from it is also an upper bound.
     pub prior: &'a RegretPrior,
     /// B ≥ ‖f‖_k, ‖g_n‖_k.
     pub norm_bound: f64,
@@ -85,36 +85,36 @@ impl Assumptions<'_> {
         Ok(self)
     }
 
-    /// B + σ √(2 (γ_{t−1} + 1 + ln(1/failure))).
+    /// Returns B + σ √(2 (γ_{t−1} + 1 + ln(1/failure))).
     fn confidence(&self, t: u64, failure: f64) -> f64 {
         let gain = self.prior.information_gain(t.saturating_sub(1));
         self.norm_bound + self.noise_std * (2.0 * (gain + 1.0 - failure.ln())).sqrt()
     }
 
-    /// β_t = B + σ √(2 (γ_{t−1} + 1 + ln(4/δ))) (Theorem 1), with which |μ_{t−1} − f| ≤ β_t σ_{t−1}
-    /// (Lemma 1).
+    /// Returns β_t = B + σ √(2 (γ_{t−1} + 1 + ln(4/δ))) (Theorem 1), with which |μ_{t−1} − f| ≤ β_t
+    /// σ_{t−1} (Lemma 1).
     #[must_use]
     pub fn beta(&self, t: u64) -> f64 {
         self.confidence(t, self.failure_prob / 4.0)
     }
 
-    /// β'_t = B + σ √(2 (γ_{t−1} + 1 + ln(8N/δ))), the same for N other agents simultaneously
-    /// (Lemma 4).
+    /// Returns β'_t = B + σ √(2 (γ_{t−1} + 1 + ln(8N/δ))), the same bound for N other agents
+    /// simultaneously (Lemma 4).
     #[must_use]
     pub fn beta_of_all(&self, t: u64) -> f64 {
         self.confidence(t, self.failure_prob / (8.0 * float(self.n_agents as u64)))
     }
 
-    /// c_t = β_t (1 + √(2 ln(|X| t²))) (Theorem 1): |f − f_t| ≤ c_t σ_{t−1} for a draw f_t from the
-    /// agent's own posterior, from (12).
+    /// Returns c_t = β_t (1 + √(2 ln(|X| t²))) (Theorem 1), for which |f − f_t| ≤ c_t σ_{t−1} for a
+    /// draw f_t from the agent's own posterior, from (12).
     #[must_use]
     pub fn c(&self, t: u64) -> f64 {
         let logs = float(self.prior.n_points() as u64).ln() + 2.0 * float(t.max(1)).ln();
         self.beta(t) * (1.0 + (2.0 * logs).sqrt())
     }
 
-    /// ε (t_n + 1)²/λ (B + √(2 ln(4π²t²N/(3δ)))), a bound on how much the feature approximation
-    /// changes a posterior mean given t_n observations, from (10).
+    /// Returns ε (t_n + 1)²/λ (B + √(2 ln(4π²t²N/(3δ)))), a bound on how much the feature
+    /// approximation changes a posterior mean given t_n observations, from (10).
     #[must_use]
     pub fn feature_term(&self, t: u64, n_observations: u64) -> f64 {
         let n = float(n_observations) + 1.0;
@@ -122,39 +122,39 @@ impl Assumptions<'_> {
         self.feature_error * n * n / self.prior.noise_ratio() * (self.norm_bound + noise)
     }
 
-    /// √(2 ln(2π²t²N/(3δ)) + M), the distance between a message's function and its posterior mean
-    /// (Lemma 3).
+    /// Returns √(2 ln(2π²t²N/(3δ)) + M), the distance between a message's function and its
+    /// posterior mean (Lemma 3).
     ///
-    /// The root covers the whole expression, as in (9). As typeset in the statement, it ends before
-    /// M.
+    /// The root covers the whole expression, as in (9). As typeset in the statement, the root ends
+    /// before M.
     #[must_use]
     pub fn draw_term(&self, t: u64) -> f64 {
         (2.0 * self.log_of_rounds(t, 2.0) + float(self.n_features as u64)).sqrt()
     }
 
-    /// ln(factor π² t² N/(3δ)).
+    /// Returns ln(factor π² t² N/(3δ)).
     fn log_of_rounds(&self, t: u64, factor: f64) -> f64 {
         let agents = float(self.n_agents as u64);
         (factor * PI * PI * agents / (3.0 * self.failure_prob)).ln() + 2.0 * float(t.max(1)).ln()
     }
 
-    /// Δ̃_{n,t} = feature term + β'_{t_n+1} + draw term, the distance between an agent's message
-    /// and that agent's objective (Lemma 4).
+    /// Returns Δ̃_{n,t} = feature term + β'_{t_n+1} + draw term, the distance between an agent's
+    /// message and that agent's objective (Lemma 4).
     #[must_use]
     pub fn message_gap(&self, t: u64, n_observations: u64) -> f64 {
         let confidence = self.beta_of_all(n_observations.saturating_add(1));
         self.feature_term(t, n_observations) + confidence + self.draw_term(t)
     }
 
-    /// Δ_{n,t} = Δ̃_{n,t} + d_n + c_t, the distance between another agent's message and the agent's
-    /// own draw (Lemma 5).
+    /// Returns Δ_{n,t} = Δ̃_{n,t} + d_n + c_t, the distance between another agent's message and the
+    /// agent's own draw (Lemma 5).
     #[must_use]
     pub fn gap(&self, t: u64, n_observations: u64, function_gap: f64) -> f64 {
         self.message_gap(t, n_observations) + function_gap + self.c(t)
     }
 
-    /// ψ_t = 2 (1 − p_t) Σ_n P_N\[n\] Δ_{n,t} (Theorem 1), the regret that the messages in round t
-    /// may add.
+    /// Returns ψ_t = 2 (1 − p_t) Σ_n P_N\[n\] Δ_{n,t} (Theorem 1), the regret that the messages in
+    /// round t can add.
     #[must_use]
     pub fn psi(&self, t: u64, local_prob: &LocalProb, peers: &[Peer]) -> f64 {
         let gap = |peer: &Peer| peer.weight * self.gap(t, peer.n_observations, peer.function_gap);
@@ -175,8 +175,8 @@ impl Assumptions<'_> {
         (1..=rounds).filter(|t| is_broken(*t)).collect()
     }
 
-    /// An upper bound on the cumulative regret R_T that holds with probability 1 − δ (Lemma 11),
-    /// with explicit constants instead of O(·):
+    /// Returns an upper bound on the cumulative regret R_T that holds with probability 1 − δ (Lemma
+    /// 11), with explicit constants instead of O(·):
     ///
     /// 2B min(T, 4) + c_T (1 + 10/(p p_1)) √(2 T γ_T/ln(1 + λ⁻¹)) + Σ_t ψ_t + B π²/3
     ///   + (c_T (1 + 4B/p + 10/(p p_1)) + max_t ψ_t) √(2 T ln(4/δ))
@@ -192,8 +192,8 @@ impl Assumptions<'_> {
         self.regret_with(rounds, local_prob.at(1), &psi, self.failure_prob / 4.0)
     }
 
-    /// The same bound for given message terms, one per round, and a given failure probability in
-    /// Azuma's inequality.
+    /// Returns the same bound for given message terms, one per round, and a given failure
+    /// probability in Azuma's inequality.
     pub(crate) fn regret_with(
         &self,
         rounds: u64,

@@ -36,16 +36,16 @@ pub const NEIGHBOURS: Algorithm = Algorithm {
 
 /// An agent with a shared prior that receives its neighbours' observations.
 ///
-/// It keeps each neighbour's observations separate, fits hyperparameters to them and computes the
-/// message that this neighbour would send with [`super::SharedPriorAgent`]. Neighbours may
-/// therefore have different units, levels and functions, whereas `distributed-ts` treats all
+/// The agent keeps each neighbour's observations separate, fits hyperparameters to them and
+/// computes the message that the neighbour would send with [`super::SharedPriorAgent`]. Neighbours
+/// can therefore have different units, means and functions, whereas `distributed-ts` treats all
 /// observations as those of one function. With a study's hyperparameter policy
 /// ([`fedbo_strategies::HyperparameterPolicy::Scheduled`]) and one seed for all agents, the message
 /// equals the neighbour's own message bit for bit, provided that the neighbour shares all its
 /// observations.
 ///
-/// A neighbour's message is recomputed after each of its reports, which costs O(n³) if it has n
-/// observations.
+/// A neighbour's message is recomputed after each of its reports, which costs O(n³) if the
+/// neighbour has n observations.
 #[derive(Clone)]
 pub struct NeighbourPriorAgent {
     party: SharedPrior,
@@ -82,7 +82,7 @@ impl NeighbourPriorAgent {
         Ok(Self { party, learns, surrogate, seed, neighbours: BTreeMap::new() })
     }
 
-    /// The strategy, including the messages received so far.
+    /// Returns the strategy, including the messages received so far.
     pub fn party(&self) -> &SharedPrior {
         &self.party
     }
@@ -108,7 +108,7 @@ impl NeighbourPriorAgent {
         reported
     }
 
-    /// Replaces a neighbour's message with one that is computed from all its reports.
+    /// Replaces a neighbour's message with one computed from all its reports.
     fn learn_from(&mut self, neighbour: u32) -> Result<(), StrategyError> {
         let task = &self.neighbours[&neighbour];
         let message = self.party.message_of_task(task, &self.surrogate, self.seed)?;
@@ -125,8 +125,8 @@ impl Neighbour for NeighbourPriorAgent {
         self.party.surrogate()
     }
 
-    /// Rejects a neighbour if its observations do not give a plausible message. Its older message
-    /// is kept until it reports again.
+    /// Rejects a neighbour whose observations do not give a plausible message. The neighbour's
+    /// older message is kept until it reports again.
     fn tell_all(
         &mut self,
         own: &[Observation],

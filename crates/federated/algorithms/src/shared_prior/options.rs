@@ -90,7 +90,7 @@ fn common(reading: &Reading<'_>) -> Result<(SharedPriorTable, SharedPriorSetting
     Ok((table, settings))
 }
 
-/// Reads r, which a table may set with the key `rank`. The default is `standard`, or the number of
+/// Reads r, which a table can set with the key `rank`. The default is `standard`, or the number of
 /// features if that is smaller.
 ///
 /// # Errors

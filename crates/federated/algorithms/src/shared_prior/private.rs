@@ -40,7 +40,8 @@ pub const PRIVATE: Algorithm = Algorithm {
 /// Settings of a [`PrivatePriorAgent`].
 #[derive(Clone, Debug)]
 pub struct PrivatePriorSettings {
-    /// The strategy. It receives no messages, so best points and the probe do not apply.
+    /// Settings of the strategy. No messages are received, so best points and the probe do not
+    /// apply.
     pub party: SharedPriorSettings,
     /// The content of vectors: [`MessageContent::Mean`] for the direction of the agent's estimate,
     /// or [`MessageContent::Zero`] or [`MessageContent::Placebo`] for a control.
@@ -116,7 +117,7 @@ impl PrivatePriorAgent {
         Ok(Self { party, map, content, belief })
     }
 
-    /// The strategy.
+    /// Returns the strategy.
     pub fn party(&self) -> &SharedPrior {
         &self.party
     }
@@ -128,7 +129,7 @@ impl PrivatePriorAgent {
         self.belief.take(aggregate) && self.party.set_prior(self.prior()).is_ok()
     }
 
-    /// Rᵀ u and its energy, or `None` before the first release.
+    /// Returns Rᵀ u and its energy, or `None` before the first release.
     fn mean(&self) -> Option<(Vec<f64>, Energy)> {
         let weights = self.belief.weights()?;
         let noise_variance = self.belief.noise_variances()?[0];
@@ -147,7 +148,7 @@ impl PrivatePriorAgent {
         Some(self.mean()?.1.alignment(Self::NORM))
     }
 
-    /// (m, Λ), or `None` if the releases contain no signal.
+    /// Returns (m, Λ), or `None` if the releases contain no signal.
     pub fn prior(&self) -> Option<WeightPrior> {
         let (mut mean, energy) = self.mean()?;
         let share = energy.signal_share();
@@ -209,7 +210,7 @@ impl Collaborator for PrivatePriorAgent {
 impl UsesHandouts for PrivatePriorAgent {
     type Handout = AggregateHandout;
 
-    /// All releases count, including those from rounds that the agent missed.
+    /// Uses all releases, including those from rounds that the agent missed.
     fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
         let mut refused = Vec::new();
         for release in &handout.releases {

@@ -29,7 +29,7 @@ struct RgpeTable {
 struct TafTable {
     /// See [`RgpeTable`].
     rank: Option<usize>,
-    /// ρ: agents that misrank this fraction of pairs or more have weight 0; default 0.5.
+    /// ρ: agents whose models misrank at least this fraction of pairs have weight 0; default 0.5.
     bandwidth: Option<f64>,
 }
 

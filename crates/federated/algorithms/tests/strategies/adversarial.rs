@@ -230,7 +230,7 @@ fn adversarial_strategies() {
             let fts = Fts::new(case.domain.clone(), settings, map(dim, 8), Seed::new(SEED));
             let mut fts = with_messages(fts.unwrap(), 0..2);
             for (x, y) in &case.data {
-                // The error is typed. The checks below must still hold.
+                // The result is a typed error. The checks below must still hold.
                 let told = fts.tell(&[observed(x, *y, Source::Own)]);
                 assert!(told.is_ok() || !sure, "{about}: {told:?}");
             }

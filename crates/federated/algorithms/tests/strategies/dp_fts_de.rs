@@ -129,8 +129,7 @@ fn snapped_proposals_belong_to_the_region_of_the_snapped_point() {
 }
 
 /// The weights and the normalizer, applied to region sums, give the paper's ω^(i) = (1/q) Σ_n
-/// φ_n^(i) ω_n, computed agent by agent, for every law of the weights and every stage of its
-/// schedule.
+/// φ_n^(i) ω_n, computed agent by agent, for every weight formula and every stage of the schedule.
 #[test]
 fn region_sums_hold_all_that_the_papers_weighted_averages_need() {
     let (n_agents, n_regions, q) = (14_usize, 3_usize, 0.35);
@@ -563,8 +562,8 @@ fn a_message_may_hold_the_posteriors_mean_or_nothing() {
     assert!(zero.iter().all(|w| *w == 0.0) && zero.len() == N_FEATURES);
 }
 
-/// Line 6 with the log expected improvement instead of a sample. Before a release, and with p_t =
-/// 1, the queries are those of `log-ei` after the draw for p_t. Releases are used as usual.
+/// Tests line 6 with the log expected improvement instead of a sample. Before a release, and with
+/// p_t = 1, the queries equal those of `log-ei` after the draw for p_t. Releases are used as usual.
 #[test]
 fn own_queries_may_be_those_of_log_expected_improvement() {
     let mut of_log_ei = LogEiSettings::for_study(1, false);

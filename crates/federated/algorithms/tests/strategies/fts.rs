@@ -17,7 +17,7 @@ use crate::common::{AskAlone, SEED, count, initial, line, observed, own, unit_bo
 
 const NEVER_OWN: LocalProb = LocalProb::Constant(0.0);
 
-/// Counts how often `n` streams choose each of `senders`. The last count is that of the agent's own
+/// Counts how often `n` streams choose each of `senders`. The last count is for the agent's own
 /// proposals.
 fn tally(fts: &Fts, senders: &[u32], n: u64) -> Vec<f64> {
     let mut counts = vec![0.0; senders.len() + 1];
@@ -126,8 +126,8 @@ fn own_proposals_have_frequency_p_t() {
 }
 
 /// Line 6: senders follow P_N, uniform or given, restricted to the available messages and
-/// renormalized (chi-squared test over 6000 streams at level 1e-4). The counts for one law fail the
-/// test for the other law.
+/// renormalized (chi-squared test over 6000 streams at level 1e-4). The counts for one distribution
+/// fail the test for the other.
 #[test]
 fn senders_follow_p_n() {
     let senders = [1, 2, 4, 7];
@@ -187,8 +187,8 @@ fn an_empty_inbox_falls_back_to_the_own_posterior() {
     assert_eq!(fts.ask_alone(&mut test_stream(1)).unwrap().source, Source::Own);
 }
 
-/// A message with another map's hash, a wrong length or a number that is not finite is refused, and
-/// the error names its sender. The inbox keeps the older message.
+/// A message with the hash of a different map, a wrong length or a number that is not finite is
+/// refused, and the error names its sender. The inbox keeps the older message.
 #[test]
 fn defective_messages_are_refused_and_change_nothing() {
     let mut fts = with_messages(small_fts(NEVER_OWN, AgentSampling::Uniform), [4]);
@@ -287,9 +287,9 @@ fn equal_streams_give_equal_proposals() {
     assert!(own.windows(2).all(|pair| pair[0].unit != pair[1].unit));
 }
 
-/// Line 4 with the log expected improvement instead of a sample. With p_t = 1, the queries are
-/// those of `log-ei` after the draw for p_t. With p_t = 0, messages are used as usual, and if none
-/// is left, the agent's own query follows the same rule.
+/// Tests line 4 with the log expected improvement instead of a sample. With p_t = 1, the queries
+/// equal those of `log-ei` after the draw for p_t. With p_t = 0, messages are used as usual, and if
+/// none is left, the agent's own query follows the same rule.
 #[test]
 fn own_queries_may_be_those_of_log_expected_improvement() {
     let mut settings = LogEiSettings::for_study(2, false);

@@ -56,8 +56,8 @@ fn chi_squared(counts: &[f64], law: &[f64]) -> Result<(), String> {
 }
 
 /// P_N[n] ∝ exp(c √t τ_n), where Kendall's τ is computed here from the values by counting pairs (6
-/// observations, chi-squared test over 5000 streams at level 1e-4). The law for half the sharpness
-/// fails the test.
+/// observations, chi-squared test over 5000 streams at level 1e-4). The distribution for half the
+/// sharpness fails the test.
 #[test]
 fn probabilities_follow_the_rank_correlation() {
     let t = 6;

@@ -51,8 +51,8 @@ pub(crate) fn messages_have_one_length<P: MessageParty>(
 }
 
 /// Checks that the agent's own message is skipped, that a straggler's message is dropped until it
-/// sends another one, and that a newer message replaces an older one. Returns the weight of the
-/// other agents, `share`, with three, one, two and none of them.
+/// sends a new one, and that a newer message replaces an older one. Returns the weight of the other
+/// agents, `share`, with three, one, two and none of them.
 pub(crate) fn broadcasts_are_taken<P: MessageParty>(
     new: impl Fn(bool) -> MessageAgent<P>,
     share: impl Fn(&MessageAgent<P>) -> f64,

@@ -94,7 +94,7 @@ fn posterior_messages_have_the_law_of_equation_2() {
 
 /// The surrogate's noise variance is converted to the units of the message's outputs, whichever of
 /// the two is standardized, and is limited by the floor. Tests the distribution over 1000 draws at
-/// level 1e-4, which 1.2 times the noise fails.
+/// level 1e-4. With 1.2 times the noise, the test would fail.
 #[test]
 fn the_own_noise_variance_is_brought_to_the_messages_units() {
     let HyperparameterPolicy::Fixed(fixed) = own(1).surrogate.hyperparameters else {

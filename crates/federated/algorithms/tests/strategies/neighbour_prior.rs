@@ -118,7 +118,7 @@ fn neighbours_in_other_units_help_at_once() {
     assert!(distance(&ask(&pooled).unit) > 0.25, "{:?}", ask(&pooled));
 }
 
-/// Neighbours with bad best points at another level lose the agent's trust, and then do not
+/// Neighbours with bad best points and a different mean lose the agent's trust, and then do not
 /// influence its queries. Neighbours that have the agent's function negated are trusted in the
 /// negated sense, because they show where its maximum is.
 #[test]

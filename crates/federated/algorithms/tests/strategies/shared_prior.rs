@@ -144,8 +144,8 @@ fn the_prior_is_the_shrunk_mean_of_the_releases() {
     assert_eq!(diagonal, [PrivatePriorAgent::VARIANCE; RANK]);
 }
 
-/// The alignment is that of the directions: the norm of the mean of their coefficients, which
-/// contain the noise of only r numbers.
+/// The alignment is the norm of the mean of the directions' coefficients, which contain the noise
+/// of only r numbers.
 #[test]
 fn the_alignment_is_that_of_the_directions() {
     assert!(private_agent(MessageContent::Mean, 1.0).alignment().is_none());

@@ -43,7 +43,7 @@ fn share<P: MessageParty>(agent: &MessageAgent<P>) -> f64 {
     agent.transfer().unwrap().meta_share
 }
 
-/// Messages are those of the shared prior without best point, level and size, even before any
+/// Messages equal those of the shared prior without the best point, mean and scale, even before any
 /// output. A placebo's messages have the same length.
 #[test]
 fn messages_are_statistics_alone() {

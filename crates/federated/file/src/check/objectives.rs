@@ -279,7 +279,7 @@ impl Parts<'_> {
     }
 }
 
-/// The bounds of a numeric parameter, or `None` for a categorical one.
+/// Returns the bounds of a numeric parameter, or `None` for a categorical one.
 fn range(parameter: &Parameter) -> Option<(f64, f64)> {
     parameter.kind().numbers().map(|numbers| (numbers.low, numbers.high))
 }

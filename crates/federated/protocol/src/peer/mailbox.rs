@@ -49,8 +49,8 @@ impl Mailbox {
         self.senders.entry(sender).or_default();
     }
 
-    /// The number of reports from this sender that have arrived without a gap. This is also the
-    /// number of the next report.
+    /// Returns the number of reports from this sender that have arrived without a gap. This is also
+    /// the number of the next report.
     pub(super) fn next_of(&self, sender: u32) -> u64 {
         self.senders.get(&sender).map_or(0, |sender| sender.next)
     }
@@ -133,8 +133,8 @@ impl Mailbox {
         self.unused.insert((round, sender), usable);
     }
 
-    /// Removes and returns these senders' unused observations from rounds before `round`, by round
-    /// and sender.
+    /// Removes and returns the unused observations of these senders from rounds before `round`,
+    /// ordered by round and sender.
     pub(super) fn use_before(
         &mut self,
         round: u64,

@@ -16,10 +16,10 @@ pub use report::{Report, ReportRejected, Shared};
 
 /// A strategy that learns from neighbours' observations.
 pub trait Neighbour: Strategy {
-    /// The domain of the agent's queries.
+    /// Returns the domain of the agent's queries.
     fn domain(&self) -> &Domain;
 
-    /// The model of the agent's own objective.
+    /// Returns the model of the agent's own objective.
     fn own(&self) -> &Surrogate;
 
     /// Adds observations. Each observation must be passed only once. Returns a rejection for each
@@ -56,10 +56,10 @@ pub enum Pace {
 /// The initial points that a peer shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialSharing {
-    /// All of them, so that they belong to the neighbours' D_{t,i}.
+    /// All initial points, so that they belong to the neighbours' D_{t,i}.
     #[default]
     All,
-    /// Only the best one, as in the authors' code.
+    /// Only the best initial point, as in the authors' code.
     Best,
     /// None.
     Nothing,
@@ -81,7 +81,7 @@ pub enum ReportContent {
 pub struct PeerPlan {
     /// The peer's index in the graph.
     pub id: u32,
-    /// Initial points in unit-cube coordinates, evaluated before its first query.
+    /// Initial points in unit-cube coordinates, evaluated before the peer's first query.
     pub initial: Vec<Vec<f64>>,
     /// T, the number of queries after the initial points.
     pub n_rounds: u64,
@@ -128,7 +128,8 @@ pub enum PeerEffect {
         /// The late neighbours.
         neighbours: Vec<u32>,
     },
-    /// The plan is complete; the peer requests nothing more. Reports may still have to be sent.
+    /// The plan is complete; the peer requests nothing more. Some reports might still have to be
+    /// sent.
     Finished,
 }
 
@@ -165,7 +166,7 @@ pub struct Peer {
 const N_INITIAL_MAX: usize = 10_000;
 
 impl Peer {
-    /// Creates a peer that has not started. Its draws come from `seed` and are labelled by its
+    /// Creates a peer that has not started. Random draws come from `seed`, labelled with the peer's
     /// index and the round.
     #[must_use]
     pub fn new(strategy: Box<dyn Neighbour>, plan: PeerPlan, seed: Seed) -> Self {
@@ -188,33 +189,33 @@ impl Peer {
         }
     }
 
-    /// The peer's index.
+    /// Returns the peer's index.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.plan.id
     }
 
-    /// The peer's surrogate.
+    /// Returns the peer's surrogate.
     #[must_use]
     pub fn surrogate(&self) -> &Surrogate {
         self.strategy.own()
     }
 
-    /// All reports that the peer has shared, indexed by round.
+    /// Returns all reports that the peer has shared, indexed by round.
     #[must_use]
     pub fn log(&self) -> &[Report] {
         &self.log
     }
 
-    /// The neighbours to which the current log must be sent. These are the neighbours in the round
-    /// that the peer is about to begin.
+    /// Returns the neighbours to which the current log must be sent. These are the neighbours in
+    /// the round that the peer is about to begin.
     #[must_use]
     pub fn recipients(&self) -> &BTreeSet<u32> {
         self.plan.neighbourhood.at(self.log.len() as u64)
     }
 
-    /// The number of reports from a neighbour that have arrived without a gap. The driver sends
-    /// this number to the neighbour, which continues from there.
+    /// Returns the number of reports from a neighbour that have arrived without a gap. The driver
+    /// sends this number to the neighbour, which continues from there.
     #[must_use]
     pub fn received_from(&self, neighbour: u32) -> u64 {
         self.mailbox.next_of(neighbour)
@@ -226,7 +227,7 @@ impl Peer {
         matches!(self.state, State::Done)
     }
 
-    /// The time at which the peer stops waiting and [`PeerEvent::Tick`] has an effect.
+    /// Returns the time at which the peer stops waiting and [`PeerEvent::Tick`] has an effect.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
         match (self.plan.pace, &self.state) {
@@ -357,8 +358,8 @@ impl Peer {
         Ok(effects)
     }
 
-    /// Lines 8–11: conditions the posterior on D_{t,i}, draws a function from it, and queries the
-    /// function's maximizer.
+    /// Conditions the posterior on D_{t,i}, draws a function from it, and queries the function's
+    /// maximizer (lines 8–11).
     fn begin_round(&mut self, round: u64) -> Result<Vec<PeerEffect>, AgentError> {
         let rejected = self.learn(round)?.into_iter();
         let mut effects: Vec<PeerEffect> = rejected.map(PeerEffect::Rejected).collect();

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 /// A peer's neighbours in every round. This is one agent's view of a graph that changes over time.
 ///
-/// Edges are those of the paper's N(i), but may change between rounds. To begin round t, an agent
-/// uses the earlier observations of its neighbours *in that round*. It sends its reports to its
-/// neighbours in the round that it is about to begin. A new neighbour therefore receives all
-/// earlier reports, and reports remain in use after an edge is removed.
+/// The neighbours are the paper's N(i), except that edges can change between rounds. To begin round
+/// t, an agent uses the earlier observations of its neighbours *in that round*. It sends its
+/// reports to its neighbours in the round that it is about to begin. A new neighbour therefore
+/// receives all earlier reports, and reports remain in use after an edge is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbourhood {
     /// Sets of neighbours, each with the first round in which it applies, in ascending order. The
-    /// first applies from round 0.
+    /// first set applies from round 0.
     spans: Vec<(u64, BTreeSet<u32>)>,
 }
 
@@ -31,7 +31,7 @@ impl Neighbourhood {
         self
     }
 
-    /// The neighbours in a round.
+    /// Returns the neighbours in a round.
     #[must_use]
     pub fn at(&self, round: u64) -> &BTreeSet<u32> {
         static NONE: BTreeSet<u32> = BTreeSet::new();
@@ -39,7 +39,7 @@ impl Neighbourhood {
         span.map_or(&NONE, |(_, neighbours)| neighbours)
     }
 
-    /// All neighbours in this round or an earlier one.
+    /// Returns all neighbours in this round or any earlier round.
     #[must_use]
     pub fn up_to(&self, round: u64) -> BTreeSet<u32> {
         let begun = self.spans.iter().filter(|(from, _)| *from <= round);
@@ -47,7 +47,7 @@ impl Neighbourhood {
         all.copied().collect()
     }
 
-    /// All neighbours in any round.
+    /// Returns all neighbours in any round.
     #[must_use]
     pub fn ever(&self) -> BTreeSet<u32> {
         self.up_to(u64::MAX)

@@ -7,15 +7,15 @@ use std::fmt;
 ///
 /// A peer creates one report per round, in order and without gaps, starting with its initial points
 /// in round 0. The round is therefore also the report's index in the sender's log, and a receiver
-/// that counts reports uses each exactly once.
+/// that counts reports uses each report exactly once.
 #[derive(Clone, PartialEq)]
 pub struct Report {
     /// Index of the sender.
     pub sender: u32,
     /// The round, which is also the report's index in the log.
     pub round: u64,
-    /// The shared observations. One per round, except in round 0, which has those of the shared
-    /// initial points.
+    /// The shared observations: one per round, except in round 0, which contains the observations
+    /// at the shared initial points.
     pub observations: Vec<Shared>,
     /// True if this is the sender's last report.
     pub is_last: bool,
@@ -44,7 +44,7 @@ impl fmt::Debug for Report {
     }
 }
 
-/// The reason why a report, or an observation in it, is not used.
+/// The reason that a report, or an observation in a report, is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportRejected {
     /// The sender is not a neighbour in any round.
@@ -86,8 +86,7 @@ pub enum ReportRejected {
         /// Maximum number of observations.
         most: usize,
     },
-    /// A point is not in the unit cube of the space, or a value is not finite. The observation is
-    /// not used.
+    /// A point is not in the unit cube, or a value is not finite. The observation is not used.
     #[error("agent {sender} reports an invalid observation of round {round}: {reason}")]
     NoObservation {
         /// The sender.
@@ -97,8 +96,8 @@ pub enum ReportRejected {
         /// The reason.
         reason: &'static str,
     },
-    /// No model fits all reports of the sender. What was learned from its earlier reports is kept,
-    /// and its next report is tried again.
+    /// No model can be fitted to all of the sender's reports. The model from the earlier reports is
+    /// kept, and the fit is retried with the next report.
     #[error("the reports of agent {sender} are not used: {reason}")]
     NoModel {
         /// The sender.

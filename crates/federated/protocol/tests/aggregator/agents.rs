@@ -92,8 +92,8 @@ fn an_agent_uploads_only_where_vectors_are_collected() {
     }
 }
 
-/// After a trial, an agent acts on all handouts that arrived during it, in any order. It gets every
-/// release once and sorted, the newest round, and that round's `collects` flag.
+/// After a trial, an agent acts on all handouts that arrived during it, in any order. The agent
+/// gets every release once and in order, the newest round, and that round's `collects` flag.
 #[test]
 fn a_slow_agent_takes_every_release_once() {
     let all = [

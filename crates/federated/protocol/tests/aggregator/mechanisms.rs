@@ -154,8 +154,8 @@ fn only_secure_noise_has_a_price() {
     assert!(simulated(1.0).restore(0, &bytes).is_err());
 }
 
-/// Bytes from another round, with another shape or with other settings are rejected, as are
-/// truncated or extended bytes.
+/// Bytes from a different round, with a different shape or with different settings are rejected, as
+/// are truncated or extended bytes.
 #[test]
 fn the_lattice_reads_its_own_releases_only() {
     let mut aggregator = Aggregator::new(simulated(1.0), schedule(), map_hash(), None);

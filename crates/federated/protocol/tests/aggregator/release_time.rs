@@ -61,7 +61,7 @@ fn vector(kind: usize, n_features: usize, luck: &mut Stream) -> Vec<f64> {
 }
 
 /// Plays rounds of the mechanism in virtual time, with some vectors missing and others late. Each
-/// round closes when all vectors have arrived or at its deadline. Its release leaves at its
+/// round closes when all vectors have arrived or at its deadline. The release leaves at its
 /// scheduled time, regardless of the vectors and the sample.
 fn leaves_at_its_instant(n_rounds: u64) {
     const N: u32 = 3;

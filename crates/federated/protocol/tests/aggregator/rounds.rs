@@ -45,7 +45,7 @@ fn effects_come_in_order() {
 }
 
 /// INV-1: between the close and the driver's confirmation, nothing triggers a handout. A response
-/// to another request is an error that changes nothing.
+/// to any other request is an error that changes nothing.
 #[test]
 fn nothing_leaves_before_the_commit() {
     let mut aggregator = begun(every_round(9));
@@ -159,8 +159,8 @@ fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     assert_eq!(total(&next), [6.0, 3.0, 0.0, 0.0]); // nothing was carried over
 }
 
-/// An unknown sender, another map, a wrong length and a round that has not begun are refused with
-/// specific reasons. The sender can still deliver, and the round waits for it.
+/// An unknown sender, a different map, a wrong length and a round that has not begun are refused
+/// with specific reasons. The sender can still deliver, and the round waits for the delivery.
 #[test]
 fn refusals_are_for_public_reasons() {
     let mut aggregator = begun(every_round(9));
@@ -369,7 +369,7 @@ fn window(
     (participants, refused)
 }
 
-/// k of T: a slot can be in any two of four releases, and its third vector is refused. The same
+/// A slot can be in any two of four releases, and its third vector is refused (k of T). The same
 /// holds for a restarted coordinator that continues with the counts.
 #[test]
 fn a_slot_is_in_so_many_releases_and_in_no_more() {

@@ -29,8 +29,8 @@ const HAPPENINGS: [(&str, u64); 21] = [
 ];
 
 /// Checks these properties under network faults. Each release counts each accepted slot once, with
-/// its vector for that round, and no other slot. A release is durable before it leaves, has the
-/// same bytes from every coordinator, and exists for every scheduled round. A restarted agent
+/// the slot's vector for that round, and no other slot. A release is durable before it leaves, has
+/// the same bytes from every coordinator, and exists for every scheduled round. A restarted agent
 /// creates the same vectors, byte for byte, and receives every release once. No agent gets stuck,
 /// and equal seeds give equal traces.
 fn in_any_weather(n_seeds: u64) {

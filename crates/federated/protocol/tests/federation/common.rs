@@ -23,7 +23,8 @@ pub(crate) fn map() -> Arc<FeatureMap> {
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
 
-/// Queries by its own posterior with probability `local_prob`, otherwise by a message.
+/// Creates an agent that queries by its own posterior with probability `local_prob`, and otherwise
+/// by a message.
 pub(crate) fn strategy(local_prob: f64) -> Fts {
     let domain = Domain::Finite(Arc::new(Points::from_flat(
         1,

@@ -62,7 +62,7 @@ struct Run {
     weather: NetworkFaults,
     luck: Stream,
     queue: BinaryHeap<Reverse<(Tick, u64)>>,
-    /// By number. Events at the same time are ordered by when they were sent.
+    /// Events by sequence number. Events at the same time are ordered by when they were sent.
     events: BTreeMap<u64, Event>,
     next_event: u64,
     agents: BTreeMap<u32, Agent<Fts>>,

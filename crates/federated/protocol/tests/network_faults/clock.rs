@@ -1,8 +1,8 @@
 //! The coordinator's clock, which can be adjusted.
 use fedbo_protocol::Tick;
 
-/// A clock that never goes backwards while its process runs. If it is set back, its reading stays
-/// constant until the time has caught up.
+/// A clock that never goes backwards while its process runs. If the clock is set back, the reading
+/// stays constant until the time has caught up.
 #[derive(Debug)]
 pub(crate) struct Clock {
     offset: i64,
@@ -23,7 +23,7 @@ impl Clock {
         self.latest
     }
 
-    /// The simulation time, now or later, at which the clock reads `tick`.
+    /// Returns the simulation time, now or later, at which the clock reads `tick`.
     pub(crate) fn when(&self, tick: Tick, now: Tick) -> Tick {
         if tick <= self.latest {
             return now;

@@ -5,7 +5,7 @@ use super::{Event, HandoutOf, Stored, Subject, World};
 
 impl<S: Subject> World<S> {
     /// Starts a coordinator in the durable round. If the round's release is stored, the round keeps
-    /// its original start time. Otherwise it begins now, because its vectors are lost.
+    /// its original start time. Otherwise the round begins now, because its vectors are lost.
     pub(super) fn restart(&mut self) {
         if self.host.is_some() {
             return;
@@ -53,7 +53,7 @@ impl<S: Subject> World<S> {
         self.after(time, Event::Restart);
     }
 
-    /// Stores the release of a round. There is only one per round (INV-2).
+    /// Stores the release of a round. There is only one release per round (INV-2).
     pub(super) fn write(&mut self, round: u64, stored: Stored) {
         let before = self.durable.releases.insert(round, stored);
         assert_eq!(before, None, "two releases of round {round}");

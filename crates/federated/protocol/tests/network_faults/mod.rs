@@ -54,7 +54,7 @@ pub(crate) trait Subject {
 
     fn n_slots(&self) -> u32;
 
-    /// Creates an agent that has not started. It is the same each time.
+    /// Creates an agent that has not started. Every call creates the same agent.
     fn agent(&self, slot: u32) -> Agent<Self::Strategy>;
 
     /// Creates the coordinator with number `incarnation`, which has not started.
@@ -69,7 +69,7 @@ pub(crate) trait Subject {
         counts: &mut Counts,
     );
 
-    /// Accepts the refusals that may occur, and panics on all others.
+    /// Accepts the refusals that can occur, and panics on all others.
     fn check_refused(&self, rejected: &UpdateRejected);
 
     /// Records a handout that an agent receives. After a restart, an agent receives its handouts
@@ -115,7 +115,7 @@ enum Event<H> {
     Handout(u32, u64, H),
     /// The coordinator requests a vector again.
     Resend(u32, u64),
-    /// Internal events of an agent. The second number identifies the process.
+    /// An internal event of an agent. The second number identifies the process.
     Evaluated(u32, u32, Trial),
     Send(u32, u32, u64),
     Poll(u32, u32),
@@ -141,7 +141,7 @@ pub(crate) struct World<S: Subject> {
     loss: f64,
     delay: usize,
     queue: BinaryHeap<Reverse<(Tick, u64)>>,
-    /// By number. Events at the same time are ordered by when they were scheduled.
+    /// Events by sequence number. Events at the same time are ordered by when they were scheduled.
     events: BTreeMap<u64, Event<HandoutOf<S>>>,
     next_event: u64,
     pub(crate) members: Vec<Member<S::Strategy>>,

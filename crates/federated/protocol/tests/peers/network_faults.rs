@@ -301,8 +301,8 @@ fn nothing_is_counted_twice_at_any_pace() {
                 let made = sources.iter().flat_map(|source| world.queries[*source].values());
                 let made: BTreeSet<u64> = made.map(|unit| objective(unit).to_bits()).collect();
                 assert!(known.is_subset(&made));
-                // All of its own observations are known, except the last, which followed the last
-                // query.
+                // The peer knows all of its own observations, except the last, which followed the
+                // last query.
                 let own = world.queries[agent].values().rev().skip(1);
                 assert!(own.clone().all(|unit| known.contains(&objective(unit).to_bits())));
             }

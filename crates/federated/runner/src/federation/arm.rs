@@ -262,7 +262,7 @@ fn contributions<S: UsesHandouts>(
     Ok(contributions)
 }
 
-/// The durations of trials and windows at a free pace.
+/// Returns the durations of trials and windows at a free pace.
 fn times(free: &FreePlan) -> FreeTimes {
     FreeTimes { trials: free.trial_ms.clone(), last_window: free.windows - 1 }
 }

@@ -56,8 +56,8 @@ pub(super) fn report(
             .iter()
             .map(|control| (first.name().to_owned(), control.name().to_owned()))
             .collect(),
-        // Agents that learn from each other are not independent, so a run counts as one value, and
-        // a single run has no standard error.
+        // Agents that learn from each other are not independent, so a run counts as a single value,
+        // and one run has no standard error.
         clusters: Clusters::Runs,
         private: if federation.is_simulation() {
             Some(false) // INV-10
@@ -84,8 +84,8 @@ pub(super) fn report(
     Ok(summary)
 }
 
-/// The label of the vertical axis: the plotted quantity, with the file's name for the value if it
-/// has one.
+/// Returns the label of the vertical axis: the plotted quantity, with the file's name for the value
+/// if it has one.
 fn y_label(value_name: Option<&str>, by_regret: bool, by_agent: bool) -> String {
     let mean = if by_agent { "" } else { ", mean over agents" };
     match (value_name, by_regret) {
@@ -95,7 +95,7 @@ fn y_label(value_name: Option<&str>, by_regret: bool, by_agent: bool) -> String 
     }
 }
 
-/// The agents with failed trials.
+/// Returns the agents with failed trials.
 pub(super) fn failures(names: &[String], rows: &[Row]) -> Vec<AgentFailures> {
     let of = |name: &String| {
         let own = || rows.iter().filter(|row| row.agent == *name);

@@ -86,24 +86,24 @@ impl PendingRows {
         Ok(Some(recorded))
     }
 
-    /// Number of remaining rows.
+    /// Returns the number of remaining rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Number of remaining rows for an arm in a run.
+    /// Returns the number of remaining rows for an arm in a run.
     pub(super) fn n_of(&self, arm: Arm, run: u32) -> usize {
         let of_arm = |place: &&Place| place.0 == arm.name() && place.1 == run;
         self.rows.keys().filter(of_arm).count()
     }
 
-    /// The last iteration among the remaining rows of an arm.
+    /// Returns the last iteration among the remaining rows of an arm.
     pub(super) fn last_iteration(&self, arm: Arm) -> Option<i64> {
         let of_arm = self.rows.keys().filter(|key| key.0 == arm.name());
         of_arm.map(|key| key.3).max()
     }
 
-    /// An agent's recorded values in a run, by trial index; `None` for failed trials.
+    /// Returns an agent's recorded values in a run, by trial index; `None` for failed trials.
     pub(super) fn values(
         &self,
         arm: Arm,
@@ -162,8 +162,8 @@ impl PendingRows {
     }
 }
 
-/// Removes an incomplete last line, which a crash of the machine may leave. Returns false if no
-/// line remains.
+/// Removes an incomplete last line, which a crash of the machine can leave behind. Returns false if
+/// no line remains.
 fn drop_unfinished_line(path: &Path) -> Result<bool, ReportError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,

@@ -23,11 +23,11 @@ use fedbo_federation::{Arm, Federation};
 struct Staging {
     /// The new file, with the rows in order.
     new: StagedResults,
-    /// The old file, opened once there are rows that it does not contain. These are appended to it,
+    /// The old file, opened once there are rows that it does not contain. Those rows are appended,
     /// so that they are kept if this run ends early.
     old: Option<ResultsWriter>,
     /// Files that were marked or removed when rows were added, with their previous contents. The
-    /// summary of a private run is not included, because the added rounds may have released more
+    /// summary of a private run is not included, because the added rounds might have released more
     /// than it states.
     outdated: Vec<(PathBuf, Vec<u8>)>,
 }
@@ -176,7 +176,7 @@ impl ResultsFile {
         rounds[index].push(regret);
     }
 
-    /// The agents' regret as a team, by arm and run. Empty while a run is being replayed.
+    /// Returns the agents' regret as a team, by arm and run. Empty while a run is being replayed.
     pub(super) fn team_runs(&self, experiment: &str) -> Vec<TeamRun> {
         if self.staging.is_some() {
             return Vec::new();
@@ -259,7 +259,7 @@ impl Observer for ArmWriter<'_> {
 
 impl ArmWriter<'_> {
     /// Counts an agent's failures. Failures from an earlier run do not count, because the command
-    /// may have been repaired before the run was resumed.
+    /// might have been repaired before the run was resumed.
     fn watch(&mut self, index: usize, outcome: &Outcome, is_replayed: bool) {
         let failures_of_agent = &mut self.failures[index];
         let Outcome::Failed(failure) = outcome else {

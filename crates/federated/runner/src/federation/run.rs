@@ -26,18 +26,18 @@ use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent, Role};
 /// Handling of existing results in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingResults {
-    /// Keep them and return an error.
+    /// Keep the results and return an error.
     Refuse,
-    /// Remove them.
+    /// Remove the results.
     Overwrite,
-    /// Resume from them. Returns an error if there are none.
+    /// Resume from the results, or return an error if there are none.
     Resume,
 }
 
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The arms, in order. The first is compared with the others. If empty, only the file's own
+    /// The arms, in order. The first arm is compared with the others. If empty, only the file's own
     /// algorithm runs.
     pub arms: Vec<Arm>,
     /// The number of repetitions, each with a different child of the seed. `None` for a single run
@@ -126,7 +126,7 @@ impl RunProgress for Quiet {}
 pub struct RunReport {
     /// The summary, which is also written to the results folder.
     pub summary: Summary,
-    /// The reason why the run ended.
+    /// The reason that the run ended.
     pub ended: Ended,
     /// Number of finished trials.
     pub n_trials: usize,
@@ -380,8 +380,8 @@ fn open_ledger(
         unreachable!("only releases are charged")
     };
     let last = recorded.and_then(|recorded| recorded.last_iteration(federation.own_arm()));
-    // A query in round t depends on the releases of the rounds before t. At a free pace, it depends
-    // on the releases that the agent happened to have.
+    // A query in round t depends on the releases of the rounds before t. At a free pace, the query
+    // depends on the releases that the agent happened to have.
     let n_rounds = match federation.free {
         None => last.map_or(0, |last| u64::try_from(last).unwrap_or(0)),
         Some(_) => 0,

@@ -14,7 +14,7 @@ use fedbo_strategies::StrategyError;
 use crate::session::SessionError;
 use fedbo_federation::{Arm, names};
 
-/// The reason why a run failed. Trials that finished before the failure are in the results folder.
+/// The reason that a run failed. Trials that finished before the failure are in the results folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -110,7 +110,7 @@ pub enum RunError {
         /// Number of releases in the ledger.
         found: u64,
     },
-    /// The ledger ends before a release that is known to exist.
+    /// The ledger lacks a release that is known to exist.
     #[error(
         "{} holds {found} releases, but the results beside it depend on {expected}: it was rolled back or replaced, so it \
          no longer shows the spending; put back the latest ledger of these results", path.display()
@@ -118,7 +118,7 @@ pub enum RunError {
     LedgerSetBack {
         /// The ledger.
         path: PathBuf,
-        /// Number of releases in it.
+        /// Number of releases in the ledger.
         found: u64,
         /// Minimum number of releases that are known to exist.
         expected: u64,
@@ -163,7 +163,7 @@ pub enum RunError {
     /// Threads cannot be started.
     #[error("cannot start worker threads: {0}")]
     Threads(String),
-    /// Another error, which should not occur.
+    /// Any other error, which should not occur.
     #[error(transparent)]
     Other(anyhow::Error),
 }

@@ -30,8 +30,8 @@ pub fn recorded_tables(folder: &Path) -> Option<Json> {
 /// The key for repeated runs in old records, next to the tables.
 const RUNS: &str = "runs";
 
-/// The file's tables, without the settings that may change between sessions: `rounds`, commands and
-/// their time limits, `[network]` and the number of runs.
+/// The file's tables, without the settings that are allowed to change between sessions: `rounds`,
+/// commands and their time limits, `[network]` and the number of runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SettingsRecord {
     file: Json,
@@ -91,7 +91,7 @@ impl SettingsRecord {
                 changes.map(|changes| {
                     let changes = match seed_of_file(federation) == *self.seed() {
                         true => changes.located(federation.source()).to_string(),
-                        // The command line may override the seed, so changes are not attributed to
+                        // The command line can override the seed, so changes are not attributed to
                         // lines of the file.
                         false => changes.to_string(),
                     };
@@ -124,7 +124,7 @@ impl SettingsRecord {
     }
 }
 
-/// Adds a digest of the agents' earlier trials, because the study or table may contain different
+/// Adds a digest of the agents' earlier trials, because the study or table might contain different
 /// trials later.
 fn add_observations(file: &mut Json, federation: &Federation) {
     let Some(agents) = file.get_mut("agents").and_then(Json::as_array_mut) else { return };
@@ -144,7 +144,7 @@ fn add_observations(file: &mut Json, federation: &Federation) {
     }
 }
 
-/// Removes the agents' commands from the tables, because a failing command may be repaired before
+/// Removes the agents' commands from the tables, because a failing command might be repaired before
 /// the run is resumed.
 fn without_commands(mut file: Json) -> Json {
     let agents = file.get_mut("agents").and_then(Json::as_array_mut);
@@ -173,7 +173,7 @@ fn seed_of_file(federation: &Federation) -> Json {
     }
 }
 
-/// The advice if only one of the recorded run and the current run is repeated.
+/// Returns the advice if only one of the recorded run and the current run is repeated.
 fn of_runs(were_repeated: bool) -> &'static str {
     match were_repeated {
         true => "it was started with --runs; pass it again",
@@ -186,12 +186,12 @@ fn of_runs(were_repeated: bool) -> &'static str {
 #[serde(untagged)]
 enum Record {
     Tables(SettingsRecord),
-    /// A record from version 0.1 or older, with one text per table. It does not show which key
-    /// differs.
+    /// A record from version 0.1 or older, with one string per table, so the key that differs is
+    /// unknown.
     Texts(BTreeMap<String, String>),
 }
 
-/// Returns the first table that differs from the texts of an old record.
+/// Returns the first table that differs from the strings of an old record.
 fn changed_table(
     old: &BTreeMap<String, String>,
     source: &TomlFile,
@@ -233,7 +233,7 @@ mod old {
     use fedbo_federated::fts::FtsTable;
     use serde::Deserialize;
 
-    /// The algorithms' tables, which old records contain as texts.
+    /// The algorithms' tables, which old records contain as strings.
     #[derive(Default, Deserialize)]
     pub(super) struct Tables {
         #[serde(default)]
@@ -256,7 +256,7 @@ mod old {
 
     impl ParameterSpec {
         pub(super) fn of(spec: &fedbo_space::ParameterSpec) -> Self {
-            // A step or a numeric choice gives a different text, as intended, because old records
+            // A step or a numeric choice gives a different string, as intended, because old records
             // have neither.
             let choices = spec.choices.as_ref().map(|choices| {
                 let text = |choice: &fedbo_space::Value| match choice {
@@ -281,7 +281,7 @@ mod old {
 mod tests {
     use super::*;
 
-    /// The text was written by version 0.1.
+    /// The string was written by version 0.1.
     #[test]
     fn the_space_of_an_old_record_is_still_the_same() {
         let text = "[space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 9\n[space.m]\ntype = \"categorical\"\nchoices = [\"a\", \"b\"]\n";
@@ -292,7 +292,7 @@ mod tests {
                        \"x\": ParameterSpec { kind: \"float\", low: Some(0.0), high: Some(9.0), log: None, choices: None }}";
         let mut old = BTreeMap::from([("space".to_owned(), written.to_owned())]);
         let tables = ["federation", "features", "surrogate", "fts", "ts", "agents"];
-        // Replaces the texts of the other tables, which are not tested here.
+        // Replaces the strings of the other tables, which are not tested here.
         while let Some(table) = changed_table(&old, &source, &file, false) {
             assert!(tables.contains(&table.as_str()), "{table}");
             let head = fedbo_federation::FederationTable::default();

@@ -13,8 +13,8 @@ use fedbo_federation::PrivacyPlan;
 
 /// Name of the ledger in the results folder.
 pub const LEDGER_FILE: &str = "ledger.db";
-/// Name of the file with the ledger's head as of the last release. A ledger that no longer contains
-/// this head was rolled back.
+/// Name of the file that records the ledger's head as of the last release. A ledger that no longer
+/// contains this head was rolled back.
 pub const HEAD_FILE: &str = "ledger.head";
 
 /// The open ledger of a run.
@@ -30,9 +30,9 @@ impl StudyLedger {
     /// results that depend on earlier releases.
     ///
     /// # Errors
-    /// If the ledger belongs to another study, is damaged, or ends before the state that the
-    /// results and the head file show. The charges are then unknown, and nothing more is released.
-    /// Also if the budget does not allow the remaining releases (INV-13).
+    /// If the ledger belongs to a different study, is damaged, or ends before the state that the
+    /// results and the head file show, in which case the charges are unknown and nothing more is
+    /// released. Also if the budget does not allow the remaining releases (INV-13).
     pub(super) fn open(
         folder: &Path,
         plan: &PrivacyPlan,
@@ -82,7 +82,7 @@ impl StudyLedger {
         Ok(ledger)
     }
 
-    /// The statement of releases and spent budget.
+    /// Returns the statement of releases and spent budget.
     pub(super) fn statement(&self) -> Result<Statement, RunError> {
         Ok(self.ledger.statement()?)
     }
@@ -192,8 +192,8 @@ pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError>
         let named = |number: u64| folder.join(format!("ledger-{number}.db"));
         let place = (1..).map(named).find(|path| !exists(path));
         let place = place.unwrap_or_else(|| unreachable!("there are more numbers than files"));
-        // The ledger itself is moved first. Without its log, it may be in an older state, and the
-        // remaining log prevents a new ledger from being created.
+        // The ledger itself is moved first. Without its log, the ledger can be in an older state,
+        // and the remaining log prevents a new ledger from being created.
         for ending in ["", "-wal", "-shm"] {
             let (from, to) = (beside(&ledger, ending), beside(&place, ending));
             changed(&from, std::fs::rename(&from, &to))?;

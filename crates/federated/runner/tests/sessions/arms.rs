@@ -98,8 +98,8 @@ fn log_ei_is_the_same_beside_every_algorithm_of_one_exchange() {
     );
 }
 
-/// The agent of this arm is the strategy of a study with an agent's settings, and its messages are
-/// zero.
+/// The agent of this arm equals the strategy of a study with the agent's settings, and sends zeros
+/// as messages.
 #[test]
 fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
     let seed = Seed::new(9);
@@ -139,9 +139,9 @@ fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
     }
 }
 
-/// With `own_query = "log-ei"`, an agent's own queries equal those of the arm `log-ei` if all its
-/// queries are its own, and differ from Thompson samples. The arm `ts` does not change, and neither
-/// does the text that identifies the study in a ledger.
+/// With `own_query = "log-ei"`, an agent's own queries differ from Thompson samples, and equal
+/// those of the arm `log-ei` if the agent makes only its own queries. The arm `ts` does not change,
+/// and neither does the text that identifies the study in a ledger.
 #[test]
 fn own_queries_of_a_file_may_be_those_of_log_ei() {
     for (algorithm, more) in

@@ -1,5 +1,5 @@
-//! The part of a dialogue that all paces share: the known state of the coordinator, and the
-//! interpretation of its responses.
+//! State that the dialogues of all paces share: what the agent knows about the coordinator, and how
+//! its responses are interpreted.
 
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use crate::pace::{Instant, Pace};
 use crate::session::{Ended, Step};
 use crate::{Misconduct, RunError};
 
-/// Minimum time between two polls of a coordinator that responds immediately without news.
+/// Minimum time between two polls if the coordinator responds immediately without news.
 pub(super) const POLL_PAUSE: Duration = Duration::from_millis(1000);
-/// Time, in milliseconds, for which a coordinator may report an earlier round than it handed out.
+/// Time, in milliseconds, for which a coordinator can report an earlier round than it handed out
+/// before this counts as misconduct.
 const BEHIND_MS: u64 = 30_000;
-/// Maximum time before a retry while a round is not open yet; rounds are short.
+/// Maximum time before a retry while a round is not open yet, because rounds can be short.
 pub(super) const MOMENT: Duration = Duration::from_secs(5);
-/// Upper bound on the wait that a coordinator may request.
+/// Upper bound on the wait that a coordinator can request.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
 /// An agent's knowledge of its coordinator in one study.
@@ -32,13 +33,13 @@ pub(crate) struct Contact {
     /// The schedule of this agent's requests.
     pub(crate) pace: Pace,
     pub(super) backoff: Backoff,
-    /// Number of the agent's keys; more than one only while a key rotation is incomplete.
+    /// Number of the agent's keys. There is more than one only while a key rotation is incomplete.
     n_keys: usize,
     /// Number of other keys tried since the last definite response.
     n_keys_tried: usize,
     /// The last round with an acknowledged upload.
     delivered: Option<u64>,
-    /// The round of an upload that the coordinator requests again.
+    /// The round of an upload that the coordinator has requested again.
     pub(crate) resend: Option<u64>,
     /// True once the coordinator has reported the study's status in this session.
     pub(crate) is_met: bool,
@@ -52,9 +53,9 @@ pub(crate) struct Contact {
     /// Index of the current attempt to send the round's upload, from 0.
     pub(super) n_attempts: u32,
     reported_state: Option<StudyState>,
-    /// The last round for which a wait for the helper was reported.
+    /// The last round for which the observer was told that it waits for the helper.
     reported_helper_wait: Option<u64>,
-    /// The misconduct that was detected; nothing is sent after that.
+    /// The detected misconduct. Nothing is sent after it.
     accused: Option<Misconduct>,
     effects: Vec<Effect>,
 }
@@ -112,8 +113,8 @@ impl Contact {
         }
     }
 
-    /// Returns a poll for a newer round. The coordinator may hold it for `wait_s` seconds, or until
-    /// the study leaves `state`.
+    /// Returns a poll for a newer round. The coordinator can hold the poll for `wait_s` seconds, or
+    /// until the study leaves `state`.
     pub(super) fn poll(&self, wait_s: u64, state: Option<StudyState>) -> Next {
         Next::Poll(Poll {
             after: self.follower.round(),
@@ -126,8 +127,8 @@ impl Contact {
         })
     }
 
-    /// Checks that the coordinator continues from the history that this agent has followed. If it
-    /// does not, returns the step to take instead of sending.
+    /// Checks that the coordinator continues the history that this agent has followed. If it does
+    /// not, returns the step to take instead of sending.
     ///
     /// A coordinator that was restored from a backup replays rounds, and must not get vectors that
     /// have been released (INV-2).
@@ -162,8 +163,8 @@ impl Contact {
         Ok(None)
     }
 
-    /// Records the study's state, the elapsed time of its round and the helper's key, as reported
-    /// by the coordinator.
+    /// Records the study's state, the elapsed time of the round and the helper's key from a
+    /// response.
     pub(super) fn heard(
         &mut self,
         round: u64,
@@ -180,7 +181,7 @@ impl Contact {
         }
     }
 
-    /// Records a definite response: the coordinator knows the key in use.
+    /// Records a definite response, which shows that the coordinator knows the key in use.
     pub(super) fn answered(&mut self) {
         self.backoff.reset();
         self.n_keys_tried = 0;
@@ -223,7 +224,7 @@ impl Contact {
         }
     }
 
-    /// Verifies a handout and takes it.
+    /// Verifies a handout and emits [`Effect::Take`] for it.
     ///
     /// # Errors
     /// If the handout shows misconduct.
@@ -246,11 +247,11 @@ impl Contact {
         Ok(round)
     }
 
-    /// Detects a coordinator that was restored from an older backup: it reports an earlier round
-    /// than it handed out.
+    /// Detects a coordinator that was restored from an older backup, because it reports an earlier
+    /// round than it handed out.
     ///
-    /// A coordinator that lags behind its own store for a moment, as a second instance may, is not
-    /// accused: the report must persist for `BEHIND_MS`.
+    /// The report must persist for `BEHIND_MS`, so that an instance that briefly lags behind the
+    /// shared store is not accused.
     fn check_forward(&mut self, found: u64, now: Now) -> Result<(), RunError> {
         let last = self.follower.round().unwrap_or(0);
         if found >= last {
@@ -271,20 +272,19 @@ impl Contact {
         misconduct.into()
     }
 
-    /// Returns the next attempt to send a round's upload, and its instant.
+    /// Returns the number and the instant of the next attempt to send a round's upload.
     pub(super) fn due_attempt(&self, round: u64, now: Now) -> (u32, Instant) {
         self.pace.due(round, self.n_attempts, now.ms)
     }
 
-    /// Chooses the next attempt to send a round's upload, and returns its instant.
+    /// Selects the next attempt to send a round's upload, and returns its instant.
     pub(super) fn next_attempt(&mut self, round: u64, now: Now) -> Instant {
         let (attempt, instant) = self.due_attempt(round, now);
         self.n_attempts = attempt;
         instant
     }
 
-    /// Interprets the response to an upload. Returns an error if the response is not a definite
-    /// one.
+    /// Interprets the response to an upload. Returns an error if the response is not definite.
     pub(super) fn on_sent(&mut self, answer: Result<(), LinkError>) -> Result<Sent, LinkError> {
         let verdict = match answer {
             Ok(()) => Verdict::Acknowledged,
@@ -313,8 +313,8 @@ impl Contact {
         self.effect(Effect::Resent(round, verdict));
     }
 
-    /// Returns the step after a failed request. `attempt` is the round of the upload that was to be
-    /// sent, if any.
+    /// Returns the step to take after a failed request. If the turn tries to send an upload,
+    /// `attempt` is the upload's round.
     pub(super) fn failed(
         &mut self,
         what: &'static str,
@@ -327,12 +327,12 @@ impl Contact {
         }
         self.is_unsure = true;
         if error.code() == Some(ProblemCode::CounterBehind) {
-            // The home is not behind, as the driver has checked: a later request of its own
-            // overtook this one. It is sent again with a new counter.
+            // The driver has checked that the home is not behind, so a later request of this agent
+            // overtook this one. Send it again with a new counter.
             let next = self.backoff.next_by(now.chance);
             return Ok(self.retry(&error, next));
         }
-        // While a key rotation is incomplete, the coordinator knows one key or the other.
+        // While a key rotation is incomplete, the coordinator may know either key.
         if error.code().is_some_and(is_of_the_key) && self.n_keys_tried + 1 < self.n_keys {
             self.n_keys_tried += 1;
             self.effect(Effect::ChangeKey);
@@ -363,8 +363,8 @@ impl Contact {
         Step::Waits(next)
     }
 
-    /// Returns the time until the next attempt to send an upload after one has failed, if uploads
-    /// have scheduled instants.
+    /// Returns the time until the next attempt to send an upload after a failed one, or `None` if
+    /// uploads have no scheduled instants.
     fn after_attempt(&mut self, round: u64, now: Now) -> Option<Duration> {
         let (n, instant) = self.pace.due(round, self.n_attempts.saturating_add(1), now.ms);
         match instant {
@@ -377,13 +377,12 @@ impl Contact {
     }
 }
 
-/// Returns true if a refusal means that the upload is no longer useful, although nobody did
-/// anything wrong.
+/// Returns true if a refusal only means that the upload is no longer useful, not that it was wrong.
 fn is_missed(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::Late | ProblemCode::NotCollected | ProblemCode::Finished)
 }
 
-/// Returns the state of a study that has not started or is paused, as implied by a refusal.
+/// Returns the study's state if a refusal means that the study has not started or is paused.
 fn standstill(code: ProblemCode) -> Option<StudyState> {
     match code {
         ProblemCode::NotStarted => Some(StudyState::Waiting),
@@ -392,12 +391,12 @@ fn standstill(code: ProblemCode) -> Option<StudyState> {
     }
 }
 
-/// Returns true if a refusal means only that the round is not open at the moment.
+/// Returns true if a refusal is temporary because the round is not open.
 fn is_of_the_moment(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::Early | ProblemCode::Paused | ProblemCode::NotStarted)
 }
 
-/// Returns true if the request may succeed with another key of the same agent.
+/// Returns true if the request may succeed with a different key of the same agent.
 pub(crate) fn is_of_the_key(code: ProblemCode) -> bool {
     matches!(
         code,

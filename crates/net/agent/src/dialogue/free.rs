@@ -1,5 +1,5 @@
-//! The dialogue of an agent at a free pace: it polls soon after a window has begun, and uploads at
-//! the window's instant. Both times depend only on the windows and the slot (INV-12).
+//! The dialogue of an agent at a free pace. The agent polls soon after a window has begun, and
+//! uploads at the window's instant. Both times depend only on the windows and the slot (INV-12).
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::link::Polled;
 use crate::pace::Instant;
 use crate::session::Step;
 
-/// Maximum wait that a step returns.
+/// Maximum wait that a step can return.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
-/// A poll that is late by more than this is postponed until it is late by a multiple of this.
+/// Polls that are late by more than this are postponed to a multiple of this delay.
 const LATE_MS: u64 = 1_000;
 
 /// The task of a turn at a free pace.
@@ -22,11 +22,11 @@ const LATE_MS: u64 = 1_000;
 pub(crate) enum Task {
     /// Before the first trial: check the clocks.
     Meet,
-    /// Make the request that is due, or resume the one that was set aside.
+    /// Make the request that is due, or resume the request that was set aside.
     Due(Due),
 }
 
-/// Uploads that the driver has.
+/// Uploads that are available from the driver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     /// True if the agent's machine has something new to send.
@@ -46,41 +46,41 @@ enum Errand {
     Resend(u64),
 }
 
-/// Due time of the upload of a window.
+/// Time at which a window's upload is due.
 enum Upload {
     At(u64),
     Now(u64),
     Never,
 }
 
-/// The requests of an agent at a free pace.
+/// State machine for the requests of an agent at a free pace.
 #[derive(Debug)]
 pub(crate) struct Free {
     last_round: u64,
     errand: Errand,
-    /// The errand of a request that was set aside for a trial's result and still has no response.
-    /// It is resumed before any other request.
+    /// The errand of a request that was set aside to process a trial's result. It is resumed before
+    /// any other request is made.
     aside: Option<Errand>,
     /// Earliest time of the next poll.
     asks_at: u64,
     /// Earliest time of the next upload.
     sends_at: u64,
-    /// The next known instant of a poll or an upload.
+    /// Time of the next scheduled poll or upload.
     next_request_ms: u64,
-    /// The newest window for which it is decided whether there is an upload.
+    /// The newest window for which the machine has decided whether to upload.
     decided: Option<u64>,
-    /// The window of the stored upload without a response.
+    /// The window of the stored upload that has no response yet.
     pending: Option<u64>,
-    /// The coordinator accepts no further upload of this agent: by its count, the agent has reached
-    /// its maximum number of releases.
+    /// True once the coordinator accepts no further uploads, because by its count the agent has
+    /// reached its maximum number of releases.
     is_spent: bool,
-    /// The study is over.
+    /// True once the study is over.
     is_over: bool,
 }
 
 impl Free {
-    /// Creates the state at the start of a session. `decided` is the last window with an upload,
-    /// and `pending` the window with a pending upload.
+    /// Creates the state for a new session. `decided` is the last window with an upload, and
+    /// `pending` the window with a pending upload.
     pub(crate) fn new(last_round: u64, (decided, pending): (Option<u64>, Option<u64>)) -> Self {
         Self {
             last_round,
@@ -106,7 +106,7 @@ impl Free {
         self.pending.is_some() || has_upload && !self.is_spent
     }
 
-    /// Returns true if work of this duration, begun now, might delay the next request.
+    /// Returns true if work that starts now and takes `guard_ms` might delay the next request.
     pub(crate) fn is_request_near(&self, guard_ms: u64, now_ms: u64) -> bool {
         let is_waiting = !self.is_over && self.aside.is_none();
         is_waiting && guard_ms > 0 && self.next_request_ms <= now_ms.saturating_add(guard_ms)
@@ -151,8 +151,8 @@ impl Free {
         self.proceed(contact, now)
     }
 
-    /// Decides whether the upload of the newest handout's window is due. It is sent again at later
-    /// instants of the window until there is a response.
+    /// Determines when the upload for the newest handout's window is due. The upload is sent again
+    /// at later instants of the window until there is a response.
     fn upload(&mut self, contact: &mut Contact, has_upload: bool, now: Now) -> Upload {
         let window = contact.follower.round().unwrap_or(0);
         if self.pending.is_some_and(|pending| pending != window) {
@@ -180,7 +180,7 @@ impl Free {
         Upload::Now(window)
     }
 
-    /// Gives up a pending upload that is no longer useful.
+    /// Gives up on a pending upload that is no longer useful.
     fn end_pending(&mut self, contact: &mut Contact) {
         if let Some(round) = self.pending.take() {
             let why = "the coordinator did not respond while the window was open";
@@ -189,7 +189,7 @@ impl Free {
         }
     }
 
-    /// Postpones uploads by the wait of a step.
+    /// Postpones uploads by the wait in `step`.
     fn not_before(&mut self, step: Step, now: Now) {
         if let Step::Waits(time) = step {
             self.sends_at = now.ms.saturating_add(milliseconds(time));
@@ -206,7 +206,7 @@ impl Free {
         self.rest(next, now)
     }
 
-    /// Waits until the next instant of a poll or an upload.
+    /// Waits until the next scheduled poll or upload.
     fn rest(&mut self, next: Option<u64>, now: Now) -> Next {
         let until = next.map_or(self.asks_at, |at| at.min(self.asks_at));
         self.next_request_ms = until;

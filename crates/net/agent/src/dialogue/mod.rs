@@ -4,9 +4,9 @@
 //! when a round is missed. [`Rounds`] waits for the coordinator in every round; [`Free`] never
 //! waits. [`Contact`] is the state that both share.
 //!
-//! A driver starts a turn with a task. After each event, it performs the effects and then the
-//! returned [`Next`], which yields the next event. This repeats until the turn ends. Times and
-//! random draws are arguments.
+//! A driver starts a turn with a task. After each event, the driver performs the effects and then
+//! the returned [`Next`], which produces the next event, until the turn ends. Times and random
+//! draws are arguments.
 
 mod contact;
 pub(crate) mod free;
@@ -41,7 +41,8 @@ pub(crate) struct Now {
 pub(crate) enum Event<T> {
     /// A turn begins.
     Turn(T),
-    /// The study's state. The driver has already compared the clocks and settled the account.
+    /// The study's state has arrived. The driver has already compared the clocks and settled the
+    /// account.
     State(Result<StudyStatus, LinkError>),
     Polled(Result<Polled, LinkError>),
     Made(Made),
@@ -53,13 +54,13 @@ pub(crate) enum Event<T> {
 pub(crate) enum Made {
     /// The upload is charged and stored, and may be sent.
     Kept,
-    /// There is no upload: the agent has nothing new, or its budget does not allow it.
+    /// There is no upload, because the agent has nothing new or its budget does not allow one.
     Withheld,
-    /// The bytes of the stored upload are erased: there is nothing left to send.
+    /// The bytes of the stored upload are erased, so there is nothing left to send.
     Erased,
 }
 
-/// The driver's next action after the effects of an event.
+/// The driver's next action, after it has performed the effects of an event.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Request the study's state; continue with [`Event::State`].
@@ -73,7 +74,7 @@ pub(crate) enum Next {
     Send(u64),
     /// The turn ends, and its task is done.
     Done,
-    /// The turn ends with a step. In rounds, its task is not done yet.
+    /// The turn ends with a step. In rounds, the turn's task is not done yet.
     Rest(Step),
     /// The turn ends, and the study is over.
     StudyOver,
@@ -85,35 +86,35 @@ impl Next {
     }
 }
 
-/// An instruction to the driver, in addition to [`Next`]. Effects are performed in order, even if
-/// the event returns an error.
+/// A side effect for the driver to perform before [`Next`]. Effects are performed in order, even if
+/// handling the event returns an error.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Record that a request with a counter got a definite response, and that the coordinator knows
-    /// the key.
+    /// Record that a request with a counter got a definite response, so the coordinator knows the
+    /// key.
     Answered,
     /// Record the time of the contact.
     Contact,
     /// Use the agent's next key.
     ChangeKey,
-    /// Store a handout, report that its round began, and give it to the agent's machine.
+    /// Store a handout, report that its round began, and pass the handout to the agent's machine.
     Take { bytes: Vec<u8>, verified: Box<VerifiedHandout> },
     /// Store the outcome of an upload, and report it.
     Decide(u64, Verdict),
-    /// Store and report that a round is missed. If `is_made`, its upload is already stored.
+    /// Record and report a missed round. If `is_made` is set, the round's upload is already stored.
     Miss { round: u64, is_made: bool, why: &'static str },
     /// Erase vectors that are no longer needed (INV-26).
     Forget,
     /// Report the outcome of sending an acknowledged upload again.
     Resent(u64, Verdict),
-    /// Report a retry after this time.
+    /// Report that a request is retried after this time.
     Retry(String, Duration),
     /// Report that the study has not started or is paused.
     StudyWaits(StudyState),
     /// Report that a round waits for the study's helper.
     HelperAwaited(u64),
-    /// Store the evidence of misconduct, if there is any, and erase the study's vectors: nothing
-    /// more is sent.
+    /// Store the evidence of misconduct, if there is any, and erase the study's vectors, because
+    /// nothing more is sent.
     Accuse { misconduct: Misconduct, evidence: Option<Vec<u8>> },
 }
 
@@ -128,25 +129,25 @@ pub(crate) enum Sent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Acknowledged,
-    /// Refused permanently; the agent continues.
+    /// Permanently refused, but the agent continues.
     Missed(Problem),
 }
 
-/// A state machine that decides an agent's requests. It leaves its effects in the [`Contact`].
+/// A state machine that decides an agent's requests. Effects are queued in the [`Contact`].
 pub(crate) trait Dialogue {
-    /// The task of a turn.
+    /// The tasks that a turn can have.
     type Task;
 
     /// Begins a turn.
     fn begin(&mut self, contact: &mut Contact, task: Self::Task, now: Now) -> Next;
 
-    /// Continues a turn once the study's state is known.
+    /// Continues a turn once the study's state has arrived.
     fn proceed(&mut self, contact: &mut Contact, now: Now) -> Next;
 
     /// Ends a turn with a step.
     fn conclude(&mut self, contact: &mut Contact, step: Step, now: Now) -> Next;
 
-    /// Ends a turn and leaves its last request in progress.
+    /// Ends a turn while its last request is still in progress.
     fn set_aside(&mut self) -> Next;
 
     fn on_polled(
@@ -160,10 +161,10 @@ pub(crate) trait Dialogue {
 
     fn on_sent(&mut self, contact: &mut Contact, sent: Sent, now: Now) -> Next;
 
-    /// The round of the upload that the turn attempts to send.
+    /// Returns the round of the upload that this turn tries to send, if any.
     fn attempt(&self) -> Option<u64>;
 
-    /// The name of the last poll in error messages.
+    /// Returns a name for the last poll, for error messages.
     fn poll_name(&self) -> &'static str;
 
     /// Handles an event.

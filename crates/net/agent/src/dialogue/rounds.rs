@@ -1,5 +1,5 @@
-//! The dialogue of an agent that takes part in every round: it waits for handouts, and its upload
-//! is decided before the next round begins.
+//! The dialogue of an agent that takes part in every round. The agent waits for handouts, and
+//! decides each upload before the next round begins.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::link::{Polled, Progress};
 use crate::pace::Instant;
 use crate::session::Step;
 
-/// Seconds for which the coordinator may hold a poll while there is nothing new; below common proxy
-/// timeouts.
+/// Seconds for which the coordinator can hold a poll while there is nothing new. Shorter than
+/// common proxy timeouts.
 const POLL_S: u64 = 25;
 
 /// The task of a turn in rounds.
@@ -29,24 +29,24 @@ pub(crate) enum Task {
     Await,
 }
 
-/// An upload that is not yet decided.
+/// An upload whose outcome is not decided yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) round: u64,
-    /// True if it is charged and stored.
+    /// True if the upload is charged and stored.
     pub(crate) is_made: bool,
-    /// True if an earlier process has sent it and the response has already arrived.
+    /// True if an earlier process has sent the upload and the response has already arrived.
     pub(crate) is_answered: bool,
 }
 
-/// The requests of an agent in rounds.
+/// State machine for the requests of an agent in rounds.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     task: Task,
-    /// True once the turn is an attempt to send the upload: only the coordinator's history is still
-    /// checked.
+    /// True once the turn has reached the attempt to send the upload. Only the coordinator's
+    /// history is still checked.
     is_attempt: bool,
-    /// The coordinator is not polled before this time.
+    /// Earliest time of the next poll.
     quiet_until: u64,
     /// Time of the last poll for the next round, and of the last poll of any kind.
     awaited_ms: Option<u64>,
@@ -67,14 +67,14 @@ impl Rounds {
         }
     }
 
-    /// Records the end of a trial. The time of the end must not be observable (INV-12).
+    /// Records the end of a trial, whose time must not be observable (INV-12).
     pub(crate) fn trial_ended(&mut self, contact: &Contact, now_ms: u64) {
         let round = contact.follower.round().unwrap_or(0);
         self.quiet_until = contact.pace.asks_from(round, now_ms);
     }
 
-    /// Delivers an upload: makes it, and sends it at its scheduled instant or in a later attempt.
-    /// An upload that is not made by its instant is missed (INV-12).
+    /// Makes an upload, and sends it at its scheduled instant or in a later attempt. If the upload
+    /// is not made by that instant, the round is missed (INV-12).
     fn deliver(&mut self, contact: &mut Contact, upload: Outgoing, now: Now) -> Next {
         let Outgoing { round, is_made, is_answered } = upload;
         if !is_made && !contact.follower.is_answered(round) {
@@ -87,7 +87,7 @@ impl Rounds {
                 return Next::wait(pause.max(POLL_PAUSE));
             }
         }
-        // After its own restart, the agent does not know when the round began.
+        // After a restart, the agent does not know when the round began.
         if !contact.is_met {
             return Next::AskState;
         }
@@ -116,8 +116,8 @@ impl Rounds {
     }
 
     /// Requests the state of the round once, as soon as requests are allowed, and waits while the
-    /// study has not started or is paused. Returns `None` once it is known whether the upload may
-    /// still be sent.
+    /// study has not started or is paused. Returns `None` once the agent knows whether it can still
+    /// send the upload.
     fn ask_round(&mut self, contact: &mut Contact, round: u64, now: Now) -> Option<Next> {
         if let Some(next) = self.backoff(now) {
             return Some(next);
@@ -132,7 +132,7 @@ impl Rounds {
         }
     }
 
-    /// Returns the wait until the coordinator may be polled; `None` if it may be polled now.
+    /// Returns the wait until the coordinator can be polled, or `None` if it can be polled now.
     fn backoff(&self, now: Now) -> Option<Next> {
         let left = self.quiet_until.saturating_sub(now.ms);
         (left > 0).then(|| Next::wait(Duration::from_millis(left)))
@@ -156,7 +156,7 @@ impl Rounds {
         contact.poll(wait_s, None)
     }
 
-    /// Polls for the study to leave this state. The coordinator responds at that moment, or
+    /// Polls until the study leaves this state. The coordinator responds when it does, or
     /// immediately if the state has already changed.
     fn await_study(&mut self, contact: &mut Contact, state: StudyState, now: Now) -> Next {
         contact.report_state(state);
@@ -235,8 +235,8 @@ impl Dialogue for Rounds {
         now: Now,
     ) -> Result<Next, RunError> {
         match polled {
-            // The round began before the study was paused. The handout is requested again once
-            // this upload is decided.
+            // The round began before the study was paused. Its handout is requested again once this
+            // upload is decided.
             Polled::Handout { .. } if self.awaits_study => {
                 Ok(Next::wait(contact.backoff.next_by(now.chance).min(MOMENT)))
             }

@@ -10,7 +10,7 @@ use crate::coordinator::{Mangle, TestCoordinator};
 use crate::ways::note;
 use crate::world::{CHARGED, coordinator, members};
 
-/// The round with the bad handout. By then, agents have followed two rounds and two releases.
+/// The round with the bad handout. By then, the agents have followed two rounds and two releases.
 const ROUND: u64 = 3;
 
 fn entries(handout: &mut Handout) -> &mut Vec<LedgerEntry> {
@@ -30,8 +30,8 @@ fn resign(handout: &mut Handout, coordinator: &TestCoordinator) {
     handout.head = LedgerHead { seq: head.seq, hash: head.hash };
 }
 
-/// Runs three agents against a coordinator that misbehaves in one round. Each refuses with these
-/// words and uploads nothing more, even after a restart of the agent.
+/// Runs three agents against a coordinator that misbehaves in one round. Each agent refuses with
+/// these words and uploads nothing more, even after a restart.
 fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
     let folder = tempfile::tempdir().unwrap();
     let coordinator = coordinator("bad", "dp-fts-de", CHARGED);
@@ -149,7 +149,7 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
     refused(
         |handout, coordinator| {
             if handout.round == ROUND {
-                // A history with a different second entry.
+                // The history has a different second entry.
                 let mut head = coordinator.genesis;
                 for entry in &coordinator.ledger {
                     let other = [entry.release.as_slice(), b"!"].concat();
@@ -193,7 +193,7 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
     refused(
         |handout, coordinator| {
             if handout.round == ROUND {
-                // Half the noise: a different event of the same form.
+                // Half the noise is a different event of the same form.
                 let entry = entries(handout).last_mut().unwrap();
                 let event = fedbo_ledger::event_from_bytes(&entry.event).unwrap();
                 let mut cheaper = event;
@@ -212,7 +212,7 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
     );
     refused(
         |handout, coordinator| {
-            // Three releases are planned.
+            // Only three releases are planned.
             if handout.round == 4 {
                 let mut more = coordinator.ledger[2].clone();
                 (more.seq, more.round) = (4, 3);
@@ -246,7 +246,8 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
     refused(
         |handout, coordinator| {
             if handout.round == ROUND {
-                // The release of the previous round: bytes of this mechanism, but of another round.
+                // The release belongs to the previous round, so its bytes are of this mechanism but
+                // of a different round.
                 let release = coordinator.ledger[1].release.clone();
                 entries(handout).last_mut().unwrap().release = release;
                 resign(handout, coordinator);
@@ -276,7 +277,7 @@ fn bad_coordinators_without_their_noise() {
     }
 }
 
-/// Changes the witnesses of a release: the last 64 of its sums, of eight bytes each.
+/// Changes the witnesses of a release, which are the last 64 of its sums, of eight bytes each.
 fn weaken(handout: &mut Handout, coordinator: &TestCoordinator, change: fn(i64) -> i64) {
     if handout.round == ROUND {
         let release = &mut entries(handout).last_mut().unwrap().release;
@@ -288,7 +289,7 @@ fn weaken(handout: &mut Handout, coordinator: &TestCoordinator, change: fn(i64) 
     }
 }
 
-/// A signature by another key is not accepted.
+/// A signature by a different key is not accepted.
 #[test]
 fn bad_coordinators_that_are_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -319,9 +320,9 @@ fn bad_coordinators_that_are_others() {
     assert_eq!(coordinator.borrow().arrived.len(), n_arrived);
 }
 
-/// A coordinator that was rolled back is detected even if it hands out nothing: for half a minute,
-/// it reports an earlier round than the agent's newest one. A shorter time is tolerated, because a
-/// coordinator may lag behind its own store.
+/// A coordinator that was rolled back is detected even if it hands out nothing, because for half a
+/// minute it reports an earlier round than the agent's newest one. A shorter time is tolerated,
+/// because a coordinator can lag behind its own store.
 #[test]
 fn bad_coordinators_that_were_rolled_back_are_seen_while_they_hand_out_nothing() {
     let folder = tempfile::tempdir().unwrap();

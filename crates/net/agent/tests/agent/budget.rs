@@ -23,7 +23,7 @@ use crate::world::{
     three_agents,
 };
 
-/// More than the cost of one study (2.0), and less than the cost of two.
+/// A budget for more than one study, which costs 2.0, but not for two.
 const CAP: f64 = 2.7;
 
 fn spent(home: &Path) -> Claim {
@@ -32,7 +32,7 @@ fn spent(home: &Path) -> Claim {
     privacy.spent.unwrap()
 }
 
-/// A study with its agents. The first agent lives in `home`.
+/// Creates a study and its agents. The home of the first agent is `home`.
 fn study(folder: &Path, home: &Path, name: &str) -> (Rc<RefCell<TestCoordinator>>, Vec<Member>) {
     let coordinator = coordinator(name, "dp-fts-de", privacy(name));
     let mut members = vec![Member::enrol(home, &coordinator, 0)];
@@ -44,7 +44,7 @@ fn study(folder: &Path, home: &Path, name: &str) -> (Rc<RefCell<TestCoordinator>
     (coordinator, members)
 }
 
-/// Studies of different names charge different events.
+/// Returns the privacy settings of a study. Studies with different names charge different events.
 fn privacy(name: &str) -> &'static str {
     match name {
         "a" => CHARGED,
@@ -52,7 +52,7 @@ fn privacy(name: &str) -> &'static str {
     }
 }
 
-/// Number of the first agent's uploads that arrived.
+/// Returns the number of the first agent's uploads that arrived.
 fn n_arrived(coordinator: &RefCell<TestCoordinator>) -> usize {
     let coordinator = coordinator.borrow();
     coordinator.arrived.keys().filter(|(slot, _)| *slot == 0).count()
@@ -68,11 +68,11 @@ fn turn(sessions: &mut [Session<'_>], ended: &mut [bool], n_idle: usize) {
     }
 }
 
-/// In any interleaving of two studies of one home, the agent stops uploading at its limit, and
+/// With any interleaving of two studies of one home, the agent stops uploading at its limit but
 /// continues with its trials.
 #[test]
 fn two_studies_one_agent() {
-    // Turns of one study per turn of the other.
+    // Numbers of turns that the two studies take alternately.
     for (of_a, of_b) in [(1, 1), (1000, 1), (1, 1000)] {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
@@ -107,12 +107,12 @@ fn two_studies_one_agent() {
         let withheld: u64 = progress.iter().map(|m| m.uploads.withheld).sum();
         assert_eq!(withheld + n_sent as u64, 6);
         assert!(progress.iter().all(|m| m.finished && m.n_trials == 6));
-        // Estimated from the releases that were handed to the agent.
+        // The alignment is estimated from the releases that were handed out to the agent.
         assert!(progress.iter().all(|m| m.alignment.is_some_and(|found| found.rho() <= 1.0)));
     }
 }
 
-/// Two runs race for the rest of the budget, each with its own connection, like two processes.
+/// Two runs race for the rest of the budget. Each has its own connection, like two processes.
 #[test]
 fn two_studies_that_race_for_the_rest_of_a_budget_share_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn a_study_that_charges_needs_a_budget_and_says_which() {
 }
 
 /// INV-25: an agent with a budget refuses every kind of study that does not charge uploads as the
-/// default mode does, until the agent's owner names the study.
+/// default mode does, unless the agent's owner names the study.
 #[test]
 fn a_cap_refuses_what_has_no_price() {
     const PAPER: &str = "[privacy]\nmode = \"paper\"\nsampling_rate = 0.5\nnoise_multiplier = 1.0\nmax_norm = 5.0\n\
@@ -186,7 +186,7 @@ fn a_cap_refuses_what_has_no_price() {
         assert!(text.contains("allow_unprotected = [\"open\"]"), "{text}");
         assert!(coordinator.borrow().arrived.is_empty(), "{what}");
         assert!(!members[0].home.join("trials.db").exists());
-        // If the owner names the study, the cap applies to its charges, if there are any.
+        // If the owner names the study, the cap still applies to the study's charges, if any.
         members[0].allow_unprotected = vec!["open".to_owned()];
         finish(&mut members[0].session().unwrap(), 20).unwrap();
         let n_sent = n_arrived(&coordinator);
@@ -200,7 +200,7 @@ fn a_cap_refuses_what_has_no_price() {
     }
 }
 
-/// INV-25: a budget belongs to the home. A file without a budget does not lift the refusal.
+/// INV-25: a budget belongs to the home, so a file without a budget does not lift the refusal.
 #[test]
 fn a_home_with_a_budget_has_it_with_every_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn a_home_with_a_budget_has_it_with_every_file() {
             "[agent]\nhome = \"home\"\nstudy = {study:?}\n[objective]\ncommand = [\"true\"]\n{privacy}"
         );
         std::fs::write(&path, text).unwrap();
-        // Stopped before any request.
+        // The run is stopped before any request.
         fedbo_agent::run(&RunOptions {
             file: &AgentFile::load(&path).unwrap(),
             stop: Arc::new(AtomicBool::new(true)),
@@ -226,7 +226,7 @@ fn a_home_with_a_budget_has_it_with_every_file() {
     // An agent that has never had a budget may join.
     assert_eq!(run("b", "").unwrap(), Ended::Interrupted);
     assert!(budget().is_none());
-    // A budget that excludes the agent from a study also does so with every other file.
+    // Once a budget excludes the agent from a study, the study stays excluded with any other file.
     let error = run("b", "[privacy]\nepsilon_max = 2.7\n").unwrap_err();
     assert!(matches!(error, RunError::Unprotected { .. }), "{error}");
     assert!(budget() == Some(self::budget(CAP)));

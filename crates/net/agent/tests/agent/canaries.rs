@@ -1,11 +1,11 @@
-//! An agent's secrets are only in the files where they belong (INV-16, INV-26).
+//! An agent's secrets occur only in the files that are meant to contain them (INV-16, INV-26).
 
 use std::path::{Path, PathBuf};
 
 use crate::ways::token;
 use crate::world::{CHARGED, coordinator, members, take_turns};
 
-/// The files below a folder, with their contents.
+/// Returns all files below a folder with their contents.
 fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -30,9 +30,9 @@ fn from_digits(digits: &str) -> Vec<u8> {
     pairs.map(byte).collect()
 }
 
-/// No file of an agent contains its token, and only the key file contains its key: as text, as
-/// hexadecimal digits and as bytes. This is true while the agent takes part and after its study has
-/// ended.
+/// None of an agent's files contains its token, and only the key file contains its key, whether as
+/// text, hexadecimal digits or bytes. This is true while the agent takes part and after its study
+/// has ended.
 #[test]
 fn canary_grep() {
     let folder = tempfile::tempdir().unwrap();

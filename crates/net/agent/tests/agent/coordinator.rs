@@ -1,4 +1,5 @@
-//! An in-memory coordinator: the project's own state machines, with the protocol's byte formats.
+//! An in-memory coordinator, made of the project's own state machines and the protocol's byte
+//! formats.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -40,7 +41,7 @@ pub(crate) struct TestCoordinator {
     pub(crate) ledger: Vec<LedgerEntry>,
     pub(crate) genesis: Head,
     pub(crate) head: Head,
-    /// Slots that wait for the next round.
+    /// Slots that are waiting for the next round.
     waiting: BTreeSet<u32>,
     /// The key that may make requests for each slot.
     pub(crate) keys: BTreeMap<u32, PublicKey>,
@@ -52,7 +53,7 @@ pub(crate) struct TestCoordinator {
     /// The codes with which the next uploads are refused.
     pub(crate) refuses: VecDeque<ProblemCode>,
     pub(crate) state: StudyState,
-    /// The round of an upload that is requested again.
+    /// The round whose upload is requested again.
     pub(crate) resend: Option<u64>,
     /// The start time of the round.
     pub(crate) began_ms: u64,
@@ -65,11 +66,11 @@ pub(crate) struct TestCoordinator {
     pub(crate) looked_ms: Vec<(u32, u64)>,
     /// The time at which the study starts, or its round restarts.
     pub(crate) begins_ms: Option<u64>,
-    /// The round that the next unsigned status reports instead of the current one.
+    /// The round that the next unsigned status reports instead of the current round.
     pub(crate) forged: Option<u64>,
-    /// The number of requests for a slot.
+    /// The number of enrolment requests.
     pub(crate) n_enrolments: u32,
-    /// The largest counter of each slot.
+    /// The largest request counter of each slot.
     pub(crate) counters: BTreeMap<u32, u64>,
     /// Rounds that are missing from the record of participants.
     pub(crate) unrecorded: Vec<u64>,
@@ -78,7 +79,7 @@ pub(crate) struct TestCoordinator {
 }
 
 impl TestCoordinator {
-    /// Starts a study with the frozen text of a federation.
+    /// Starts a study from the frozen text of a federation.
     pub(crate) fn new(text: &str) -> Self {
         let federation = Federation::thaw(text).unwrap();
         let map = federation.feature_map().unwrap();
@@ -147,7 +148,7 @@ impl TestCoordinator {
         coordinator
     }
 
-    /// The time at which the open window closes.
+    /// Returns the time at which the open window closes.
     pub(crate) fn deadline(&self) -> Option<u64> {
         if self.state != StudyState::Running {
             return None;
@@ -178,7 +179,7 @@ impl TestCoordinator {
         keys.find(|(_, known)| **known == key.public()).map(|(slot, _)| *slot)
     }
 
-    /// Accepts the counter of a request.
+    /// Checks and records the counter of a request.
     pub(crate) fn count(&mut self, by: Caller<'_>) -> Result<(), Problem> {
         let slot = self.slot_of(by.key).ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
         let known = self.counters.entry(slot).or_default();
@@ -316,7 +317,7 @@ impl TestCoordinator {
         })
     }
 
-    /// Returns the head of its ledger for a status; empty if messages are relayed.
+    /// Returns the ledger's head for a status. Empty if messages are relayed.
     pub(crate) fn status_head(&self) -> String {
         match &self.rounds {
             Rounds::Relay(_) => String::new(),
@@ -432,7 +433,7 @@ impl TestCoordinator {
         self.waiting.clear();
     }
 
-    /// Starts the study or restarts its round if it is time, and closes windows.
+    /// Starts the study, restarts its round, and closes windows that are due.
     pub(crate) fn pass_time(&mut self) {
         if let Some(begins_ms) = self.begins_ms.take_if(|begins_ms| *begins_ms <= now_ms()) {
             (self.state, self.began_ms) = (StudyState::Running, begins_ms);
@@ -455,13 +456,13 @@ impl TestCoordinator {
         }
     }
 
-    /// The elapsed time of the round.
+    /// Returns the elapsed time of the round.
     fn elapsed_ms(&self) -> Option<u64> {
         (self.state != StudyState::Waiting).then(|| now_ms() - self.began_ms)
     }
 }
 
-/// The time for a machine. In rounds it stays 0.
+/// Returns the time for a machine, which stays 0 in rounds.
 fn machine_ms(federation: &Federation) -> u64 {
     federation.free.as_ref().map_or(0, |_| now_ms())
 }
@@ -492,7 +493,7 @@ fn paced<M: RoundMechanism>(federation: &Federation, aggregator: Aggregator<M>) 
     }
 }
 
-/// The key of every coordinator in these tests.
+/// Returns the key of every coordinator in these tests.
 pub(crate) fn coordinator_key() -> SigningKey {
     SigningKey::from_seed([9; 32])
 }

@@ -1,4 +1,4 @@
-//! The agent's process can die at any moment, and the result is the same as without a crash.
+//! The agent's process can die at any time, and the result is the same as without a crash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use fedbo_storage::Told;
 use crate::ways::{Cutter, busy, note};
 use crate::world::{CHARGED, Member, SIMULATED, coordinator, members};
 
-/// The observable results of a federation that has ended.
+/// The observable results of a finished federation.
 #[derive(Debug, PartialEq)]
 struct Traces {
     trials: Vec<Vec<(Point, String, Option<Told>)>>,
@@ -18,8 +18,8 @@ struct Traces {
     uploads: BTreeMap<(u32, u64), Vec<u8>>,
 }
 
-/// Runs three agents. Before each session of the first one, `allowance` gives the number of calls
-/// after which it dies.
+/// Runs three agents. Before each session of the first agent, `allowance` returns the number of
+/// calls after which the agent dies.
 fn run(
     folder: &Path,
     algorithm: &str,
@@ -62,8 +62,8 @@ fn run(
     (traces, members[0].cutter().n_calls.get())
 }
 
-/// Advances a session by one step, and opens it first if necessary. Returns true if it has ended. A
-/// session that was cut is dropped.
+/// Advances a session by one step, after opening it if necessary. Returns true if the session has
+/// ended. A session that was cut is dropped.
 fn step<'a>(member: &'a Member, slot: &mut Option<Session<'a>>) -> bool {
     let mut session = match slot.take() {
         Some(session) => session,
@@ -93,8 +93,8 @@ fn uncut(algorithm: &str, more: &str) -> (Traces, u64) {
     run(folder.path(), algorithm, more, |_| None)
 }
 
-/// The agent dies repeatedly, after 0, 1, 2, … calls: each moment of a run is the last one of some
-/// process.
+/// The agent dies repeatedly, after 0, 1, 2, … calls, so that each moment of a run is the last
+/// moment of some process.
 #[test]
 fn an_agent_that_dies_again_and_again_does_the_same() {
     for (algorithm, more) in [("fts", ""), ("dp-fts-de", SIMULATED)] {
@@ -106,7 +106,7 @@ fn an_agent_that_dies_again_and_again_does_the_same() {
     }
 }
 
-/// The same, with a single crash at each moment of a run.
+/// Like the test above, but with a single crash at each moment of a run.
 #[test]
 #[ignore = "long: run by cargo xtask test --long"]
 fn an_agent_that_dies_once_at_any_moment_does_the_same() {
@@ -121,8 +121,7 @@ fn an_agent_that_dies_once_at_any_moment_does_the_same() {
     }
 }
 
-/// Charged noise is not replayed, so trials differ from run to run. Each upload is still charged
-/// once.
+/// Charged noise is not replayed, so trials differ between runs. Each upload is still charged once.
 #[test]
 fn dying_charges_no_upload_twice() {
     let folder = tempfile::tempdir().unwrap();

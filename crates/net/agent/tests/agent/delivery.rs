@@ -25,7 +25,7 @@ fn one(
     (folder, coordinator, members)
 }
 
-/// Advances one agent until its first upload has been attempted and decided.
+/// Advances an agent until its first upload has been attempted and decided.
 fn first_upload(session: &mut Session<'_>) -> Result<(), RunError> {
     finish(session, 20).map(|ended| assert_eq!(ended, None, "it waits for the others"))
 }
@@ -49,8 +49,7 @@ fn an_upload_whose_answers_get_lost_is_sent_again_and_counts_once() {
         assert!((longest / 2..=longest).contains(&wait), "{came:?}");
     }
     drop(session);
-    // The other agents join a minute later. Without a restart of the round they would be too late
-    // for it.
+    // The other agents join a minute later. Without a restart of the round, they would be too late.
     coordinator.borrow_mut().began_ms = now_ms();
     // A whole federation still completes if every eleventh response gets lost.
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
@@ -84,22 +83,22 @@ fn a_coordinator_that_lost_an_upload_gets_the_same_bytes() {
     finish(&mut session, 5).unwrap();
     drop(session);
     coordinator.borrow_mut().resend = Some(0);
-    // The same after a restart of the agent, and with a lost response.
+    // This also works after a restart of the agent, and with a lost response.
     members[0].link.n_lost.set(1);
     let mut session = members[0].session().unwrap();
     finish(&mut session, 5).unwrap();
     let sent = bodies(&coordinator, 0, 0);
     assert!(sent.len() >= 3 && sent.iter().all(|body| *body == sent[0]));
     assert_eq!(members[0].ears.count("resent 0"), 2);
-    // An upload that was never sent is not made up, and a request for it does not keep the agent
-    // busy.
+    // The agent does not invent an upload that it never sent, and a request for one does not keep
+    // it busy.
     coordinator.borrow_mut().resend = Some(2);
     assert_eq!(finish(&mut session, 5).unwrap(), None);
     assert!(bodies(&coordinator, 0, 2).is_empty());
 }
 
-/// A coordinator that was restored from a backup requests vectors of rounds that another history
-/// has released, and gets none.
+/// A coordinator that was restored from a backup requests vectors of rounds that were released in a
+/// different history, and gets none.
 #[test]
 fn a_coordinator_with_another_history_gets_no_vector_again() {
     let (_folder, coordinator, members) = one("dp-fts-de", CHARGED);
@@ -116,7 +115,7 @@ fn a_coordinator_with_another_history_gets_no_vector_again() {
     );
     assert_eq!(bodies(&coordinator, 0, 0).len(), 1);
     drop(session);
-    // It does not get the first vector of a restarted agent either.
+    // The coordinator does not get the first vector of a restarted agent either.
     let mut session = members[1].session().unwrap();
     let refused = first_upload(&mut session).unwrap_err();
     assert!(matches!(refused, RunError::Misconduct(_)), "{refused}");
@@ -139,7 +138,7 @@ fn a_paused_study_is_not_asked_without_rest() {
                 n_waits += 1;
             }
         }
-        // Three trials and the requests in between; all other steps wait.
+        // Three trials and the requests between them take steps. All other steps wait.
         assert!(n_waits >= 40, "{n_waits}");
         assert_eq!(members[0].ears.count("waits paused"), 1);
         assert_eq!(members[0].ears.count("missed 0 late"), n_over);
@@ -204,8 +203,8 @@ fn refusals_that_do_not_pass_end_the_run_in_words() {
     }
 }
 
-/// An agent that was inactive for several rounds takes all releases since then at once, and
-/// delivers nothing for a round that is over.
+/// An agent that was inactive for several rounds takes all new releases at once, and delivers
+/// nothing for past rounds.
 #[test]
 fn a_slow_agent_gets_every_release_and_misses_rounds() {
     let (_folder, coordinator, members) = one("dp-fts-de", CHARGED);
@@ -239,6 +238,6 @@ fn a_study_that_waits_is_said_once_and_one_that_is_over_ends_the_run() {
     assert!(members[0].holds(&sent));
     coordinator.borrow_mut().state = StudyState::Finished;
     assert_eq!(finish(&mut session, 5).unwrap(), Some(Ended::StudyOver));
-    // The upload cannot be requested again (INV-26).
+    // The upload can no longer be requested again (INV-26).
     assert!(!members[0].holds(&sent));
 }

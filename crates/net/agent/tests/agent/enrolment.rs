@@ -64,7 +64,7 @@ fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
     refused(|coordinator| coordinator.key = SigningKey::from_seed([1; 32]), "the token names");
 }
 
-/// A coordinator assigns a slot other than the offered one. Nothing is stored.
+/// A coordinator assigns a different slot than the offered one. Nothing is stored.
 #[test]
 fn a_slot_that_was_not_offered_is_refused() {
     let changes: [fn(&mut TestCoordinator); 2] = [
@@ -83,8 +83,8 @@ fn a_slot_that_was_not_offered_is_refused() {
     }
 }
 
-/// Everything is checked before the slot is taken: a study that starts when its last agent joins
-/// does not start after a refused enrolment.
+/// Everything is checked before the slot is claimed, so a study that starts when its last agent
+/// joins does not start after a refused enrolment.
 #[test]
 fn a_refused_enrolment_leaves_the_token_usable() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,8 +114,8 @@ fn a_refused_enrolment_leaves_the_token_usable() {
     assert_eq!(joined.key, coordinator.borrow().keys[&1]);
 }
 
-/// Until the coordinator has proved its identity, nothing is signed and no part of the token is
-/// sent.
+/// Nothing is signed and no part of the token is sent until the coordinator has proved its
+/// identity.
 #[test]
 fn an_impostor_hears_of_no_key_and_of_no_token() {
     let folder = tempfile::tempdir().unwrap();
@@ -257,7 +257,7 @@ fn an_address_without_the_coordinators_key_or_study_is_not_taken() {
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(Home::open(&member.home).unwrap().membership(None).unwrap(), before);
     }
-    // Plain HTTP beyond this machine is an error of the address.
+    // An address with plain HTTP beyond this machine is an error.
     let folder = tempfile::tempdir().unwrap();
     let coordinator = coordinator("move", "fts", "");
     let member = Member::enrol(folder.path(), &coordinator, 0);

@@ -22,7 +22,7 @@ use fedbo_streams::Seed;
 use crate::coordinator::TestCoordinator;
 use crate::world::{Bump, SIMULATED, coordinator, frozen, members, take_turns, three_agents};
 
-/// Trials by agent: point, source, value.
+/// The point, source and value of each trial, by agent.
 pub(crate) type Trials = Vec<Vec<(Point, String, f64)>>;
 
 struct Recorder(Trials);
@@ -155,7 +155,8 @@ fn agents_of_their_own_do_what_they_do_in_one_process() {
     }
 }
 
-/// By default, an agent's seed is secret: its queries differ from those of the public seed.
+/// By default, an agent's seed is secret, so the agent's queries differ from the queries with the
+/// public seed.
 #[test]
 fn without_a_given_seed_an_agent_draws_its_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +174,7 @@ fn without_a_given_seed_an_agent_draws_its_own() {
         let shared = trials.iter().filter(|(point, _, _)| expected.iter().any(|e| e.0 == *point));
         assert_eq!(shared.count(), 0);
     }
-    // The seed is drawn once: another seed is refused, and the stored one continues.
+    // The seed is drawn once. A different seed is refused, and the stored seed stays in use.
     members[0].seed = Some(5);
     let error = members[0].session().unwrap_err().to_string();
     assert!(error.contains("agent.seed = 5"), "{error}");

@@ -1,4 +1,4 @@
-//! Agents at a free pace: trials take virtual time on their own threads, while sessions poll and
+//! Agents at a free pace. Trials take virtual time on their own threads, while sessions poll and
 //! send.
 
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ use crate::equality::in_one_process;
 use crate::ways::{Cutter, now_ms, pass_time};
 use crate::world::{Bump, Member, frozen, members};
 
-/// Lets the trials with an index below a number end.
+/// A gate that lets trials with an index below a given number end.
 #[derive(Default)]
 struct Gate {
     released: Mutex<u64>,
@@ -40,7 +40,7 @@ impl Gate {
     }
 }
 
-/// A [`Bump`] with evaluations that wait at a gate.
+/// A [`Bump`] whose evaluations wait at a gate.
 struct Gated(Arc<Gate>);
 
 impl Objective for Gated {
@@ -80,7 +80,7 @@ impl Pacer {
         Some(self.began_ms[&self.running?] + self.takes_ms)
     }
 
-    /// Lets the running trial end if its time has come. Returns true if so.
+    /// Lets the running trial end if it is due. Returns true if it was due.
     fn ends(&self) -> bool {
         let is_due = self.ends_ms().is_some_and(|at| at <= now_ms());
         if let (true, Some(trial)) = (is_due, self.running) {
@@ -90,8 +90,8 @@ impl Pacer {
     }
 }
 
-/// A federation at a free pace with windows of a minute, one initial point and `rounds` queries per
-/// agent, and the given durations of trials.
+/// Returns the text of a federation at a free pace, with windows of a minute, one initial point and
+/// `rounds` queries per agent, and the given trial durations.
 fn text(algorithm: &str, head: &str, more: &str, seconds: [u64; 3]) -> String {
     let mut text = format!(
         "[federation]\nname = \"free\"\nalgorithm = \"{algorithm}\"\ninitial = 1\nseed = 11\npace = \"free\"\n{head}\n\
@@ -130,7 +130,7 @@ impl World {
         Self { coordinator, members, pacers }
     }
 
-    /// The first agent of a private study, without the others.
+    /// Creates a private study in which only the first agent runs.
     fn alone(folder: &Path) -> Self {
         let seconds = [67; 3];
         let text = text("dp-fts-de", "rounds = 5\nwindows = 40", CHARGED, seconds);
@@ -145,7 +145,7 @@ impl World {
     }
 
     /// Runs until all agents have ended, or until `until_ms`. Before each session of the first
-    /// agent, `allowance` gives the number of calls after which it dies.
+    /// agent, `allowance` returns the number of calls after which the agent dies.
     fn play(
         &mut self,
         until_ms: u64,
@@ -222,7 +222,7 @@ impl World {
         spent.spent.unwrap().n_releases
     }
 
-    /// Returns the windows with an upload from an agent.
+    /// Returns the windows in which an agent uploaded.
     fn windows_of(&self, slot: u32) -> Vec<u64> {
         let coordinator = self.coordinator.borrow();
         let arrived = coordinator.arrived.keys().filter(|(from, _)| *from == slot);
@@ -234,8 +234,8 @@ const SECONDS: [u64; 3] = [67, 68, 127];
 const SIMULATED: &str = "[privacy]\nepsilon = 20.0\nsimulate = true\nparticipations = 3\n";
 const CHARGED: &str = "[privacy]\nepsilon = 2.0\nparticipations = 2\n";
 
-/// Trials end in the first half of a window, so events between an agent's instant and the end of a
-/// window make no difference.
+/// Trials end in the first half of a window, so that events between an agent's instant and the end
+/// of the window make no difference.
 #[test]
 fn agents_of_their_own_do_at_a_free_pace_what_they_do_in_one_process() {
     for (algorithm, more) in [
@@ -300,8 +300,8 @@ fn an_agent_that_dies_again_and_again_does_the_same() {
     }
 }
 
-/// An agent makes requests only at its instants, however long its trials take. Only the choice of
-/// windows with an upload depends on the trials.
+/// An agent makes requests only at its instants, however long its trials take. The trials determine
+/// only which windows have an upload.
 #[test]
 fn what_trials_take_shows_by_windows_alone() {
     for (algorithm, more) in [("fts", ""), ("dp-fts-de", CHARGED)] {
@@ -339,7 +339,7 @@ fn what_trials_take_shows_by_windows_alone() {
     }
 }
 
-/// Computing a query takes time, and begins when a trial ends. A result is held while an instant is
+/// Computing a query takes time, and starts when a trial ends. A result is held while an instant is
 /// near, so that no request is late.
 #[test]
 fn a_result_waits_while_an_instant_is_near() {
@@ -365,8 +365,8 @@ fn a_result_waits_while_an_instant_is_near() {
     }
 }
 
-/// A request that is set aside for a result is resumed, not sent again: no request is repeated or
-/// made at another time.
+/// A request that is set aside for a result is resumed instead of being sent again. No request is
+/// repeated or made at a different time.
 #[test]
 fn a_request_that_is_set_aside_is_taken_up() {
     let play = |every: u32| {
@@ -422,7 +422,7 @@ fn an_upload_that_is_wanted_again_is_sent_with_pauses() {
     assert!(ended >= 2, "trials go on: {ended}");
 }
 
-/// By the coordinator's count, the agent has reached its maximum number of releases: it sends and
+/// According to the coordinator, the agent has reached its maximum number of releases. It sends and
 /// pays for no further upload.
 #[test]
 fn an_agent_whose_vector_is_not_collected_sends_no_other() {
@@ -435,7 +435,7 @@ fn an_agent_whose_vector_is_not_collected_sends_no_other() {
 }
 
 /// An agent participates in its maximum number of releases, pays for these, and then continues
-/// without uploads; also after restarts.
+/// without uploads, even after restarts.
 #[test]
 fn an_agent_takes_part_as_often_as_it_pays_for() {
     let seconds = [20, 67, 200];
@@ -451,8 +451,8 @@ fn an_agent_takes_part_as_often_as_it_pays_for() {
     }
 }
 
-/// Agents make no queries while a study waits to begin. A study that has begun and becomes
-/// unreachable delays no agent.
+/// Agents make no queries while a study waits to begin. If a study becomes unreachable after it has
+/// begun, no agent is delayed.
 #[test]
 fn agents_wait_for_the_beginning_and_for_nothing_else() {
     let seconds = [20; 3];
@@ -478,8 +478,8 @@ fn agents_wait_for_the_beginning_and_for_nothing_else() {
     assert!(told);
 }
 
-/// Before anything is sent, a notice tells the agent's owner what becomes public at a free pace. In
-/// rounds, the notice does not mention this.
+/// At a free pace, before anything is sent, a notice tells the agent's owner which information
+/// becomes public. In rounds, the notice does not mention this.
 #[test]
 fn what_becomes_public_is_said_first() {
     for (algorithm, more) in [("fts", ""), ("dp-fts-de", CHARGED)] {

@@ -1,4 +1,4 @@
-//! Study texts from a hostile coordinator remain data (INV-24).
+//! Strings in a hostile coordinator's study are treated only as data (INV-24).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use fedbo_agent::{AgentFile, Ended, EnrolError, RunError, RunOptions, Silent, en
 use crate::ways::{TestLink, token};
 use crate::world::{Member, coordinator, options};
 
-/// Enrols an agent in a study with these choices, and runs it with a file that has this objective.
-/// The run is stopped before the first request; if it gets that far, it has accepted the study.
+/// Enrols an agent in a study with these choices, and runs it with this objective in its file. The
+/// run is stopped before the first request. If it gets that far, it has accepted the study.
 fn ran(folder: &Path, choices: &str, objective: &str) -> Result<Ended, RunError> {
     let space = format!("[space.kernel]\ntype = \"categorical\"\nchoices = [{choices}]\n");
     let coordinator = coordinator("hostile", "fts", &space);
@@ -21,7 +21,8 @@ fn ran(folder: &Path, choices: &str, objective: &str) -> Result<Ended, RunError>
     run(&RunOptions { file: &file, stop: Arc::new(AtomicBool::new(true)), observer: &Silent })
 }
 
-/// Attacks: choices that the agent's shell would run, or that its program would parse as an option.
+/// The attacks are choices that the agent's shell would run, or that its program would parse as an
+/// option.
 #[test]
 fn choices_are_not_code() {
     let hostile = [
@@ -43,7 +44,7 @@ fn choices_are_not_code() {
             assert!(message.contains(named) && message.contains("[choices]"), "{message}");
             assert!(!folder.path().join("pwned").exists());
         }
-        // A choice that the owner has reviewed and listed may be passed, as an argument and not as
+        // A choice that the owner has reviewed and listed is passed, but as an argument and not as
         // a script.
         let listed = format!("[choices]\nkernel = [{choices}]");
         let ended = ran(fresh().path(), choices, &format!("{as_argument}\n{listed}"));

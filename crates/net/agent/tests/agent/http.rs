@@ -21,7 +21,7 @@ struct Came {
     body: Vec<u8>,
 }
 
-/// Responds to requests with the given responses, in order. After the last one, it never responds.
+/// A server that returns the given responses in order. After the last one, it never responds.
 struct Server {
     url: String,
     came: Arc<Mutex<Vec<Came>>>,
@@ -254,8 +254,8 @@ fn a_request_that_waits_ends_with_the_stop_flag() {
     assert_eq!(server.came.lock().unwrap().len(), 1);
 }
 
-/// A coordinator of another protocol version is distinguished from other servers, regardless of its
-/// response.
+/// A coordinator with a different protocol version is distinguished from other servers, regardless
+/// of its response.
 #[test]
 fn a_coordinator_of_another_version_is_named() {
     let earlier = "fedbo-protocol: 2\r\n";
@@ -276,8 +276,8 @@ fn a_coordinator_of_another_version_is_named() {
     assert!(came[0].target.starts_with("/v1/coordinator?challenge=01"));
 }
 
-/// A link with its hurry flag set does not wait for a missing response. A later response belongs to
-/// the same request, which is sent once.
+/// A link whose hurry flag is set does not wait for a missing response. A later response is used
+/// for the same request, which is sent only once.
 #[test]
 fn a_request_is_set_aside_for_who_is_to_hurry_and_taken_up_by_the_same() {
     let (answers, to_answer) = std::sync::mpsc::channel::<()>();

@@ -1,5 +1,5 @@
-//! The link through messages of another system: a process gets responses, leaves requests, and
-//! waits for nothing.
+//! The link over another system's messages. A process gets responses, leaves requests, and never
+//! waits.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -32,14 +32,14 @@ fn key() -> SigningKey {
     SigningKey::from_seed([9; 32])
 }
 
-/// A caller with a key that lives as long as the tests.
+/// Returns a caller whose key lives as long as the tests.
 fn by(seed: u8) -> Caller<'static> {
     static KEYS: [OnceLock<SigningKey>; 2] = [const { OnceLock::new() }; 2];
     let key = &KEYS[usize::from(seed == 9)];
     Caller { key: key.get_or_init(|| SigningKey::from_seed([seed; 32])), counter: 3 }
 }
 
-/// The mail of a process, and its link to a coordinator.
+/// Creates the mail of a process, and a link to a coordinator.
 fn opened(
     answers: Vec<(RequestId, CarriedResponse)>,
     asked_ms: Option<u64>,
@@ -82,7 +82,7 @@ fn targets(requests: &[(RequestId, CarriedRequest)]) -> Vec<&str> {
     requests.iter().map(|(_, request)| request.target.as_str()).collect()
 }
 
-/// The next process begins with the study's state, so that is requested as well, after the actual
+/// The next process begins with the study's state, so this is requested as well, after the actual
 /// request.
 #[test]
 fn what_has_no_answer_is_left_and_gets_it_in_the_next_process() {
@@ -98,7 +98,7 @@ fn what_has_no_answer_is_left_and_gets_it_in_the_next_process() {
     assert!(link.has_answer(&key(), TO, b"vector"));
     assert_eq!(link.upload(by(9), TO, b"vector"), Ok(()));
     assert!(mail.outbox().is_empty());
-    // A response can be used once.
+    // A response can be used only once.
     assert!(!link.has_answer(&key(), TO, b"vector"));
     assert_eq!(link.upload(by(9), TO, b"vector"), Err(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 2);
@@ -157,7 +157,7 @@ fn a_round_has_gone_on_since_its_handout_came() {
     }
 }
 
-/// A message may wait for a node for hours. Its age does not show that clocks differ.
+/// A message can wait for a node for hours, so its age does not show that clocks differ.
 #[test]
 fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     let now_ms = SystemClock.now_ms();
@@ -174,11 +174,12 @@ fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     let (mail, link) = opened(vec![refused()], Some(now_ms - 400_000));
     assert_eq!(link.handouts(by(9), "wine", POLL).err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 2);
-    // A process without the time of its requests was restarted: its responses may be of any age.
+    // Without the time of its requests, a process was restarted, and its responses may have any
+    // age.
     let (mail, link) = opened(vec![stale()], None);
     assert_eq!(link.status(&key(), "wine").err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 1);
-    // A response to a recent request does show a difference.
+    // A response to a recent request does show that clocks differ.
     let (_, link) = opened(vec![stale()], Some(now_ms - 1_000));
     assert_eq!(link.status(&key(), "wine").unwrap().time_ms, now_ms - 400_000);
     let (_, link) = opened(vec![refused()], Some(now_ms - 1_000));
@@ -186,7 +187,7 @@ fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     assert_eq!(code, Some(ProblemCode::ClockDiffers));
 }
 
-/// Responses may be changed in transit: they are read with the same limits as responses over a
+/// Responses can be changed in transit, so they are read with the same limits as responses over a
 /// connection.
 #[test]
 fn answers_that_are_none_are_named() {
@@ -200,8 +201,8 @@ fn answers_that_are_none_are_named() {
     assert!(unusable(asked(answer(200, &[("a header", "x")], b"handout"))));
     assert!(unusable(asked(answer(200, &[("x", "a\r\nb")], b"handout"))));
     assert!(unusable(asked(answer(204, &[], b"")))); // without the round
-    // Including the protocol's own header, 64 headers pass and 65 do not. Tens of thousands exceed
-    // the capacity of a header map.
+    // 64 headers are accepted, including the protocol's own header, and 65 are not. Tens of
+    // thousands would exceed the capacity of a header map.
     let with_others = |count: usize| answer(200, &vec![("x", "y"); count], b"handout");
     let (_, link) = opened(vec![(poll[0].0, with_others(63))], None);
     assert!(link.handouts(by(9), "wine", POLL).is_ok());
@@ -220,8 +221,8 @@ fn answers_that_are_none_are_named() {
     assert!(matches!(asked(other), LinkError::OtherVersion { theirs: 7, .. }));
 }
 
-/// Every process of an enrolment repeats it from the start, with the challenge of the first process
-/// and all responses since then.
+/// Every process repeats an enrolment from the start, with the challenge of the first process and
+/// all responses since then.
 #[test]
 fn an_enrolment_goes_on_from_process_to_process() {
     let challenge = Digest([5; 32]);

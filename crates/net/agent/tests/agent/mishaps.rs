@@ -73,7 +73,7 @@ fn an_agent_that_fails_from_the_start_stops_and_goes_on_once_it_is_mended() {
         assert!(text.contains(words), "{text}");
     }
     assert_eq!(member.trials().len(), 1, "what has failed stays told");
-    // Another failure, then a command that works.
+    // The command fails again, and is then replaced by one that works.
     let error = member.session().unwrap().run().unwrap_err();
     assert!(matches!(error, RunError::Failing { n_consecutive: 1, .. }));
     member.objective = Arc::new(Bump);
@@ -161,7 +161,7 @@ fn a_folder_that_cannot_be_used_is_named() {
     assert!(coordinator.borrow().keys.is_empty(), "nobody was asked");
     let error = fedbo_agent::Home::open(&folder.path().join("nowhere")).unwrap_err();
     assert!(error.to_string().contains("no agent here"), "{error}");
-    // A kill while the database was created leaves an empty file.
+    // A process that is killed while it creates the database leaves an empty file.
     let memory = folder.path().join("agent.db");
     std::fs::write(&memory, "").unwrap();
     let error = fedbo_agent::status(folder.path()).unwrap_err();

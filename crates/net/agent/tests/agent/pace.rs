@@ -16,7 +16,7 @@ use crate::coordinator::TestCoordinator;
 use crate::ways::{note, now_ms, pass_time};
 use crate::world::{Bump, CHARGED, Member, coordinator, finish, members, take_turns};
 
-/// An objective with a duration that reveals whether the point is below one half.
+/// An objective whose duration reveals if the point is below one half.
 struct RevealingDuration {
     below: Duration,
     above: Duration,
@@ -54,7 +54,7 @@ fn heard(below: u64, above: u64) -> Heard {
     (coordinator.came_ms.clone(), coordinator.asked_ms.clone())
 }
 
-/// The durations of trials reveal their points and values, yet an observer of the network sees the
+/// The durations of trials reveal their points and values, but an observer of the network sees the
 /// same times for all durations. In virtual time, only waits and trials take time, so the tolerance
 /// is zero.
 #[test]
@@ -62,8 +62,8 @@ fn upload_time_uncorrelated() {
     let at_once = heard(0, 0);
     assert_eq!(at_once.0.len(), 9, "3 releases of 3 agents");
     for ((_, round), offsets) in &at_once.0 {
-        // Vectors are accepted for 54 seconds; uploads arrive in the ten seconds before the last
-        // ten. Round 0 is longer by the duration of another round.
+        // Vectors are accepted for 54 seconds. Uploads arrive in the ten seconds before the last
+        // ten. Round 0 is longer by the duration of a round.
         let longer = if *round == 0 { 60_000 } else { 0 };
         assert!(offsets.len() == 1 && (34_000..=44_000).contains(&(offsets[0] - longer)));
     }
@@ -99,8 +99,8 @@ fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
     }
 }
 
-/// A study with a round that starts or restarts at `begins_ms`, and its agents. Trials of the first
-/// agent take `took_ms`.
+/// Creates a study whose round starts or restarts at `begins_ms`, and its agents. The first agent's
+/// trials take `took_ms`.
 fn one(
     begins_ms: u64,
     took_ms: u64,
@@ -114,7 +114,7 @@ fn one(
     (folder, coordinator, members)
 }
 
-/// Number of uploads that an agent has paid for.
+/// Returns the number of uploads that an agent has paid for.
 fn n_charged(member: &Member) -> u64 {
     let spent = status(&member.home).unwrap().privacy.unwrap();
     spent.spent.unwrap().n_releases
@@ -151,13 +151,13 @@ fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
     assert_eq!(n_charged(&members[0]), 0, "nothing is sent yet");
     assert_eq!(members[0].ears.count("waits waiting"), 1);
     finish(&mut session, 100).unwrap();
-    // It detects the start within a second.
+    // The agent detects the start within a second.
     let came = coordinator.borrow().came_ms[&(0, 0)].clone();
     assert_eq!(came, set);
 }
 
-/// A coordinator is restarted while an agent evaluates, and its round restarts. The agent was late
-/// for the old round. It detects the restart at the round boundary, and is in time.
+/// A coordinator and its round are restarted while an agent evaluates a trial. The agent would have
+/// been late for the old round. It detects the restart at the round boundary, and is in time.
 #[test]
 fn a_round_that_begins_anew_during_a_trial_is_not_missed() {
     let set = heard(0, 0).0[&(0, 0)].clone();
@@ -167,12 +167,12 @@ fn a_round_that_begins_anew_during_a_trial_is_not_missed() {
     assert_eq!(members[0].ears.count("missed"), 0);
     assert_eq!(coordinator.borrow().came_ms[&(0, 0)], set);
     assert_eq!(n_charged(&members[0]), 1);
-    // The trials ended at 110 s; no request reveals that.
+    // The trials ended at 110 s, which no request reveals.
     let looked_ms: Vec<u64> = coordinator.borrow().looked_ms.iter().map(|(_, at)| *at).collect();
     assert_eq!(looked_ms, [since_ms, since_ms + 120_000]);
 }
 
-/// The current round is unsigned. A forged one makes an agent miss at most one round.
+/// The reported round is unsigned. A forged round makes an agent miss at most one round.
 #[test]
 fn a_forged_round_does_not_mute_an_agent() {
     let sent = heard(0, 0).0;
@@ -208,7 +208,7 @@ fn rounds_that_are_short_are_warned_of() {
     }
 }
 
-/// Relayed messages are sent when trials end, unless the study has scheduled instants.
+/// Relayed messages are sent as soon as trials end, unless the study has scheduled instants.
 #[test]
 fn a_relayed_study_has_an_instant_where_it_sets_one() {
     for (more, is_set) in [("", false), ("[network]\ncollect_s = 54.0\n", true)] {

@@ -17,7 +17,7 @@ use crate::coordinator::TestCoordinator;
 use crate::ways::{TestClock, TestLink, now_ms, pass_time};
 use crate::world::{CHARGED, Member, coordinator, finish, members, take_turns};
 
-/// Copies a home that is not open.
+/// Copies a home, which must not be open.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for file in fs::read_dir(from).unwrap() {
@@ -51,7 +51,7 @@ fn reconciled(home: &Path, link: &TestLink) -> Result<Vec<Reconciled>, Reconcile
 fn study(folder: &Path, privacy: &str) -> (Rc<RefCell<TestCoordinator>>, Vec<Member>, PathBuf) {
     let coordinator = coordinator("mill", "dp-fts-de", privacy);
     let members = members(folder, &coordinator);
-    // Its account exists after its first run.
+    // The agent has an account after its first run.
     drop(members[0].session().unwrap());
     let copied = folder.join("copied");
     copy(&members[0].home, &copied);
@@ -92,7 +92,7 @@ fn a_home_that_was_rolled_back_pays_for_what_it_does_not_know_and_sends_nothing(
     assert_eq!(finish(&mut other, 3).unwrap(), Some(Ended::Complete));
 }
 
-/// Recovery: the ledger is verified, its rounds are charged, and the agent continues.
+/// Reconciliation verifies the ledger and charges its rounds, and the agent continues.
 #[test]
 fn reconcile_takes_the_spending_over_and_lets_the_agent_go_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,11 +114,12 @@ fn reconcile_takes_the_spending_over_and_lets_the_agent_go_on() {
     assert!(ended.is_some(), "it goes on with what it has");
     drop(session);
     assert_eq!(releases(home), 3);
-    // A study that is over is included only if named.
+    // A finished study is included only if named.
     assert_eq!(reconciled(home, link).unwrap(), []);
 }
 
-/// One home on two machines: each detects the other, and each round is paid for exactly once.
+/// If two machines have the same home, each detects the other, and each round is paid for exactly
+/// once.
 #[test]
 fn two_machines_with_one_home_notice_each_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,8 +136,8 @@ fn two_machines_with_one_home_notice_each_other() {
     assert_eq!(twin.ears.count("taken over mill [0]"), 1);
     let found = reconciled(&twin.home, &twin.link).unwrap().remove(0);
     assert_eq!((found.n_releases, found.charged), (0, Vec::new()));
-    // The second machine continues with the same round, which restarts, and has one vector and one
-    // charge.
+    // The second machine continues with the same round, which restarts. The round has one vector
+    // and one charge.
     coordinator.borrow_mut().began_ms = now_ms();
     let mut second = twin.session().unwrap();
     while twin.ears.count("sent 0") == 0 {
@@ -153,8 +154,7 @@ fn two_machines_with_one_home_notice_each_other() {
     assert_eq!(releases(&members[0].home), 1);
 }
 
-/// Lost responses, and ends of the process between any two steps, do not look like a home that was
-/// rolled back.
+/// Lost responses, and crashes between any two steps, do not look like a home that was rolled back.
 #[test]
 fn lost_responses_and_sudden_ends_do_not_look_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -182,8 +182,8 @@ fn a_coordinator_that_has_forgotten_requests_is_named() {
     assert!(coordinator.borrow().counters[&0] > before);
 }
 
-/// Releases of an earlier version have no record of their participants: a home that was rolled back
-/// pays for all of them, any other home for none.
+/// Releases by an earlier version have no record of their participants. A home that was rolled back
+/// pays for all of them, and any other home for none.
 #[test]
 fn releases_without_a_record_are_charged_to_a_home_that_was_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -208,7 +208,7 @@ fn an_account_that_cannot_be_is_refused_and_charges_nothing() {
     play(&members);
     let home = &members[0].home;
     restore(&copied, home);
-    // A round that the ledger does not have.
+    // The account contains a round that is not in the ledger.
     coordinator.borrow_mut().counted.insert((0, 3));
     let error = reconciled(home, &members[0].link).unwrap_err().to_string();
     assert!(error.contains("release of round 3") && error.contains("signed ledger"), "{error}");
@@ -217,7 +217,7 @@ fn an_account_that_cannot_be_is_refused_and_charges_nothing() {
     let error = refused(&members[0]).to_string();
     assert!(error.contains("not in order"), "{error}");
     assert_eq!(releases(home), 0);
-    // Signed with another key.
+    // The account is signed with a different key.
     let other = SigningKey::from_seed([77; 32]);
     let key = std::mem::replace(&mut coordinator.borrow_mut().key, other);
     let error = refused(&members[0]).to_string();
@@ -237,7 +237,7 @@ fn an_account_that_cannot_be_is_refused_and_charges_nothing() {
             "rounds that the study does not have",
         ),
         (|account| account.studies[0].event.replace_range(.., "00"), "its event"),
-        // Studies that the home does not know, with enough rounds to fill its disk.
+        // The account contains unknown studies, with enough rounds to fill the home's disk.
         (
             |account| {
                 for n in 0..3 {
@@ -262,7 +262,7 @@ fn an_account_that_cannot_be_is_refused_and_charges_nothing() {
     assert_eq!(releases(home), 3);
 }
 
-/// A coordinator's account must not contain the studies of another coordinator.
+/// A coordinator's account must not contain another coordinator's studies.
 #[test]
 fn an_account_of_another_coordinators_study_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -287,8 +287,8 @@ fn an_account_of_another_coordinators_study_is_refused() {
     assert_eq!(coordinator.borrow().counted.len(), 9);
 }
 
-/// A request that a later one of the same home overtook is sent again with a new counter, and does
-/// not end the run.
+/// A request that was overtaken by a later request of the same home is sent again with a new
+/// counter. It does not end the run.
 #[test]
 fn a_request_that_was_overtaken_is_sent_again() {
     let folder = tempfile::tempdir().unwrap();

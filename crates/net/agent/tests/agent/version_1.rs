@@ -11,12 +11,12 @@ use crate::coordinator::TestCoordinator;
 use crate::ways::note;
 use crate::world::{CHARGED, Member, coordinator, members, take_turns};
 
-/// The statements of the first version; must never change.
+/// The SQL statements of the first version, which must never change.
 const LAYOUT: &str = include_str!("agent_v1.sql");
 
-/// Number of rounds of the study that was abandoned.
+/// Number of rounds in the abandoned study.
 const N_LEFT: u8 = 40;
-/// Identifies the upload of a study that is over.
+/// Identifies the upload in the finished study.
 const OVER: u8 = N_LEFT + 1;
 
 /// Returns the unique bytes of an upload.
@@ -24,8 +24,8 @@ fn upload(mark: u8) -> Vec<u8> {
     digest("an upload", &[&[mark]]).0.repeat(6)
 }
 
-/// Replaces a home's database by one in the layout of the first version, with the same rows and raw
-/// vectors.
+/// Replaces a home's database by one with the layout of the first version, with the same rows and
+/// raw vectors.
 fn downgrade(home: &Path, coordinator: &TestCoordinator) {
     let (path, now) = (home.join("agent.db"), home.join("now.db"));
     std::fs::rename(&path, &now).unwrap();
@@ -42,7 +42,7 @@ fn downgrade(home: &Path, coordinator: &TestCoordinator) {
         now.display()
     ))
     .unwrap();
-    // As the first version did: stored as pending, and ended later.
+    // Like the first version, first store the upload as pending, and end it later.
     let make = |membership: i64, round: u64, bytes: &[u8]| {
         let sql = "INSERT INTO uploads VALUES (?, ?, ?, 'pending', 0)";
         old.execute(sql, params![membership, round, bytes]).unwrap();
@@ -77,7 +77,7 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     let coordinator = coordinator("old", "dp-fts-de", CHARGED);
     let members = members(folder.path(), &coordinator);
     let member = &members[0];
-    // Studies of the same home that no longer run: one abandoned, one over.
+    // Two other studies of the same home no longer run. One is abandoned, and one is finished.
     for name in ["left", "over"] {
         Member::enrol(&member.home, &crate::world::coordinator(name, "fts", ""), 0);
     }
@@ -98,7 +98,7 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     forgotten.extend((0..N_LEFT).map(upload));
     assert!(kept.iter().chain(&forgotten).all(|v| member.holds(v)));
 
-    // Reading changes nothing, and the error names the command that does.
+    // Reading does not upgrade the database, but the error names the command that does.
     let error = status(&member.home).unwrap_err().to_string();
     assert!(error.contains("has version 1"), "{error}");
     assert!(error.contains("`fedbo agent run` brings"), "{error}");

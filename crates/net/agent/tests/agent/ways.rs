@@ -14,11 +14,11 @@ use fedbo_wire::{
 
 use crate::coordinator::{TestCoordinator, problem};
 
-/// Ends everything at a chosen call, as if the process died: open objects are dropped, and nothing
-/// more is written.
+/// Simulates the death of the process at a chosen call. Open objects are dropped, and nothing more
+/// is written.
 #[derive(Default)]
 pub(crate) struct Cutter {
-    /// Number of calls left; `None` if unlimited.
+    /// Number of calls left, or `None` if unlimited.
     left: Cell<Option<u64>>,
     pub(crate) n_calls: Cell<u64>,
 }
@@ -44,7 +44,7 @@ impl Cutter {
         }
     }
 
-    /// Runs `act`; `None` if it was cut.
+    /// Runs `act`. Returns `None` if it was cut.
     pub(crate) fn within<R>(act: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(act)) {
             Ok(result) => Some(result),
@@ -59,7 +59,7 @@ thread_local! {
     static NOW_MS: Cell<u64> = const { Cell::new(1_700_000_000_000) };
 }
 
-/// The time of this test.
+/// Returns the time of this test.
 pub(crate) fn now_ms() -> u64 {
     NOW_MS.get()
 }
@@ -75,7 +75,7 @@ thread_local! {
     static IDLE: Cell<(usize, Duration)> = const { Cell::new((0, Duration::MAX)) };
 }
 
-/// Records the result of a step of one of `n` sessions. When all of them wait, time advances until
+/// Records the result of a step of one of `n` sessions. When all sessions wait, time advances until
 /// the first has something to do.
 pub(crate) fn note(step: Step, n: usize) -> Step {
     let (idle, shortest) = IDLE.get();
@@ -92,15 +92,16 @@ pub(crate) fn note(step: Step, n: usize) -> Step {
     step
 }
 
-/// Records that a session has something to do: no time passes.
+/// Records that a session has something to do, so that no time passes.
 pub(crate) fn busy() {
     IDLE.set((0, Duration::MAX));
 }
 
-/// Time passes only by sleeping and by the tests. The random number is always the same.
+/// A clock whose time passes only through sleeps and explicit calls. Its random number is always
+/// the same.
 #[derive(Default)]
 pub(crate) struct TestClock {
-    /// Lead of this agent's clock, in milliseconds.
+    /// Milliseconds by which this agent's clock is ahead.
     pub(crate) ahead_ms: Cell<u64>,
     pub(crate) cutter: Rc<Cutter>,
 }
@@ -124,18 +125,19 @@ impl Clock for TestClock {
     }
 }
 
-/// The link of one agent to a coordinator.
+/// An agent's link to a coordinator.
 #[derive(Clone)]
 pub(crate) struct TestLink {
     pub(crate) coordinator: Rc<RefCell<TestCoordinator>>,
     pub(crate) cutter: Rc<Cutter>,
-    /// Number of further responses that get lost after their requests were carried out.
+    /// Number of responses still to be lost after their requests were carried out.
     pub(crate) n_lost: Rc<Cell<u32>>,
-    /// Every n-th request that is not set aside does not reach the coordinator; 0 if all do.
+    /// Of the requests that are not set aside, every n-th does not reach the coordinator, with n =
+    /// this number. 0 if all do.
     pub(crate) unsent_every: Rc<Cell<u32>>,
     pub(crate) n_sent: Rc<Cell<u32>>,
-    /// A request is carried out when it is sent for the n-th time, and set aside before that; 0 if
-    /// it is carried out at once.
+    /// A request is set aside until it is sent as many times as this number, and then carried out.
+    /// 0 if it is carried out immediately.
     pub(crate) set_aside_every: Rc<Cell<u32>>,
     pub(crate) n_asked: Rc<Cell<u32>>,
     /// The counter of the request that was set aside and is still in progress.
@@ -174,7 +176,7 @@ impl TestLink {
         answer
     }
 
-    /// Makes one request: the process may die before or after it, and the response may get lost.
+    /// Makes one request. The process can die before or after it, and the response can get lost.
     fn ask<R>(
         &self,
         act: impl FnOnce(&mut TestCoordinator) -> Result<R, Problem>,
@@ -202,7 +204,7 @@ impl TestLink {
     }
 }
 
-/// The token of a slot, with a secret that identifies the slot.
+/// Returns the token for a slot. Its secret identifies the slot.
 pub(crate) fn token(coordinator: &TestCoordinator, slot: u8) -> EnrolmentToken {
     EnrolmentToken {
         secret: [slot; 20],
@@ -259,8 +261,8 @@ impl Link for TestLink {
     }
 
     fn status(&self, key: &SigningKey, _: &str) -> Result<StudyStatus, LinkError> {
-        // It changes nothing, and its response never gets lost: tests count the lost responses of
-        // other requests.
+        // The request changes nothing, and its response never gets lost, because tests count the
+        // lost responses of other requests.
         let answer = self.coordinator.borrow_mut().status(key);
         answer.map_err(|problem| LinkError::Refused { problem, retry_after: None })
     }

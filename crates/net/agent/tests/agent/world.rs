@@ -22,13 +22,12 @@ use fedbo_wire::EnrolmentToken;
 use crate::coordinator::{TestCoordinator, coordinator_key};
 use crate::ways::{Cutter, TestClock, TestLink, note, pass_time, token};
 
-/// Observes everything, and records the events that tests ask for.
+/// An observer that records the events that tests check.
 #[derive(Default)]
 pub(crate) struct Ears {
     pub(crate) cutter: Rc<Cutter>,
     pub(crate) heard: RefCell<Vec<String>>,
-    /// Milliseconds that pass after a trial has ended, as if the next query took that long to
-    /// compute.
+    /// Milliseconds that pass after a trial has ended, to simulate computing the next query.
     pub(crate) ponders_ms: Cell<u64>,
 }
 
@@ -154,8 +153,8 @@ impl Member {
         })
     }
 
-    /// Returns true if a file of the home contains a weight of this upload: eight bytes that do not
-    /// occur by chance.
+    /// Returns true if a file of the home contains a weight of this upload. A weight's eight bytes
+    /// do not occur by chance.
     pub(crate) fn holds(&self, upload: &[u8]) -> bool {
         let weight = &upload[88..96];
         let files = std::fs::read_dir(&self.home).unwrap();
@@ -165,7 +164,7 @@ impl Member {
         })
     }
 
-    /// The newest round that began while this member was watched.
+    /// Returns the newest round that has begun while this member was observed.
     pub(crate) fn newest_round(&self) -> u64 {
         let heard = self.ears.heard.borrow();
         let round = |line: &String| line.strip_prefix("round ")?.parse().ok();
@@ -218,7 +217,7 @@ pub(crate) fn finish(session: &mut Session<'_>, patience: u32) -> Result<Option<
     Ok(None)
 }
 
-/// Lets sessions take turns until all have ended. When all of them wait, time advances until the
+/// Lets sessions take turns until all have ended. When all sessions wait, time advances until the
 /// first has something to do.
 pub(crate) fn take_turns(sessions: &mut [Session<'_>]) -> Vec<Ended> {
     let mut ended: Vec<Option<Ended>> = vec![None; sessions.len()];
@@ -238,7 +237,7 @@ pub(crate) fn take_turns(sessions: &mut [Session<'_>]) -> Vec<Ended> {
     panic!("the federation stands still: {ended:?}")
 }
 
-/// The frozen text of a `federation.toml`.
+/// Returns the frozen text of a `federation.toml`.
 pub(crate) fn frozen(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("federation.toml");
@@ -248,7 +247,7 @@ pub(crate) fn frozen(text: &str) -> String {
         .1
 }
 
-/// A study of three agents with one parameter.
+/// Returns a study of three agents with one parameter.
 pub(crate) fn three_agents(name: &str, algorithm: &str, more: &str) -> String {
     format!(
         "[federation]\nname = \"{name}\"\nalgorithm = \"{algorithm}\"\nrounds = 4\ninitial = 2\nseed = 11\n\
@@ -267,7 +266,7 @@ pub(crate) fn coordinator(name: &str, algorithm: &str, more: &str) -> Rc<RefCell
     Rc::new(RefCell::new(TestCoordinator::new(&text)))
 }
 
-/// Three agents, each in its own home in a folder.
+/// Enrols three agents, each in its own home in a folder.
 pub(crate) fn members(folder: &Path, coordinator: &Rc<RefCell<TestCoordinator>>) -> Vec<Member> {
     let member = |slot: u8| Member::enrol(&folder.join(format!("home{slot}")), coordinator, slot);
     (0..3).map(member).collect()

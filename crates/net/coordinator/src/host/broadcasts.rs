@@ -8,7 +8,8 @@ use super::error::HostError;
 use crate::store::Store;
 use crate::study::Study;
 
-/// Returns the broadcast at the start of a round of a relayed study. It is empty if none is stored.
+/// Returns the broadcast sent at the start of a round of a relayed study, or an empty one if none
+/// is stored.
 pub(super) fn broadcast(
     store: &dyn Store,
     study: &Study,
@@ -42,7 +43,7 @@ pub(super) fn broadcast(
     })
 }
 
-/// Joins the broadcasts of a relayed study after round `after`, up to and including the last.
+/// Joins a relayed study's broadcasts for the rounds after `after`, up to and including `last`.
 pub(crate) fn broadcasts_since(
     store: &dyn Store,
     study: &Study,

@@ -1,4 +1,4 @@
-//! Tasks of a study's thread with or without leadership: reading the store and publishing its
+//! Tasks of a study's thread that do not require leadership: reading the store and publishing its
 //! state.
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Worker {
         if record.state != self.publisher.borrow().state {
             self.publish(|published| {
                 published.state = record.state;
-                // The round starts or restarts. Its leader determines when.
+                // The round starts or restarts, at a time chosen by its leader.
                 if record.state == StudyState::Running {
                     published.began = None;
                 }
@@ -89,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// Wakes waiting polls after a crash of the database, so that agents are informed that their
+    /// Wakes waiting polls after a crash of the database, so that agents are told that their
     /// vectors are lost.
     pub(super) fn watch_inbox(&mut self) -> Result<(), HostError> {
         let Some(inbox) = self.vectors.inbox() else {
@@ -105,8 +105,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets the round continue if it remains open for longer than a lease. Live shards then report
-    /// again before it is shut.
+    /// Lets the round continue if its deadline is more than one lease away, so that live shards
+    /// report again before the round is shut.
     fn continue_after_loss(&mut self, epoch: i64) {
         let lease_ms = self.lease_ms();
         let Some(leader) = self.leader.as_mut().filter(|leader| leader.gathering.is_none()) else {
@@ -148,7 +148,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Loads the releases of a study that is not running, for agents that were away.
+    /// Loads the releases of a study that is not running, so that agents can still fetch them.
     pub(super) fn load(&mut self, record: &StudyRecord) -> Result<(), HostError> {
         let Some(began_ms) = record.began_ms else {
             self.publish(|published| published.is_ready = true);
@@ -164,8 +164,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns each sender's newest message in the broadcasts up to the start of the round. At a
-    /// free pace, only messages that are recent enough to be used.
+    /// Returns each sender's newest message in the broadcasts up to the start of the round. In a
+    /// study at a free pace, returns only messages that are recent enough to be used.
     pub(super) fn newest(&self, round: u64) -> Result<Vec<AgentUpdate>, HostError> {
         if !self.study.is_relayed() {
             return Ok(Vec::new());
@@ -192,8 +192,7 @@ impl Worker {
         round: u64,
         began: Option<(u64, u64)>,
     ) -> Result<(), HostError> {
-        // A release that is stored for the current round is published when the round is over
-        // (INV-9).
+        // A release stored for the current round is published when the round is over (INV-9).
         let mut entries = releases.entries(0)?;
         entries.retain(|entry| entry.round < round);
         let follow = |head: Head, entry: &LedgerEntry| {
@@ -212,7 +211,7 @@ impl Worker {
                     let mut known = entries.iter();
                     known.find(|entry| entry.round == round).map(|entry| entry.release.clone())
                 };
-                // Ask here, since there is no later request for a study that no longer runs.
+                // Ask now, since no request follows once the study has stopped running.
                 if !sum.has_entry(last.round)
                     && let Err(error) = sum.reveal(last.round, &last.release, own)
                 {
@@ -253,7 +252,7 @@ mod tests {
     const FILE: &str = "[federation]\nname = \"a\"\nalgorithm = \"fts\"\nrounds = 3\nseed = 5\n[features]\ncount = 2\n\
          [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[[agents]]\nname = \"b\"\n[[agents]]\nname = \"c\"\n";
 
-    /// Another replica takes over and restarts the round. A follower publishes the new start too.
+    /// After another replica takes over and restarts the round, followers publish the new start.
     #[test]
     fn a_round_that_begins_anew_is_published_by_who_follows() {
         let folder = tempfile::tempdir().unwrap();

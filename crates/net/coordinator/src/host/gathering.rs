@@ -1,5 +1,5 @@
-//! The leader's rounds with shards: it shuts the round, chooses the vectors that count, and reads
-//! one sum per shard.
+//! The leader's tasks in rounds with shards: shutting the round, choosing the vectors that count,
+//! and reading one sum per shard.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::store::{Opening, ShardId, ShardPart};
 /// may still be alive, for example if its host was suspended or the database's clock was changed.
 const SURELY_GONE: Duration = Duration::from_secs(2);
 
-/// Progress of a round that is shut.
+/// Progress of a round after it was shut.
 pub(super) enum Gathering {
     /// Shards have been reporting the slots of their vectors since this time.
     Listing(Instant),
@@ -25,7 +25,7 @@ pub(super) enum Gathering {
 }
 
 impl Worker {
-    /// Runs the tasks that are due at this shard.
+    /// Runs this shard's tasks that are due.
     pub(super) fn tend_shard(&mut self) {
         let Some(shards) = self.vectors.shards() else {
             return;
@@ -117,7 +117,7 @@ impl Worker {
 }
 
 /// Chooses the vectors that count: for each slot, the vector at one live shard. Excludes slots that
-/// have been in the maximum number of releases.
+/// have already been in the maximum number of releases.
 fn chosen(parts: &[ShardPart], spent: &[u32], n_slots: u32) -> Vec<(ShardId, SlotSet)> {
     let mut taken = SlotSet::new(n_slots);
     spent.iter().for_each(|slot| taken.insert(*slot));

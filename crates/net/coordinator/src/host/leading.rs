@@ -20,13 +20,13 @@ use crate::spans::{self, Span};
 use crate::store::{Lead, NextRound, Participants, StoreError, StudyRecord};
 use crate::vectors::Vectors;
 
-/// Interval between a follower's attempts to acquire leadership. A quarter of the lease if that is
+/// Interval between a follower's attempts to acquire leadership, unless a quarter of the lease is
 /// shorter.
 const TRY: Duration = Duration::from_millis(500);
 
 impl Worker {
-    /// Acquires the lease. `None` if another coordinator holds it, or the last attempt was too
-    /// recent.
+    /// Tries to acquire the lease. Returns `None` if another coordinator holds it, or if the last
+    /// attempt was too recent.
     pub(super) fn lead(&mut self) -> Result<Option<Lead>, HostError> {
         let pause = (self.lease / 4).min(TRY);
         if self.vectors.are_shared() && self.tried.is_some_and(|tried| tried.elapsed() < pause) {
@@ -150,8 +150,8 @@ impl Worker {
 
     /// Passes an upload to the machine, and responds before any other step.
     ///
-    /// Only steps that were already due come first: a round that is due must begin, or an upload
-    /// for it would be refused.
+    /// Only steps that are already due run first: if a round is due but has not begun, uploads for
+    /// it would be refused.
     pub(super) fn upload(&mut self, update: AgentUpdate, answer: oneshot::Sender<UploadOutcome>) {
         let now_ms = self.leader.as_mut().map_or(0, |leader| leader.clock.now_ms());
         if let Err(error) = self.tick(now_ms) {
@@ -200,8 +200,8 @@ impl Worker {
             inbox.shut(&leader.lead)?;
             leader.is_open = false;
         }
-        // These vectors arrived before the inbox was shut, so they count as before the deadline,
-        // regardless of the time at which they are read.
+        // These vectors arrived before the inbox was shut, so they count as arrived before the
+        // deadline, even if they are read later.
         let came_ms = match (self.study.is_relayed(), deadline) {
             (false, Some(deadline)) => now_ms.min(deadline.saturating_sub(1)),
             _ => now_ms,
@@ -271,8 +271,8 @@ impl Worker {
                 Step::Commit { round, bytes, event, participants } => {
                     pass("coordinator: a round is closed");
                     if event.is_some() || self.study.federation.free.is_some() {
-                        // Participants become durable before the release, so it is always known
-                        // which slots pay for it (INV-13, INV-28).
+                        // Participants become durable before the release, so the slots that pay for
+                        // it are always known (INV-13, INV-28).
                         self.store.note_participants(&leader.lead, &participants)?;
                         pass("coordinator: the participants are noted");
                     }
@@ -280,7 +280,8 @@ impl Worker {
                         self.store.note_commitment(&leader.lead, round, &bound)?;
                         pass("coordinator: the helper's hash is kept");
                     }
-                    // INV-1: charge and bytes are durable before the machine hands out anything.
+                    // INV-1: the charge and the bytes are durable before the machine hands out
+                    // anything.
                     let since = Instant::now();
                     leader.releases.commit(round, event.as_ref(), &bytes)?;
                     self.metrics.committed(since.elapsed());

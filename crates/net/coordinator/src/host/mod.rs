@@ -1,8 +1,9 @@
 //! A study's thread. Only this thread drives the study's machine and makes the machine's effects
 //! durable.
 //!
-//! The service holds a [`Host`]. The thread runs the [`Worker`](worker::Worker), which reads the
-//! store and follows (`following`), and runs rounds while it leads (`leading`).
+//! The service holds a [`Host`]. The thread runs the [`Worker`](worker::Worker), which reads and
+//! publishes the state of the store (`following`), and runs rounds while it is the leader
+//! (`leading`).
 
 mod broadcasts;
 mod error;
@@ -40,7 +41,7 @@ const QUEUE: usize = 4096;
 /// Request to a study's thread.
 enum Command {
     Upload(AgentUpdate, oneshot::Sender<UploadOutcome>),
-    /// Asks whether a vector of this slot and round is missing.
+    /// Asks whether the vector from this slot for this round is missing.
     Awaits(u32, u64, oneshot::Sender<bool>),
     /// The store has changed.
     Refresh,
@@ -60,7 +61,7 @@ pub(crate) enum UploadOutcome {
 #[derive(Debug)]
 pub(crate) struct Busy;
 
-/// A study that is being served.
+/// Handle to a study's thread.
 pub(crate) struct Host {
     commands: SyncSender<Command>,
     pub(crate) published: watch::Receiver<Arc<Published>>,
@@ -69,8 +70,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts the study's thread. `ledger` is the path of the study's ledger, if it has one in a
-    /// file.
+    /// Starts the study's thread. `ledger` is the path of the study's ledger file, if it has one.
     pub(crate) fn start(
         study: Arc<Study>,
         (state, round): (StudyState, u64),
@@ -104,8 +104,8 @@ impl Host {
         Ok(Self { commands, published, vectors, thread: Some(thread) })
     }
 
-    /// Passes an upload to the thread. The outcome is sent before a round that the upload closes
-    /// becomes durable.
+    /// Passes an upload to the thread. If the upload closes a round, the outcome is sent before
+    /// that round becomes durable.
     pub(crate) fn upload(
         &self,
         update: AgentUpdate,
@@ -115,7 +115,7 @@ impl Host {
         Ok(answered)
     }
 
-    /// Asks whether a vector of this slot and round is missing.
+    /// Asks whether the vector from this slot for this round is missing.
     pub(crate) fn awaits(&self, slot: u32, round: u64) -> Result<oneshot::Receiver<bool>, Busy> {
         let (answer, answered) = oneshot::channel();
         self.send(Command::Awaits(slot, round, answer))?;
@@ -134,7 +134,7 @@ impl Host {
         })
     }
 
-    /// Stops the thread, after writes in progress.
+    /// Stops the thread once writes in progress are complete.
     pub(crate) fn close(&mut self) {
         // If the thread has already ended, there is nothing to close.
         let _ = self.commands.send(Command::Close);

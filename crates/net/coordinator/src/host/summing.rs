@@ -1,5 +1,5 @@
-//! The leader's rounds with a secure sum. A round closes when the helper agrees on the slots, and
-//! the servers exchange their shares once both are durable.
+//! The leader's tasks in rounds with a secure sum. A round closes when the helper agrees on the
+//! slots, and the servers exchange their shares once both shares are durable.
 
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::machine::Beginning;
 use crate::sum::{HelperFailed, SumIntake, Takes};
 
 /// Pause before the next request to an unresponsive helper. `LONG_PAUSE` applies if the helper
-/// refuses until a person intervenes.
+/// keeps refusing until a person intervenes.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONG_PAUSE: Duration = Duration::from_secs(5);
 
@@ -85,8 +85,9 @@ impl Worker {
         is_new
     }
 
-    /// After a start, schedules the newest durable share to be revealed again, unless the helper's
-    /// share of that round is known. The response contains all of the helper's shares.
+    /// After leadership is acquired, schedules the newest durable share to be revealed again,
+    /// unless the helper's share of that round is known. The response to the request contains all
+    /// of the helper's shares.
     pub(super) fn recall_share(&mut self) -> Result<(), HostError> {
         if let (Some(sum), Some(leader)) = (self.vectors.sum(), &mut self.leader) {
             let before = leader.releases.head().seq.saturating_sub(1);
@@ -100,8 +101,8 @@ impl Worker {
     /// Begins a round that waits for the helper, or closes the current round with the helper.
     ///
     /// A round closes at its deadline, or once all agents have delivered. The machine receives the
-    /// slots that both servers have. While the helper is unavailable, the round waits, and its
-    /// release is made once the helper responds.
+    /// slots for which both servers have a vector. While the helper is unavailable, the round
+    /// waits, and its release is made once the helper responds.
     pub(super) fn collect_sum(&mut self, sum: &SumIntake, now_ms: u64) -> Result<(), HostError> {
         let Some(leader) = &mut self.leader else {
             return Ok(());
@@ -140,8 +141,8 @@ impl Worker {
             Err(error) => {
                 let is_over = leader.machine.ends_at().is_some_and(|end| now_ms >= end);
                 if is_over && matches!(error, HelperFailed::OtherSlots { .. }) {
-                    // The vectors were lost here after the helper had counted them, and their
-                    // agents are absent.
+                    // This coordinator lost vectors that the helper had already counted, and their
+                    // agents have not resent them.
                     tracing::warn!(study = %self.study.name, round, "the round has no release here: {error}");
                     leader.is_open = false;
                     let steps = leader.machine.abandon(now_ms);
@@ -162,8 +163,8 @@ impl Worker {
         self.close_over(round, agreed, now_ms)
     }
 
-    /// Restarts the round with its full duration: uploads could not be verified while the helper
-    /// was unavailable (INV-30).
+    /// Restarts the round with its full duration, since uploads could not be verified while the
+    /// helper was unavailable (INV-30).
     fn opened_again(&mut self, key: Option<RoundKey>, now_ms: u64) {
         self.metrics.stalled(false);
         if key.is_some()
@@ -181,8 +182,8 @@ impl Worker {
         });
     }
 
-    /// Passes the slots that are in the round to the machine, and lets the round close. Their
-    /// vectors count as before the deadline, regardless of the current time.
+    /// Passes the round's slots to the machine, and lets the round close. Their vectors count as
+    /// arrived before the deadline, regardless of the current time.
     pub(super) fn close_over(
         &mut self,
         round: u64,

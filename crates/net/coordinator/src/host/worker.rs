@@ -21,7 +21,7 @@ use crate::store::{Lead, Store};
 use crate::study::Study;
 use crate::vectors::Vectors;
 
-/// Number of renewals per lease.
+/// Number of lease renewals per lease duration.
 pub(super) const RENEWALS: u32 = 3;
 /// Interval at which a replica polls for vectors while its round collects.
 const COLLECT: Duration = Duration::from_millis(50);
@@ -31,11 +31,11 @@ pub(super) const FOLLOW: Duration = Duration::from_millis(100);
 pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// Backoff after an error: the first wait, which doubles up to the second value.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// Backoff if replicas share a database. A restart of the database is short, and a round waits for
-/// it.
+/// Backoff if replicas share a database. The waits are short, since a database restarts quickly and
+/// a round waits for it.
 const REPLICA_RETRIES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
-/// State of the leader, which runs a study's rounds.
+/// State of a study's thread while this coordinator leads the study.
 pub(super) struct Leader {
     pub(super) lead: Lead,
     pub(super) machine: Box<dyn Machine>,
@@ -48,7 +48,7 @@ pub(super) struct Leader {
     pub(super) span: Span,
     /// True while the round accepts vectors.
     pub(super) is_open: bool,
-    /// Slots with a vector that was read from the store in this round.
+    /// Slots whose vectors for this round have been read from the store.
     pub(super) known: Vec<u32>,
     /// Start of the round by the store's clock.
     pub(super) began_ms: u64,
@@ -82,7 +82,7 @@ pub(super) struct Worker {
     pub(super) looked: Option<Instant>,
     /// Time of the last attempt to acquire leadership.
     pub(super) tried: Option<Instant>,
-    /// Present while this coordinator leads the study.
+    /// `None` unless this coordinator leads the study.
     pub(super) leader: Option<Leader>,
     /// Time of the next retry after an error, and the current backoff.
     pub(super) retry: Option<(Instant, Duration)>,
@@ -152,8 +152,8 @@ impl Worker {
         let Some(leader) = &mut self.leader else {
             return;
         };
-        // `collect` and `tick` use the same time, so the machine closes no round while its inbox is
-        // open.
+        // `collect` and `tick` use the same time, so the machine never closes a round while the
+        // round's inbox is open.
         let now_ms = leader.clock.now_ms();
         let outcome =
             self.collect(now_ms).and_then(|()| self.tick(now_ms)).and_then(|()| self.renew());
@@ -177,13 +177,13 @@ impl Worker {
             return;
         }
         if let Some(lead) = lead {
-            // INV-13: a vector is not collected if it cannot be released.
+            // INV-13: vectors that cannot be released are not collected.
             if let (Some(inbox), true) = (self.vectors.inbox(), error.is_budget_spent())
                 && let Err(error) = inbox.shut(&lead)
             {
                 tracing::warn!(study = %self.study.name, "cannot stop accepting vectors: {error}");
             }
-            // This may fail for the same reason. The lease then expires.
+            // Resigning may fail for the same reason; the lease then expires.
             let _ = self.store.resign(&lead);
         }
         let [first, last] = match self.vectors.are_shared() {

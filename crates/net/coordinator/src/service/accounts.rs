@@ -19,7 +19,7 @@ struct Known {
     /// Participants by round.
     records: BTreeMap<u64, Participants>,
     n_entries: usize,
-    /// Released rounds with unknown participants.
+    /// Released rounds whose participants are unknown.
     unrecorded: BTreeSet<u64>,
 }
 
@@ -28,8 +28,8 @@ struct Known {
 pub(crate) struct Deliveries(Mutex<Arc<Known>>);
 
 impl Deliveries {
-    /// Returns the participants of published releases, and separately those of a release that is
-    /// not published yet.
+    /// Returns the participants of published releases, and separately the participants of releases
+    /// that are not published yet.
     fn read(
         &self,
         shared: &Shared,
@@ -97,7 +97,7 @@ fn of_slot(shared: &Shared, served: &Served, slot: u32) -> Result<StudyAccount, 
     if served.attendance.has_delivered(slot, now.round) {
         delivered.insert(now.round);
     }
-    // Rounds before `since` belong to an earlier agent of the slot.
+    // Rounds before `since` belong to an agent that had the slot earlier.
     let own = |rounds: &BTreeSet<u64>| in_rows(rounds.range(known.since..).copied());
     account.delivered = own(&delivered);
     account.unrecorded = own(&records.unrecorded);

@@ -30,7 +30,7 @@ impl Counting {
     /// Checks and records the counter of a request with a verified signature. The counter is
     /// durable when this returns.
     ///
-    /// An exact repeat of a recent request is accepted again.
+    /// An exact repeat of a recent request is also accepted.
     pub(super) async fn take(
         &self,
         study: StudyKey,
@@ -57,7 +57,7 @@ impl Counting {
     }
 }
 
-/// Returns the refusal of a request that is not newer than the last one of its slot.
+/// Returns the refusal for a request that is not newer than the last one from its slot.
 fn behind(counter: u64, known: u64) -> Refusal {
     let message = format!(
         "request {counter} of this agent is older than its request {known}: its home was restored \

@@ -43,7 +43,7 @@ pub(super) struct Known {
     wait: u64,
     /// Newest round for which the agent has delivered a vector.
     delivered: Option<u64>,
-    /// State of the study as known to the agent. Defaults to the state at the time of the poll.
+    /// State of the study that the agent last saw. Defaults to the state at the time of the poll.
     state: Option<StudyState>,
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn get(
     let (served, slot) = (asked.served, asked.slot);
     let until = Instant::now() + Duration::from_secs(known.wait);
     let mut published = served.published.clone();
-    // Deliveries at other shards become known with a delay.
+    // Deliveries to other shards become known with a delay.
     let asks_at = match served.vectors.shards() {
         Some(_) => until.min(Instant::now() + KNOWN),
         None => Instant::now(),
@@ -99,7 +99,7 @@ pub(super) async fn get(
     }
 }
 
-/// Returns true if an upload that the agent has delivered is missing, for example after a crash of
+/// Returns true if an upload from this slot for this round is missing, for example after a crash of
 /// the coordinator.
 async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
     match served.vectors.clone() {
@@ -109,7 +109,7 @@ async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
         },
         Vectors::Inbox(inbox) => {
             let asked = tokio::task::spawn_blocking(move || inbox.awaits(slot, round)).await;
-            // An unreachable store is asked again once it is reachable.
+            // If the store is unreachable, it is asked again later.
             matches!(asked, Ok(Ok(true)))
         }
         Vectors::Shards(_, shards) => shards.awaits(slot, round),
@@ -132,7 +132,7 @@ async fn handout(
     let (shared, served) = (Arc::clone(shared), Arc::clone(served));
     let after = known.after.unwrap_or(0);
     let encode = move || {
-        // At a free pace, a handout repeats the earlier messages.
+        // At a free pace, each handout repeats the earlier messages.
         if after + 1 >= last.round || served.study.federation.free.is_some() {
             let bytes = now.newest_messages(&last, &served.study, &shared.key);
             return Ok((hyper::body::Bytes::from_owner(bytes), now));
@@ -156,8 +156,8 @@ async fn handout(
     }
 }
 
-/// Returns status 204, with headers for the round, the state, a round to resend, and the round's
-/// key.
+/// Returns a 204 response, with headers for the round, the state, a round to resend, and the
+/// round's key.
 fn nothing(now: &Published, resend: Option<u64>) -> Response {
     let mut response = of_type("application/octet-stream", Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -173,7 +173,8 @@ fn nothing(now: &Published, resend: Option<u64>) -> Response {
     timed(response, now)
 }
 
-/// Adds the elapsed time of the round. Agents derive their send time from it (INV-12).
+/// Adds a header with the elapsed time of the round, from which agents derive their send time
+/// (INV-12).
 fn timed(mut response: Response, now: &Published) -> Response {
     if let Some(elapsed_ms) = now.elapsed_ms() {
         let headers = response.headers_mut();

@@ -32,15 +32,15 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: Arc<SigningKey>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Identifies this coordinator among others.
+    /// Name that identifies this coordinator among others as the holder of leases.
     pub(crate) holder: String,
-    /// Folder of the ledgers.
+    /// Folder that contains the ledgers.
     pub(crate) ledgers: PathBuf,
     /// Lease duration: leadership expires after this time unless it is renewed.
     pub(crate) lease: Duration,
     /// Settings for connections to helpers of secure sums.
     pub(crate) helper: HelperConnection,
-    /// Counters of agents' requests.
+    /// Queue that checks the counters of agents' requests.
     pub(crate) counting: Counting,
     /// Maximum time to receive the body of a request.
     body_patience: Duration,
@@ -50,7 +50,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Must be called within a Tokio runtime, which runs the task that counts requests.
+    /// Creates the state. Must be called within a Tokio runtime, which runs the task that counts
+    /// requests.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         key: Arc<SigningKey>,
@@ -75,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// Returns studies and agents as of the last read.
+    /// Returns the studies and agents as of the last read of the store.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
     }

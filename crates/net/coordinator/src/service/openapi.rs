@@ -1,4 +1,4 @@
 //! The OpenAPI description of the service.
 
-/// OpenAPI 3.1 description, as the service returns it.
+/// OpenAPI 3.1 description, as returned by `GET /v1/openapi.json`.
 pub const OPENAPI: &str = include_str!("openapi.json");

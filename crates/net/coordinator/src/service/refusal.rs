@@ -6,7 +6,7 @@ use fedbo_wire::ProblemCode;
 
 use crate::store::StoreError;
 
-/// Returns the refusal of an update that the round machine has rejected. The reason is public
+/// Returns the refusal for an update that the round machine has rejected. The reason is public
 /// (INV-4, INV-5).
 pub(super) fn of_update(rejected: &UpdateRejected) -> Refusal {
     let code = match rejected {
@@ -19,8 +19,8 @@ pub(super) fn of_update(rejected: &UpdateRejected) -> Refusal {
         UpdateRejected::Conflict { .. } => ProblemCode::Conflict,
         UpdateRejected::Early { .. } => ProblemCode::Early,
         UpdateRejected::Late { .. } => ProblemCode::Late,
-        // The list of codes is fixed within a protocol version, so `Spent` shares a code: nothing
-        // from this sender is collected.
+        // The list of codes is fixed within a protocol version, so `Spent` shares this code. In
+        // both cases, nothing from this sender is collected.
         UpdateRejected::Spent { .. } | UpdateRejected::NotCollected { .. } => {
             ProblemCode::NotCollected
         }

@@ -49,8 +49,8 @@ impl Served {
 }
 
 impl Registry {
-    /// Lists the studies that cannot continue, one per line with the reason. Empty if there are
-    /// none. Studies that the operator has paused are not listed.
+    /// Lists the studies that cannot continue, one per line with the reason, except those that the
+    /// operator has paused. Returns an empty string if there are none.
     pub(super) fn stalled_studies(&self) -> String {
         let still = self.studies.iter().filter_map(|(name, served)| {
             let published = served.published.borrow();
@@ -65,7 +65,7 @@ impl Registry {
         still.chain(unserved).collect()
     }
 
-    /// Reloads the store. Threads of known studies keep running.
+    /// Rereads the store. Threads of known studies keep running.
     pub(super) fn reread(&self, shared: &Shared, generation: u64) -> Result<Self, StoreError> {
         let (mut studies, mut unserved) = (BTreeMap::new(), BTreeMap::new());
         for record in shared.store.studies()? {
@@ -106,7 +106,7 @@ impl Registry {
                     };
                     let vectors = match vectors {
                         Ok(vectors) => vectors,
-                        // The next refresh retries.
+                        // The next refresh tries again.
                         Err(IntakeError::Store(error)) => return Err(error),
                         Err(error) => {
                             tracing::error!(study = %record.name, "cannot be served: {error}");
@@ -148,7 +148,7 @@ impl Registry {
     }
 }
 
-/// Returns the intake of a study with a secure sum. `None` for other studies.
+/// Returns the intake of a study with a secure sum, or `None` for other studies.
 fn sum(shared: &Shared, study: &Study) -> Result<Option<Arc<SumIntake>>, LinkError> {
     let Some(sum) = study.sum.clone() else {
         return Ok(None);

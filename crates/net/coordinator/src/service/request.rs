@@ -14,7 +14,7 @@ use hyper::body::Bytes;
 use super::Shared;
 use super::registry::Served;
 
-/// A signed request from an agent of a study.
+/// A signed request from one of a study's agents.
 pub(crate) struct OfAgent {
     pub(crate) served: Arc<Served>,
     pub(crate) slot: u32,
@@ -33,7 +33,7 @@ pub(crate) async fn signed(
     read_signed(request, (signature, to), length, shared.body_patience).await
 }
 
-/// Reads a request from an agent of this study, and records its counter (INV-28).
+/// Reads a request from one of this study's agents, and records the request's counter (INV-28).
 ///
 /// A key that is not on the roster is refused before the body is read.
 pub(crate) async fn of_agent(
@@ -48,10 +48,10 @@ pub(crate) async fn of_agent(
     Ok(asked)
 }
 
-/// Reads a request from an agent of this study without checking its counter.
+/// Reads a request from one of this study's agents, without checking the request's counter.
 ///
-/// For read-only requests: an agent may query the state of the study, and whether its own counter
-/// is behind.
+/// Used for read-only requests, so that an agent can query the state of the study and find out
+/// whether its own counter is behind.
 pub(crate) async fn of_asker(
     shared: &Arc<Shared>,
     study: &str,
@@ -65,7 +65,7 @@ pub(crate) async fn of_asker(
         Some((served, slot, is_revoked))
     };
     let found = match known() {
-        // Another replica may have just enrolled the agent.
+        // The agent may just have enrolled at another replica.
         None => {
             shared.refresh().await?;
             known()
@@ -86,7 +86,7 @@ pub(crate) async fn of_asker(
     Ok(OfAgent { served, slot, key, body })
 }
 
-/// Reads a request from an agent of this study, or from the helper named in its configuration.
+/// Reads a request from one of this study's agents, or from the helper named in its configuration.
 pub(crate) async fn of_member(
     shared: &Arc<Shared>,
     study: &str,
@@ -106,16 +106,16 @@ pub(crate) async fn of_member(
     Ok(served)
 }
 
-/// Returns the refusal of an agent that is not on the roster. It does not reveal which studies
-/// exist.
+/// Returns the refusal for an agent that is not on the roster. The message does not reveal which
+/// studies exist.
 pub(crate) fn unknown_agent() -> Refusal {
     let message =
         "there is no such study, or your key has no slot in it; ask its operator for a token";
     Refusal::new(ProblemCode::UnknownStudy, message)
 }
 
-/// Returns the unverified signature of a request. Refuses other protocol versions, and times too
-/// far from this machine's clock.
+/// Returns the unverified signature of a request. Refuses other protocol versions, and times that
+/// are too far from this machine's clock.
 pub(super) fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
     let signature = claimed_signature(headers)?;
     signature

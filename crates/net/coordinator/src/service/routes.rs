@@ -105,7 +105,7 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
     let status = response.status();
     let is_ours = response.headers().contains_key(fedbo_wire::HEADER_PROTOCOL);
     if status.is_client_error() && !is_ours {
-        // A path or query that cannot be parsed.
+        // The path or the query could not be parsed.
         let message =
             "the path or the query contains an invalid number, or the query has an unknown key";
         response = Refusal::new(ProblemCode::BadRequest, message).into_response();
@@ -131,10 +131,10 @@ async fn healthz() -> Response {
     of_type("text/plain; charset=utf-8", "ok\n")
 }
 
-/// Query of `/readyz` that skips the check of the studies.
+/// Query for `/readyz` that skips the check of the studies.
 ///
-/// For load balancers, which stop sending requests unless the response is 200: one stalled study
-/// must not make the others unreachable.
+/// Intended for load balancers, which send no requests unless the response is 200: a single stalled
+/// study must not make the others unreachable.
 const STORE_ONLY: &str = "scope=store";
 
 /// `GET /readyz`: checks that the store responds and that no study that should run is stalled. With
@@ -184,7 +184,7 @@ async fn proof(
     Ok(json(&CoordinatorProof::new(&shared.key, &challenge)))
 }
 
-/// Reads a request from a token's holder, and verifies its proof of possession of the token.
+/// Reads a request from a token's holder, and verifies the proof that the sender has the token.
 async fn of_token(shared: &Shared, request: Request) -> Result<(EnrolRequest, PublicKey), Refusal> {
     let asked = signed(shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
     let body: EnrolRequest = parse(&asked.body)?;
@@ -193,7 +193,7 @@ async fn of_token(shared: &Shared, request: Request) -> Result<(EnrolRequest, Pu
     Ok((body, asked.key))
 }
 
-/// `POST /v1/offer`: returns the configuration and slot of a token. Read-only.
+/// `POST /v1/offer`: returns the configuration and the slot that a token offers. Read-only.
 async fn offer(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
     let (body, key) = of_token(&shared, request).await?;
     let store = Arc::clone(&shared.store);
@@ -211,7 +211,7 @@ async fn enrol(State(shared): State<Arc<Shared>>, request: Request) -> Result<Re
     let store = Arc::clone(&shared.store);
     let enrolment = blocking(move || store.enrol(&body.token, &body.config, &key)).await??;
     pass("coordinator: an agent is enrolled");
-    // Makes the agent known at once instead of at the next poll of the store.
+    // Makes the agent known immediately, without waiting for the next poll of the store.
     shared.refresh().await?;
     Ok(json(&Enrolled {
         study: enrolment.study.name,

@@ -54,7 +54,7 @@ pub(super) async fn put(
             let posted = shards.post(&update);
             posted.map(|()| accepted()).map_err(|not_taken| refused(&served, round, &not_taken))
         }
-        // Shares have been handled above.
+        // Shares for a secure sum were handled above.
         Vectors::Thread | Vectors::Sum(_) => pass_on(&served, update).await,
     }?;
     served.attendance.delivered(slot, round);
@@ -80,7 +80,7 @@ async fn pass_on(served: &Served, update: AgentUpdate) -> Result<Response, Refus
     }
 }
 
-/// Checks that a body matches the slot and round of its path, and the study's configuration.
+/// Checks that a body matches the slot and round in the path, and the study's configuration.
 fn check_place(
     served: &Served,
     (found_slot, found_round, config): (u32, u64, Digest),
@@ -126,8 +126,8 @@ async fn put_sealed(
         }
         Ok(Err(NotVerified::Report(refused))) => {
             tracing::warn!(study = %served.study.name, slot, round, "an upload was not counted: {refused}");
-            // The sender continues after `NotCollected`. A single server could claim that the proof
-            // of any upload is invalid.
+            // `NotCollected` lets the sender continue, since a single server could claim that the
+            // proof of any upload is invalid.
             let code = match refused {
                 ReportRefused::Proof => ProblemCode::NotCollected,
                 _ => ProblemCode::BadRequest,
@@ -184,7 +184,8 @@ async fn post(
             Err(unavailable())
         }
         Err(_) => {
-            // The panic message is not logged, since this code handles a vector (INV-4).
+            // The panic message is not logged, since the code that panicked handles a vector
+            // (INV-4).
             tracing::error!("internal error in an upload");
             let message = "internal error of the coordinator; its log has the details";
             Err(Refusal::new(ProblemCode::Internal, message))
@@ -192,8 +193,8 @@ async fn post(
     }
 }
 
-/// Returns the refusal of a vector. If the study has ended or was paused in the meantime, the
-/// refusal states that.
+/// Returns the refusal for a vector. If the study has ended or was paused in the meantime, the
+/// refusal gives this as the reason.
 fn refused(served: &Served, round: u64, not_taken: &NotTaken) -> Refusal {
     match not_taken {
         NotTaken::BeforeTheFirst => {

@@ -19,12 +19,12 @@ use crate::store::{
 };
 use crate::study::Study;
 
-/// Maximum interval between a shard's reports. A quarter of the lease if that is shorter.
+/// Maximum interval between a shard's reports, unless a quarter of the lease is shorter.
 const REPORT: Duration = Duration::from_secs(1);
 /// Milliseconds without a report after which agents are asked to resend a shard's vectors.
 /// Resending a vector needlessly is harmless.
 const MISSED_MS: u64 = 4_000;
-/// Time after which a delivery is known at every shard.
+/// Time until a delivery to one shard is known at all shards.
 pub(crate) const KNOWN: Duration = Duration::from_secs(3);
 
 /// Intake of a study at one shard.
@@ -60,15 +60,15 @@ struct State {
     played: Option<Played>,
     /// Newest round seen in the store, and whether it accepts vectors.
     seen: Option<(u64, bool)>,
-    /// Slots that are known to have delivered in the previous round. Their repeats get the same
-    /// response (INV-6).
+    /// Slots that are known to have delivered in the previous round. A repeated upload gets the
+    /// same response as the first (INV-6).
     before: Option<(u64, SlotSet)>,
 }
 
 struct Played {
     opening: Opening,
     stage: Stage,
-    /// Shared only while vectors are read, when no more are added.
+    /// Shared only while the vectors are read. None are added then.
     vectors: Arc<PartCollecting>,
     own: SlotSet,
     /// Slots for which another shard has a vector.
@@ -77,7 +77,8 @@ struct Played {
 }
 
 impl ShardIntake {
-    /// Returns `None` if the study does not use shards, or a single process receives all vectors.
+    /// Creates the intake. Returns `None` if the study does not use shards, or if a single process
+    /// receives all vectors.
     ///
     /// # Errors
     /// If the store cannot be written, or the system provides no random numbers.
@@ -114,7 +115,8 @@ impl ShardIntake {
     }
 
     fn shards(&self) -> Result<&PostgresStore, StoreError> {
-        // Checked by `ShardIntake::of`. A store does not change its kind.
+        // `ShardIntake::of` has checked that the store is shared, and a store never changes its
+        // kind.
         self.store.shared().ok_or(StoreError::Superseded)
     }
 
@@ -122,7 +124,7 @@ impl ShardIntake {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Returns true while a round may be in progress here.
+    /// Returns true while a round may be in progress at this shard.
     pub(crate) fn is_playing(&self) -> bool {
         self.state().played.is_some()
     }
@@ -131,10 +133,10 @@ impl ShardIntake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts a vector without reading its values. It counts once the round is over, unless this
-    /// process ends first.
+    /// Accepts a vector without reading its values. The vector counts once the round is over,
+    /// unless this process exits first.
     ///
-    /// Refuses for public reasons only (INV-4, INV-5). A vector of a slot that has been in the
+    /// Refuses for public reasons only (INV-4, INV-5). A vector from a slot that has been in the
     /// maximum number of releases is accepted, but not counted.
     pub(crate) fn post(&self, update: &AgentUpdate) -> Result<(), NotTaken> {
         let AgentUpdate { sender, round, map, ref weights } = *update;
@@ -160,7 +162,8 @@ impl ShardIntake {
         if played.stage != Stage::Open {
             return Err(UpdateRejected::Late { sender, round }.into());
         }
-        // Others may consider this shard gone, for example if it cannot reach the database.
+        // Other replicas may consider this shard gone, for example because it cannot reach the
+        // database.
         if played.reported.is_none_or(|at| at.elapsed() > self.lease / 2) {
             return Err(NotTaken::StoreUnreachable);
         }
@@ -172,7 +175,7 @@ impl ShardIntake {
         Ok(())
     }
 
-    /// Returns the refusal of a vector for a round in which this shard does not take part.
+    /// Returns the refusal for a vector of a round in which this shard does not take part.
     fn past(&self, sender: u32, round: u64, current: u64, is_open: bool) -> NotTaken {
         if round > current {
             return UpdateRejected::Early { sender, round, current }.into();
@@ -211,8 +214,8 @@ impl ShardIntake {
         })
     }
 
-    /// Ends this shard's participation. If the store is unreachable, the shard is considered gone
-    /// after a lease.
+    /// Ends this shard's participation. If the store is unreachable, the others consider this shard
+    /// gone after one lease.
     pub(crate) fn leave(&self) -> Result<(), StoreError> {
         self.state().played = None;
         self.shards()?.leave(self.study.key, self.shard)
@@ -396,7 +399,7 @@ impl ShardIntake {
         }
     }
 
-    /// Returns the parts of a round, for the leader.
+    /// Returns the shards' parts of a round, for the leader.
     pub(crate) fn parts(&self, opening: Opening) -> Result<Vec<ShardPart>, StoreError> {
         self.shards()?.parts(self.study.key, opening, self.lease_ms())
     }

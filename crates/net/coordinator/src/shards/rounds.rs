@@ -1,4 +1,4 @@
-//! The leader's rounds with shards, which have summed the vectors.
+//! The leader's rounds if shards sum the vectors.
 
 use std::sync::Arc;
 

@@ -62,7 +62,7 @@ impl SlotSet {
         digest("fedbo slots of a shard, version 1", &[&self.0])
     }
 
-    /// Returns the bits, lowest first.
+    /// Returns the set as a bitmap, lowest bit first.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }

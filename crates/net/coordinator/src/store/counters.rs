@@ -19,16 +19,17 @@ pub struct CountedRequest {
     pub slot: u32,
     /// The counter of the request.
     pub counter: u64,
-    /// Digest of the request's signature, which differs between requests.
+    /// Digest of the request's signature, which is different for each request.
     pub mark: Digest,
 }
 
 /// Verdict on the counter of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// The counter is larger than all earlier ones, or the request repeats a recent one.
+    /// The counter is larger than all earlier ones, or the request exactly repeats a recent one.
     Taken,
-    /// The counter is not larger than that of another request from the slot.
+    /// The counter is not larger than all earlier ones, and the request does not exactly repeat a
+    /// recent one.
     Behind {
         /// Largest known counter.
         known: u64,
@@ -40,7 +41,8 @@ pub enum Counted {
 pub struct SlotCounter {
     /// Largest accepted counter. 0 before the first request.
     pub counter: u64,
-    /// First round that may belong to the slot's current key. Earlier rounds belong to another key.
+    /// First round that may belong to the slot's current key. Earlier rounds belong to a different
+    /// key.
     pub since: u64,
 }
 
@@ -65,12 +67,13 @@ impl Recent {
         requests.flat_map(|(counter, mark)| [&counter.to_le_bytes()[..], mark].concat()).collect()
     }
 
-    /// Returns the largest counter. 0 before the first request.
+    /// Returns the largest counter, or 0 before the first request.
     pub(super) fn counter(&self) -> u64 {
         self.0.last().map_or(0, |(counter, _)| *counter)
     }
 
-    /// Checks a request, and records it if it is new. The flag is true if the request is new.
+    /// Checks a request, and records it if it is new. The returned flag is true if the request is
+    /// new.
     pub(super) fn take(&mut self, request: &CountedRequest) -> (Counted, bool) {
         let known = self.counter();
         let mut mark = [0; 16];

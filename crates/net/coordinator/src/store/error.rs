@@ -7,7 +7,7 @@ use fedbo_error_class::{Class, Classified};
 
 use super::StudyState;
 
-/// An error of a store.
+/// Error from a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -22,10 +22,10 @@ pub enum StoreError {
     NotAStore {
         /// Path of the file.
         path: PathBuf,
-        /// A description of the file, and the remedy.
+        /// Description of the file and the remedy.
         message: String,
     },
-    /// The file has another layout version.
+    /// The file has a different layout version.
     #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
     Version {
         /// Path of the file.
@@ -40,7 +40,7 @@ pub enum StoreError {
     Refused {
         /// Path of the file.
         path: PathBuf,
-        /// Error message from the system, and the remedy.
+        /// Error message from the system and the remedy.
         message: String,
     },
     /// The stored data is inconsistent.
@@ -48,7 +48,7 @@ pub enum StoreError {
     Corrupt {
         /// Path of the file.
         path: PathBuf,
-        /// The inconsistency, and the remedy.
+        /// Description of the inconsistency and the remedy.
         message: String,
     },
     /// A study with this name exists.
@@ -85,7 +85,7 @@ pub enum StoreError {
         "the token is not from this coordinator, or is void: a newer one was made for its slot, or the slot was revoked; ask the operator for a new one"
     )]
     TokenUnknown,
-    /// The agent agreed to another configuration than the study's.
+    /// The agent agreed to a configuration other than the study's.
     #[error(
         "the token was made for another configuration than the study's, so it cannot be used; ask the operator for a new one"
     )]
@@ -96,13 +96,13 @@ pub enum StoreError {
     /// Another agent has enrolled with the token.
     #[error("the token was used already, with another key; ask the operator for a new one")]
     TokenUsed,
-    /// The key already has another slot of the study.
+    /// The key already has a different slot in the study.
     #[error("this key already holds slot {slot} of the study; an agent has one slot")]
     KeyTaken {
-        /// Slot of the key.
+        /// Slot that the key has.
         slot: u32,
     },
-    /// The round has been released, and a release is never repeated (INV-2).
+    /// The round already has a release, and releases are never repeated (INV-2).
     #[error("round {round} has been released; it cannot be released again")]
     Released {
         /// Number of the round.

@@ -11,8 +11,8 @@ pub struct Posting<'a> {
     pub round: u64,
     /// Slot of the sender.
     pub slot: u32,
-    /// Keyed hash that distinguishes a repeat from another vector. `None` if the difference does
-    /// not matter.
+    /// Keyed hash that distinguishes a repeat from a different vector. `None` if the difference
+    /// does not matter.
     pub mark: Option<&'a [u8]>,
     /// Sealed vector.
     pub sealed: &'a [u8],
@@ -21,9 +21,9 @@ pub struct Posting<'a> {
 /// Outcome of posting a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// The vector, or an earlier one of this slot and round, is stored (INV-6).
+    /// The vector, or an earlier one from this slot for this round, is stored (INV-6).
     Taken,
-    /// An earlier vector of this slot and round has another mark.
+    /// An earlier vector from this slot for this round has a different mark.
     Conflict,
     /// The round has not begun.
     Early {

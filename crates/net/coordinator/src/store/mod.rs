@@ -1,6 +1,6 @@
 //! A coordinator's store: studies, their agents and their current rounds.
 //!
-//! A store decides which data is durable, and orders the changes. Vectors do not outlive their
+//! A store defines which data is durable, and the order of changes. Vectors do not outlive their
 //! round (INV-16): a store for a single process does not hold them, and the inbox of a store shared
 //! by replicas holds them sealed.
 
@@ -44,8 +44,8 @@ pub struct StudyRecord {
     pub state: StudyState,
     /// Current round, or the next one to run.
     pub round: u64,
-    /// Start of that round by the store's clock, in milliseconds since 1970. `None` if it has not
-    /// begun.
+    /// Start of `round` by the store's clock, in milliseconds since 1970. `None` if the round has
+    /// not begun.
     pub began_ms: Option<u64>,
     /// Last recorded head of the ledger, as `SEQ:HASH`.
     pub head: Option<String>,
@@ -69,8 +69,8 @@ pub struct SlotRecord {
 pub struct Lead {
     /// The study.
     pub study: StudyKey,
-    /// Fencing token, larger than that of every earlier leader. It is checked inside every
-    /// transaction that advances the study (INV-15).
+    /// Fencing token, larger than those of all earlier leaders. Every transaction that advances the
+    /// study checks the token (INV-15).
     pub token: i64,
 }
 
@@ -109,8 +109,8 @@ pub struct FreeRelease {
     pub bytes: Vec<u8>,
 }
 
-/// Slots with a vector in a release. Stored if the release is charged or the study runs at a free
-/// pace.
+/// Slots whose vectors are in a release. Stored if the release is charged or the study runs at a
+/// free pace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participants {
     /// The round of the release.
@@ -127,7 +127,7 @@ impl Participants {
         self.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect()
     }
 
-    /// Decodes a stored record. `None` if the digest has the wrong length.
+    /// Decodes a stored record. Returns `None` if the digest has the wrong length.
     fn of(round: u64, slots: &[u8], release: &[u8]) -> Option<Self> {
         let (slots, _) = slots.as_chunks();
         let slots = slots.iter().map(|slot| u32::from_le_bytes(*slot)).collect();
@@ -135,18 +135,18 @@ impl Participants {
     }
 }
 
-/// Store of a coordinator's studies. Every call is one transaction, which is durable when the call
+/// Store of a coordinator's studies. Each call is one transaction, which is durable when the call
 /// returns.
 pub trait Store: Send + Sync + fmt::Debug {
     /// Returns this store if replicas share it. A shared store has an inbox for vectors in transit
     /// between replicas, and a table for reports of shards.
     ///
-    /// `None` if a single process receives all vectors.
+    /// Returns `None` if a single process receives all vectors.
     fn shared(&self) -> Option<&PostgresStore> {
         None
     }
 
-    /// Returns the ledgers in the store. `None` if ledgers are separate files.
+    /// Returns the ledgers in the store, or `None` if ledgers are separate files.
     fn ledgers(&self) -> Option<&Ledgers> {
         None
     }
@@ -158,7 +158,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn now_ms(&self) -> Result<u64, StoreError>;
 
     /// Returns a number that increases with every change to studies or slots, including changes by
-    /// other processes. Data that was cached under another number is stale.
+    /// other processes. Data that was cached under a different number is stale.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -194,7 +194,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::State`] for any other change; or if the store cannot be written.
     fn set_state(&self, study: StudyKey, to: StudyState) -> Result<(), StoreError>;
 
-    /// Returns a study's roster, by slot.
+    /// Returns a study's roster, ordered by slot.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -225,8 +225,8 @@ pub trait Store: Send + Sync + fmt::Debug {
         key: &PublicKey,
     ) -> Result<Enrolment, StoreError>;
 
-    /// Enrols the agent with this key by a token, which can be used once. A repeated call with the
-    /// same key returns the same result.
+    /// Claims the token's slot for the agent with this key, using up the token. A repeated call
+    /// with the same key returns the same result.
     ///
     /// `config` is the digest of the configuration that the agent accepts. When the last slot of a
     /// waiting study is filled, the study starts.
@@ -241,7 +241,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         key: &PublicKey,
     ) -> Result<Enrolment, StoreError>;
 
-    /// Returns the slot of a key. The slot's previous key is accepted too.
+    /// Returns the slot whose current or previous key this is, unless the slot is revoked.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -250,8 +250,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Replaces the key of a slot. Idempotent.
     ///
     /// # Errors
-    /// [`StoreError::NoSlot`] if the slot has another key, [`StoreError::KeyTaken`]; or if the
-    /// store cannot be written.
+    /// [`StoreError::NoSlot`] if the slot has a different key or is revoked,
+    /// [`StoreError::KeyTaken`]; or if the store cannot be written.
     fn rotate(
         &self,
         study: StudyKey,
@@ -260,14 +260,14 @@ pub trait Store: Send + Sync + fmt::Debug {
         new: &PublicKey,
     ) -> Result<(), StoreError>;
 
-    /// Revokes a slot, and voids its unused tokens. The slot stays on the roster (INV-11) and
-    /// counts as zero from then on.
+    /// Revokes a slot and voids its unused tokens. The slot stays on the roster (INV-11) and counts
+    /// as zero from then on.
     ///
     /// # Errors
     /// [`StoreError::NoSlot`]; or if the store cannot be written.
     fn revoke(&self, study: StudyKey, slot: u32) -> Result<(), StoreError>;
 
-    /// Acquires leadership of a study for `lease_ms`. `None` if another coordinator holds it.
+    /// Acquires leadership of a study for `lease_ms`. Returns `None` if another coordinator leads.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -309,7 +309,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     fn note_participants(&self, lead: &Lead, found: &Participants) -> Result<(), StoreError>;
 
-    /// Returns the participants of each release from round `from` on, by round.
+    /// Returns the participants of each release from round `from` on, ordered by round.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -340,7 +340,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         commitment: &Digest,
     ) -> Result<(), StoreError>;
 
-    /// Returns the helper's commitments by round.
+    /// Returns the helper's commitments, ordered by round.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -366,7 +366,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn free_releases(&self, study: StudyKey) -> Result<Vec<FreeRelease>, StoreError>;
 }
 
-/// Checks that the agent that claims a slot agrees to the study's configuration (INV-11).
+/// Checks that an agent claiming a slot agrees to the study's configuration (INV-11).
 fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
     match fedbo_wire::config_digest(study.config.as_bytes()) == *config {
         true => Ok(()),

@@ -2,7 +2,7 @@
 
 use fedbo_database::Format;
 
-/// Format of the store's file. Its application id reads "fedc".
+/// Format of the store's file. The application ID is "fedc" in ASCII.
 pub(super) const FORMAT: Format = Format {
     application_id: 0x6665_6463,
     steps: &[STEP_1],

@@ -12,8 +12,8 @@ use super::ShardId;
 /// Seals vectors with ChaCha20-Poly1305.
 ///
 /// The key is derived from the coordinator's secret key, and each vector gets a new random nonce.
-/// Study, round and owner are authenticated as associated data, so no sealed vector can replace
-/// another.
+/// Study, round and owner are authenticated as associated data, so one sealed vector cannot be
+/// substituted for another.
 pub struct Seal {
     aead: LessSafeKey,
     marks: hmac::Key,
@@ -22,10 +22,10 @@ pub struct Seal {
 /// Error while sealing or opening a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// No nonce can be drawn.
+    /// The system provides no random numbers for a nonce.
     #[error("cannot get random numbers from the system")]
     Randomness,
-    /// The data was sealed under another key or for another place, or was changed.
+    /// The data was sealed with a different key or for a different place, or was modified.
     #[error(
         "a vector in the database was sealed by a coordinator with another key, or was changed; \
          all replicas must use the same --key file"
@@ -40,17 +40,17 @@ pub struct Place {
     pub config: Digest,
     /// The round.
     pub round: u64,
-    /// Slot or shard that owns the numbers.
+    /// Slot or shard to which the numbers belong.
     pub owner: Owner,
 }
 
 /// Owner of sealed numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Owner {
-    /// Vector of a slot.
+    /// A vector from this slot.
     Slot(u32),
-    /// Sum of a shard, in a round that began at this time, over the slots with this digest. A sum
-    /// over other slots than the leader chose cannot be opened (INV-29).
+    /// A sum from this shard, in a round that began at this time, over the slots with this digest.
+    /// A sum over slots other than the ones chosen by the leader cannot be opened (INV-29).
     Shard(ShardId, u64, Digest),
 }
 
@@ -79,7 +79,7 @@ impl fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// Derives the sealing keys. All replicas with this key derive the same ones.
+    /// Derives the sealing keys. All replicas with this key derive the same sealing keys.
     #[must_use]
     pub fn of(key: &SigningKey) -> Self {
         let secret = key.to_file_text();
@@ -102,7 +102,7 @@ impl Seal {
         self.seal_words(place, weights.iter().map(|weight| weight.to_bits()))
     }
 
-    /// Seals a sum in the same form.
+    /// Seals a sum, in the same format as [`Self::seal`].
     ///
     /// # Errors
     /// [`SealError::Randomness`].
@@ -168,7 +168,7 @@ impl Seal {
         Ok(words.iter().map(|bytes| number(u64::from_le_bytes(*bytes))).collect())
     }
 
-    /// Returns a keyed hash that distinguishes different vectors of a place.
+    /// Returns a keyed hash that distinguishes different vectors for the same place.
     #[must_use]
     pub fn mark(&self, place: &Place, weights: &[f64]) -> Vec<u8> {
         let mut context = hmac::Context::with_key(&self.marks);
@@ -192,8 +192,8 @@ mod tests {
         weights.iter().map(|weight| weight.to_bits()).collect()
     }
 
-    /// Opening restores every bit, including those of NaN and infinities. It fails for another
-    /// place, another key or changed data.
+    /// Opening restores every bit, including those of NaN and infinities. Opening fails for a
+    /// different place, a different key or modified data.
     #[test]
     fn a_vector_is_read_where_it_was_sealed_for_and_nowhere_else() {
         let seal = Seal::of(&SigningKey::from_seed([1; 32]));

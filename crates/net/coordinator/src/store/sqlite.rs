@@ -23,7 +23,8 @@ const LOG_PAGES: i64 = 32;
 
 const STUDY: &str = "SELECT id, name, config, state, round, began_ms, head FROM studies";
 
-/// Store in a file on a local disk. Several processes may open it; one of them leads each study.
+/// Store in a file on a local disk. Several processes can open the file; one of them leads each
+/// study.
 pub struct SqliteStore {
     file: File,
     connection: Mutex<Connection>,
@@ -35,7 +36,7 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-/// An error that ends a transaction early: a failure of the file, or an error of the store.
+/// An error that ends a transaction early: a file failure or a store error.
 enum Ended {
     Failure(Failure),
     Store(StoreError),
@@ -62,7 +63,7 @@ impl From<StoreError> for Ended {
 type Outcome<R> = Result<R, Ended>;
 
 impl SqliteStore {
-    /// Opens the file. With [`Mode::Create`], creates a missing one.
+    /// Opens the file. With [`Mode::Create`], creates it if it is missing.
     ///
     /// # Errors
     /// If the file is missing, is not a store, or cannot be accessed.
@@ -102,7 +103,7 @@ impl SqliteStore {
         file.copy_to(to).map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), to))
     }
 
-    /// Returns the problems of a file. Empty if there are none. Read-only.
+    /// Checks a file, and returns the problems found. Read-only.
     ///
     /// # Errors
     /// If the file is not a store of this version, or cannot be accessed.
@@ -124,8 +125,8 @@ impl SqliteStore {
         }
     }
 
-    /// Returns the head that a file has recorded for a study's ledger. `None` if the study is
-    /// unknown, or no head is recorded. Read-only, also on a read-only disk.
+    /// Returns the head recorded in a file for a study's ledger, or `None` if the study is unknown
+    /// or has no recorded head. Read-only; works on a read-only disk, too.
     ///
     /// # Errors
     /// If the file is not a store of this version, or cannot be accessed.
@@ -325,8 +326,8 @@ impl Store for SqliteStore {
             let before: Option<[u8; 32]> =
                 tx.query_row(sql, params![study.0, slot], |row| row.get(0))?;
             if before.is_some_and(|before| before != key.0) {
-                // The slot gets another agent: its earlier deliveries belong to the previous one,
-                // and its counter restarts.
+                // The slot gets a new agent: earlier deliveries belong to the previous agent, and
+                // the counter restarts.
                 tx.execute_batch(COUNTERS)?;
                 tx.execute(
                     "INSERT OR REPLACE INTO counters (study, slot, recent, since) VALUES (?, ?, x'', ?)",
@@ -732,7 +733,7 @@ fn void_tokens(tx: &Transaction<'_>, study: StudyKey, slot: u32) -> Outcome<()> 
     Ok(())
 }
 
-/// Checks that the key has no other slot of the study. An agent with two slots would count twice.
+/// Checks that the key has no other slot in the study. An agent with two slots would count twice.
 fn check_free(tx: &Transaction<'_>, study: StudyKey, slot: u32, key: &PublicKey) -> Outcome<()> {
     let taken: Option<u32> = tx
         .prepare_cached("SELECT slot FROM slots WHERE study = ? AND key = ? AND slot <> ?")?

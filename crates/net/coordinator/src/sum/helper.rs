@@ -14,10 +14,10 @@ use fedbo_wire::{
     verdicts_from_bytes, verify_to_bytes,
 };
 
-/// Error of a request to the helper.
+/// Error from a request to the helper.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HelperFailed {
-    /// The helper was not reached, or refused.
+    /// The helper could not be reached, or refused the request.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The response cannot be parsed as one for this study and round.
@@ -26,8 +26,8 @@ pub(crate) enum HelperFailed {
     /// The helper violated the protocol.
     #[error(transparent)]
     Misconduct(#[from] HelperMisconduct),
-    /// There is no session: the helper has not opened a round since this process or the helper
-    /// itself was started.
+    /// There is no session: the helper has not opened a round since this process or the helper was
+    /// started.
     #[error("the helper was restarted, and the round is not open there yet")]
     NoSession,
     /// The key of a round is not signed by the helper.
@@ -38,7 +38,7 @@ pub(crate) enum HelperFailed {
         "the helper's share of round {round} is not the one that it committed to before it saw the leader's"
     )]
     OtherShare { round: u64 },
-    /// The helper's share of a round and the leader's do not combine to a release.
+    /// The leader's and the helper's shares of a round do not combine into a release.
     #[error("the helper's share of round {round} yields no release: {source}")]
     Share { round: u64, source: ShareRefused },
     /// The helper reports missing slots, but names none or names slots that were not requested.
@@ -65,7 +65,7 @@ impl HelperFailed {
         matches!(self, Self::Link(LinkError::SetAside))
     }
 
-    /// Returns true if a retry fails in the same way until a person intervenes.
+    /// Returns true if retries keep failing until a person intervenes.
     pub(crate) fn needs_intervention(&self) -> bool {
         matches!(self, Self::Link(error) if !error.is_temporary() && !self.is_late())
     }
@@ -75,8 +75,8 @@ impl HelperFailed {
         matches!(self, Self::Link(LinkError::Unreachable { .. }))
     }
 
-    /// Returns true if the helper was restarted: it has another session, or the round is no longer
-    /// open there.
+    /// Returns true if the helper was restarted: it has a different session, or the round is no
+    /// longer open there.
     fn is_of_another_session(&self) -> bool {
         let codes = [Some(ProblemCode::Early), Some(ProblemCode::Late)];
         matches!(self, Self::Link(error) if codes.contains(&error.code()))
@@ -88,7 +88,7 @@ pub(crate) struct HelperLink {
     /// Client for agents' requests, which wait for the response.
     patient: HttpClient,
     /// Client for the study's thread, which has other tasks. If a response is late, the request is
-    /// set aside, and repeating it retrieves the response.
+    /// set aside, and repeating the request retrieves the response.
     hurried: HttpClient,
     key: Arc<SigningKey>,
     /// Session with the helper, once it has opened a round for this process.
@@ -111,7 +111,7 @@ impl HelperLink {
         Ok(Self::by(client()?, client()?, key))
     }
 
-    /// Creates a link from two clients: one that waits for responses, and one that sets late ones
+    /// Creates a link from two clients: `patient` waits for responses, and `hurried` sets late ones
     /// aside from now on.
     pub(crate) fn by(patient: HttpClient, hurried: HttpClient, key: Arc<SigningKey>) -> Self {
         if let Some(hurry) = hurried.hurry() {
@@ -143,8 +143,9 @@ impl HelperLink {
         Ok(study.sum_place(round, session))
     }
 
-    /// Passes on the result of a request in a session. Ends the session if the helper has another
-    /// one or is unreachable.
+    /// Passes on the result of a request in a session. Ends the session if the helper is
+    /// unreachable or has a different session, and returns [`HelperFailed::NoSession`] in the
+    /// latter case.
     fn heard<T>(&self, result: Result<T, HelperFailed>) -> Result<T, HelperFailed> {
         match result {
             Err(error) if error.is_of_another_session() => {
@@ -161,7 +162,7 @@ impl HelperLink {
 
     /// Opens a round, which begins a session. `known` identifies the helper's newest known share.
     ///
-    /// Returns the key of the round. `None` if the helper has closed the round.
+    /// Returns the key of the round, or `None` if the helper has closed the round.
     pub(crate) fn open(
         &self,
         study: &SumStudy,

@@ -1,4 +1,4 @@
-//! Uploads for a secure sum, and the known state of the helper.
+//! Receives uploads for a secure sum, and tracks the state of the helper.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +17,7 @@ use fedbo_wire::{
 
 use super::helper::{HelperFailed, HelperLink};
 
-/// Reason for not accepting an upload.
+/// Reason that an upload was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotVerified {
     /// The round's state machine would reject it.
@@ -26,7 +26,7 @@ pub(crate) enum NotVerified {
     /// The sender is at fault: no honest agent sends this report (INV-5).
     #[error("both servers refuse the upload: {0}")]
     Report(#[from] ReportRefused),
-    /// Another upload of the same slot is being verified.
+    /// Another upload from the same slot is being verified.
     #[error("an upload of this slot is being verified; try again later")]
     Twice,
     /// The helper is unavailable.
@@ -46,7 +46,7 @@ pub(crate) struct SumIntake {
     state: Mutex<State>,
 }
 
-/// Readiness of a round for vectors.
+/// Readiness of a round to accept vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// Not yet: the helper must open the round first.
@@ -62,7 +62,7 @@ struct State {
     takes: Takes,
     /// Slots that have been in the maximum number of releases.
     spent: BTreeSet<u32>,
-    /// Slots with an upload that is being verified. Two uploads of one slot are never verified at
+    /// Slots with an upload that is being verified. Two uploads from one slot are never verified at
     /// the same time, since each server might keep a different one.
     verified_now: BTreeSet<u32>,
     vectors: BTreeMap<u32, Verified>,
@@ -73,7 +73,7 @@ struct State {
     commitments: BTreeMap<u64, Digest>,
 }
 
-/// Guard for the verification of one upload of a slot.
+/// Guard that is held while an upload from a slot is verified.
 struct Turn<'a> {
     intake: &'a SumIntake,
     slot: u32,
@@ -145,10 +145,11 @@ impl SumIntake {
         state.vectors.clear(); // INV-16
     }
 
-    /// Asks the helper to open a round, which cannot begin before that (INV-30). The helper first
-    /// checks that its folder contains its newest share known to this coordinator (INV-28).
+    /// Asks the helper to open a round, which must happen before the round begins (INV-30). The
+    /// helper first checks that its folder contains the newest helper share known to this
+    /// coordinator (INV-28).
     ///
-    /// Returns the key of the round. `None` if the helper has closed the round.
+    /// Returns the key of the round, or `None` if the helper has closed the round.
     pub(crate) fn open(&self, round: u64) -> Result<Option<RoundKey>, HelperFailed> {
         let newest = self.state().commitments.last_key_value().map(|(round, hash)| (*round, *hash));
         self.helper.open(&self.study, round, newest)
@@ -162,7 +163,8 @@ impl SumIntake {
         }
     }
 
-    /// Returns true if there is no session with the helper, so that it must open the round again.
+    /// Returns true if there is no session with the helper, so the helper must open the round
+    /// again.
     pub(crate) fn has_lost_session(&self) -> bool {
         self.helper.session().is_none()
     }
@@ -220,7 +222,7 @@ impl SumIntake {
         self.study.sharing.accept(context, state, &message)
     }
 
-    /// Returns true if a vector of this slot and round is already stored. Refuses for public
+    /// Returns true if a vector from this slot for this round is already stored. Refuses for public
     /// reasons only (INV-4, INV-5).
     fn is_there(&self, upload: &SealedUpload) -> Result<bool, UpdateRejected> {
         let (sender, round) = (upload.slot, upload.round);
@@ -259,7 +261,7 @@ impl SumIntake {
         state.takes == Takes::Now && state.round == round && !state.vectors.contains_key(&slot)
     }
 
-    /// Returns true if every slot has delivered or has reached its limit of releases.
+    /// Returns true if every slot has delivered a vector or has reached its limit of releases.
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.state();
         state.vectors.len() + state.spent.len() >= self.study.n_slots as usize
@@ -268,16 +270,16 @@ impl SumIntake {
     /// Stops accepting vectors, and asks the helper to close the round over the same slots. Returns
     /// the agreed slots in order.
     ///
-    /// A restarted helper receives its reports again. Slots that it still lacks after that are
-    /// dropped by both servers.
+    /// If the helper was restarted, its reports are passed on to it again. Both servers drop the
+    /// slots whose reports it still lacks after that.
     pub(crate) fn agree(&self, round: u64) -> Result<Vec<u32>, HelperFailed> {
         let mut slots: Vec<u32> = {
             let mut state = self.state();
             state.takes = Takes::Nothing;
             state.vectors.keys().copied().collect()
         };
-        // Every `Missing` response after the first removes a slot, so a helper cannot keep this
-        // loop running forever.
+        // Every `Missing` response after the first removes a slot, so no helper can keep this loop
+        // running forever.
         let mut is_passed_again = false;
         loop {
             match self.helper.close(&self.study, round, &slots)? {
@@ -340,8 +342,8 @@ impl SumIntake {
     /// Reveals the leader's durable share of a round to the helper, and keeps the helper's new
     /// entries.
     ///
-    /// Rejects the whole response if an entry neither combines to a release nor states that there
-    /// is none. `own` returns the leader's share of an earlier round.
+    /// Rejects the whole response if an entry neither combines with the leader's share into a
+    /// release nor states that there is none. `own` returns the leader's share of an earlier round.
     pub(crate) fn reveal(
         &self,
         round: u64,
@@ -357,7 +359,7 @@ impl SumIntake {
             return Ok(HelperChain::check_leader(&known, share)?); // known already, for example since the start
         }
         // The helper is not asked for its commitment again: after seeing the leader's share, it
-        // could name another one.
+        // could name a different one.
         let bound = bound.ok_or(HelperFailed::Unbound { round })?;
         self.meet(round)?;
         let (salt, entries) = self.helper.reveal(&self.study, (round, share), after)?;

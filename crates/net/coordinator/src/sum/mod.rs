@@ -1,5 +1,5 @@
-//! The leader of a secure sum: the coordinator's additional tasks if another party runs the second
-//! server.
+//! The coordinator's additional tasks as the leader of a secure sum, for which another party runs
+//! the second server.
 
 mod helper;
 mod intake;

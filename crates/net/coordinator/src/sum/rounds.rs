@@ -12,8 +12,8 @@ use super::SumIntake;
 
 /// The leader's rounds, with noise from `S`.
 ///
-/// The intake provides verified vectors, once the helper has closed over the same slots. The
-/// machine receives only their slots.
+/// The intake provides verified vectors once the helper has closed the round over the same slots.
+/// The machine receives only their slots.
 pub(crate) struct LeaderRounds<S> {
     intake: Arc<SumIntake>,
     source: S,
@@ -25,8 +25,8 @@ impl<S> LeaderRounds<S> {
     }
 }
 
-/// A round at the leader. Its noise is drawn when it closes, after the helper has closed over the
-/// same slots (INV-29).
+/// A round at the leader. The noise is drawn when the leader closes the round, after the helper has
+/// closed it over the same slots (INV-29).
 pub(crate) struct LeaderRound {
     sums: ServerRound,
     slots: Vec<u32>,

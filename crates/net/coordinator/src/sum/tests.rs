@@ -42,19 +42,20 @@ fn study() -> SumStudy {
     SumStudy::of(&federation, &config).unwrap().unwrap()
 }
 
-/// A round, and the newest share that the leader named.
+/// A round, and the newest helper share that the leader named.
 type Opened = (u64, Option<(u64, Digest)>);
 
-/// Helper with scripted responses.
+/// A helper with scripted responses.
 struct FakeHelper {
     study: SumStudy,
-    /// Responses to successive requests to close a round. The last one repeats.
+    /// Responses to successive requests to close a round. The last one is repeated.
     closes: Vec<CloseAnswer>,
     entries: Vec<HelperEntry>,
     asked: Mutex<usize>,
-    /// False if another key signs the keys of the rounds.
+    /// False if the keys of the rounds are signed with a different key.
     signs_keys: bool,
-    /// Rounds that the leader asked to open, each with the newest share that it named.
+    /// Rounds that the leader asked to open, each with the newest helper share that the leader
+    /// named.
     opened: Mutex<Vec<Opened>>,
 }
 
@@ -192,11 +193,12 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
         revealed
     };
     reveal(&right, entries(&study, &[(0, &right, shown)])).unwrap();
-    // The helper has committed to another share.
+    // The helper has committed to a different share.
     let other = share(&study, Server::Helper, 0, &[]);
     let late = reveal(&right, entries(&study, &[(0, &other, shown)]));
     assert!(matches!(late, Err(HelperFailed::OtherShare { round: 0 })));
-    // The helper has committed to an invalid share of the round, or to one over other slots.
+    // The helper has committed to an invalid share of the round, or to a share over different
+    // slots.
     let mut beyond = right.clone();
     let last = beyond.len() - 8;
     beyond[last..].copy_from_slice(&u64::MAX.to_le_bytes());
@@ -206,12 +208,13 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
         let revealed = reveal(&wrong, entries(&study, &[(0, &wrong, shown)]));
         assert!(matches!(revealed, Err(HelperFailed::Share { round: 0, .. })), "{revealed:?}");
     }
-    // The helper signs that it saw another share.
+    // The helper signs that it saw a different share from the leader.
     let misled = reveal(&right, entries(&study, &[(0, &right, Digest([3; 32]))]));
     let is_misled =
         matches!(misled, Err(HelperFailed::Misconduct(HelperMisconduct::OtherShare { round: 0 })));
     assert!(is_misled);
-    // After a restart the helper's commitment is unknown, and the helper is not asked for it again.
+    // After a restart, the helper's commitment is unknown, and the helper is not asked for it
+    // again.
     let started = intake(&study, vec![closed(&right)], entries(&study, &[(0, &right, shown)]));
     let unbound = started.reveal(0, &own, |_| None);
     assert!(matches!(unbound, Err(HelperFailed::Unbound { round: 0 })));
@@ -219,8 +222,9 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
     assert!(matches!(reveal(&right, Vec::new()), Err(HelperFailed::RolledBack { round: 0 })));
 }
 
-/// If the response with a share was lost, the share arrives with that of the next round. Its entry
-/// must name the share that the coordinator had revealed, or state that there is no release.
+/// If the response with a share was lost, the share arrives along with that of the next round. The
+/// entry for the lost share must name the share that the coordinator had revealed, or state that
+/// there is no release.
 #[test]
 fn entries_of_earlier_rounds_are_looked_at_as_well() {
     let study = study();
@@ -275,8 +279,8 @@ fn a_helper_cannot_keep_a_round_busy() {
     assert!(matches!(intake.agree(0), Err(HelperFailed::OtherSlots { round: 0 })));
 }
 
-/// A restarted coordinator reveals its newest share at once, and must not request the helper's
-/// share again with every check.
+/// A restarted coordinator reveals its newest share immediately, and must not request the helper's
+/// share again at every check.
 #[test]
 fn a_share_that_came_with_the_start_is_not_asked_for_again() {
     let study = study();
@@ -289,7 +293,7 @@ fn a_share_that_came_with_the_start_is_not_asked_for_again() {
         intake.reveal(0, &own, |_| None).unwrap();
         assert!(intake.has_entry(0));
     }
-    // Another leader's share for the same round is misconduct.
+    // A different leader's share for the same round is misconduct.
     let other = share(&study, Server::Leader, 0, &[]);
     let misled = intake.reveal(0, &other, |_| None);
     assert!(matches!(
@@ -317,7 +321,7 @@ fn a_round_is_opened_with_what_is_known_of_the_helper() {
 }
 
 /// An agent that learned of the round before a restart of the coordinator uploads while the round
-/// waits for the helper. It must retry, and has not missed the round.
+/// waits for the helper. The agent must retry, and has not missed the round.
 #[test]
 fn an_upload_for_a_round_that_waits_for_the_helper_is_early() {
     let study = study();

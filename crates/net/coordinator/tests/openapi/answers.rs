@@ -1,4 +1,4 @@
-//! The description covers all responses of a running service.
+//! Checks that the description covers all responses of a running service.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use crate::world::{
     Answer, TestAgent, World, headers, next_counter, now_ms, one_hot, relayed, send, summed,
 };
 
-/// Compares responses with their description, and records which were seen.
+/// Compares responses with their descriptions, and records the ones that were seen.
 struct Checked {
     description: Description,
     seen: BTreeSet<(String, u16, String)>,
 }
 
 impl Checked {
-    /// Compares status, headers, type and body of a response with the description of the operation.
+    /// Compares a response's status, headers, type and body with the description of the operation.
     fn check(&mut self, operation: &str, answer: &Answer) {
         let (method, path) = operation.split_once(' ').unwrap();
         let described = &self.description.0["paths"][path][method.to_lowercase()];
@@ -176,7 +176,7 @@ fn what_is_answered_is_described() {
     check.check(UPLOAD, &one.ask("PUT", &one.target(0, 1), &good));
     check.check(UPLOAD, &one.ask("PUT", &target, &good[1..]));
     check.check(UPLOAD, &stranger.ask("PUT", &target, &good));
-    // Changes the first byte, and a byte of the slot, the configuration and the map.
+    // Change the first byte, and one byte each of the slot, the configuration and the map.
     for at in [0, 8, 24, 56] {
         let mut bad = agents[1].bytes(0, one_hot(1, 2));
         bad[at] ^= 1;
@@ -188,7 +188,7 @@ fn what_is_answered_is_described() {
     check.check(UPLOAD, &signed_at(&world, &target, &good, 1_000));
     check.check(UPLOAD, &signed_at(&world, &target, &good, now_ms()));
 
-    // Reading the configuration, the status and handouts.
+    // Read the configuration, the status and handouts.
     for (operation, path) in [
         (CONFIG, "/v1/studies/relayed/config"),
         (STATUS, "/v1/studies/relayed"),
@@ -200,7 +200,7 @@ fn what_is_answered_is_described() {
         check.check(operation, &stranger.ask("GET", path, &[]));
     }
 
-    // Replacing a key.
+    // Replace a key.
     let new = SigningKey::from_seed([77; 32]);
     let target = "/v1/studies/relayed/key";
     let rotation = |new: &SigningKey, old: &PublicKey| {
@@ -215,7 +215,7 @@ fn what_is_answered_is_described() {
     check.check(KEY, &agents[1].ask("POST", target, b"[]"));
     check.check(KEY, &agents[1].ask("POST", target, &rotation(&new, &old)));
 
-    // An agent that was removed from the roster.
+    // A request from an agent that was removed from the roster.
     store.revoke(record("relayed").key, 2).unwrap();
     wait_for(|| agents[2].poll("wait=0").status == ProblemCode::Revoked.http_status());
     check.check(HANDOUTS, &agents[2].poll("wait=0"));
@@ -229,8 +229,8 @@ fn what_is_answered_is_described() {
         .map(ProblemCode::name)
         .filter(|name| !seen.contains(name))
         .collect();
-    // Not covered: codes that need an overload, a defect, another path or method, a study with
-    // rounds that do not collect, or a full round.
+    // Not covered: codes that require an overload, a defect, a different path or method, a study
+    // with rounds that do not collect, or a full round.
     let expected = [
         "unknown-agent",
         "late",
@@ -259,8 +259,8 @@ fn agent(world: &World, study: &str, seed: u8, slot: u32) -> TestAgent {
     }
 }
 
-/// Sends a request signed by a key on the roster, with a signature of another body and with the
-/// given time.
+/// Sends a request signed with a key on the roster at the given time. The signature is for a
+/// different body.
 fn signed_at(world: &World, target: &str, body: &[u8], time_ms: u64) -> Answer {
     let key = SigningKey::from_seed([1; 32]); // slot 0 of World::enrol
     let stamp = Stamp { time_ms, counter: next_counter() };

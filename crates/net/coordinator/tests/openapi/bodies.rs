@@ -1,4 +1,4 @@
-//! The keys of all bodies match the description.
+//! Checks that the keys of all bodies match the description.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::openapi::description::{Description, strings};
 
-/// Checks that a body has exactly the described keys with their types, and that all required keys
-/// are needed. A request must not accept other keys.
+/// Checks that a body has exactly the described keys with the described types, and that all
+/// required keys are needed. A request must not accept other keys.
 fn check<T: Serialize + DeserializeOwned>(name: &str, body: &T, is_request: bool) {
     let description = Description::read();
     let schema = description.schema(name);

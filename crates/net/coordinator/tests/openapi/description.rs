@@ -8,7 +8,7 @@ use serde_json::Value;
 /// OpenAPI description, as served.
 pub(crate) struct Description(pub(crate) Value);
 
-/// Description of a response.
+/// The description of a response.
 pub(crate) struct Described<'a> {
     pub(crate) status: u16,
     pub(crate) response: &'a Value,
@@ -75,7 +75,7 @@ impl Description {
     }
 }
 
-/// Returns the possible codes of a refusal. Empty if the response is not a refusal.
+/// Returns the possible codes of a refusal, or an empty list if the response is not a refusal.
 pub(crate) fn codes(response: &Value) -> Vec<String> {
     let codes = response.pointer("/content/application~1json/schema/allOf/1/properties/code/enum");
     let codes = codes.and_then(Value::as_array).cloned().unwrap_or_default();

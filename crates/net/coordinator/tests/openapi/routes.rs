@@ -1,4 +1,4 @@
-//! The description contains exactly the existing routes and problems.
+//! Checks that the description contains exactly the existing routes and problems.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ const ROUTER: &str = include_str!("../../src/service/routes.rs");
 const PAGE: &str = include_str!("../../../../../docs/protocol.md");
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "options", "trace"];
 
-/// Returns method and path of each `.route("path", method(..))` in the source. The router cannot
-/// list them at run time.
+/// Returns the method and path of each `.route("path", method(..))` in the source, since the router
+/// cannot list its routes at run time.
 fn routes() -> BTreeSet<(String, String)> {
     let calls = ROUTER.split(".route(").skip(1);
     let route = |call: &str| {
@@ -34,7 +34,7 @@ fn every_route_is_described_and_nothing_else() {
     assert!(described.len() >= 10);
     assert_eq!(described, routes());
     for ((method, path), operation) in description.operations() {
-        // Each part of the path in braces is a parameter, and vice versa.
+        // Each part of the path in braces is a described parameter, and vice versa.
         let in_path: BTreeSet<String> =
             path.split(['{', '}']).skip(1).step_by(2).map(str::to_owned).collect();
         let mut named = BTreeSet::new();
@@ -89,8 +89,8 @@ fn every_problem_is_described_with_its_status() {
     assert_eq!(described, known);
 }
 
-/// Compares the "Codes: .." lines of docs/protocol.md, and its statements on all requests, with the
-/// description.
+/// Compares the "Codes: .." lines in docs/protocol.md, and its statements about all requests, with
+/// the description.
 #[test]
 fn the_page_lists_no_problem_that_is_not_described() {
     let description = Description::read();

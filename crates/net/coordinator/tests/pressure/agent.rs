@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 use crate::service::{N_FEATURES, Pressed, STUDY};
 use crate::wire::{Answer, Tls};
 
-/// An agent, and its connection if it has one.
+/// An agent, and its connection if one is open.
 pub(crate) struct Agent {
     pub(crate) key: SigningKey,
     pub(crate) slot: u32,
@@ -38,7 +38,7 @@ impl Agent {
         }
     }
 
-    /// Returns the vector for a round. It differs between slots and rounds.
+    /// Returns the vector for a round, which is different for each slot and round.
     pub(crate) fn weights(&self, round: u64) -> Vec<f64> {
         weights(self.slot, round)
     }
@@ -87,11 +87,11 @@ impl Agent {
         self.connection = None;
     }
 
-    /// Delivers the vector of a round. Retries if the connection fails, and while the round has not
+    /// Delivers the vector for a round. Retries if the connection fails, and until the round has
     /// begun.
     ///
-    /// Returns `false` if the round was already over. An accepted vector is accepted again later,
-    /// so a lost response does not matter.
+    /// Returns `false` if the round was already over. A vector that was accepted once is accepted
+    /// again, so a lost response does not matter.
     pub(crate) fn deliver(&mut self, round: u64) -> bool {
         let since = Instant::now();
         let mut last = String::new();
@@ -117,10 +117,10 @@ impl Agent {
     }
 }
 
-/// Request counter, different in each request.
+/// Request counter, which is different for each request.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the vector of a slot in a round.
+/// Returns the vector from a slot for a round.
 pub(crate) fn weights(slot: u32, round: u64) -> Vec<f64> {
     let mut state = round << 32 | u64::from(slot);
     let mut next = || {

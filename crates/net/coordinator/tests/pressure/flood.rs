@@ -26,8 +26,8 @@ fn flood_for_a_minute() {
     press(20, 3.0);
 }
 
-/// Idle connections use up the limit. An agent still gets a connection, long before they time out,
-/// and keeps it.
+/// Idle connections use up the limit. An agent still gets a connection long before the idle ones
+/// time out, and keeps it.
 #[test]
 fn strangers_make_room_for_agents() {
     let limits = ConnectionLimits {
@@ -46,7 +46,7 @@ fn strangers_make_room_for_agents() {
     assert!(agents[0].deliver(0));
     let second = crowd();
     assert!(agents[1].deliver(0));
-    // Both agents keep their connections: these were not closed to make room.
+    // Both agents keep their connections, which were not closed to make room.
     for agent in &mut agents {
         let request = agent.request(0, agent.weights(0));
         assert_eq!(agent.ask(&request).unwrap().0, 200);
@@ -59,7 +59,7 @@ fn strangers_make_room_for_agents() {
 const N_AGENTS: u32 = 6;
 /// Maximum number of connections of the service.
 const N_CONNECTIONS: usize = 64;
-/// Number of connections that attackers hold or try to hold.
+/// Number of connections that attackers try to hold.
 const N_HELD: usize = 150;
 /// Bytes that an attacker tries to send in one body.
 const HUGE: usize = 64 << 20;
@@ -89,7 +89,7 @@ fn press(n_rounds: u64, round_s: f64) {
             .map(|agent| scope.spawn(move || play(agent, n_rounds)))
             .collect();
         let accepted: Vec<_> = honest.into_iter().map(|agent| agent.join()).collect();
-        // On a slow machine, a short run continues until the flood is large enough.
+        // On a slow machine, the run is extended until the flood is large enough.
         let since = Instant::now();
         while !flooding.is_enough() && since.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(20));
@@ -97,7 +97,7 @@ fn press(n_rounds: u64, round_s: f64) {
         flooding.ended.store(true, Ordering::Relaxed);
         accepted
     });
-    // For each slot, one flag per round: true if the upload was accepted.
+    // One flag per round for each slot, which is true if the upload was accepted.
     let accepted: Vec<Vec<bool>> = accepted.into_iter().map(|agent| agent.unwrap()).collect();
     let n_accepted = accepted.iter().flatten().filter(|is_in| **is_in).count();
     // On a busy machine some uploads may be late.
@@ -113,8 +113,8 @@ fn press(n_rounds: u64, round_s: f64) {
     pressed.end();
 }
 
-/// Runs one agent in all rounds, with a new connection per round. Repeats its upload many times
-/// with other vectors.
+/// Runs one agent in all rounds, with a new connection per round. Repeats each upload many times
+/// with different vectors.
 ///
 /// Returns one flag per round: true if the upload was accepted.
 fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
@@ -124,7 +124,8 @@ fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
         for n in 0..10 {
             let other = vec![f64::from(n); agent.weights(round).len()];
             let request = agent.request(round, other);
-            // The round or the connection may be over. The attempt must not change anything.
+            // The round may be over, or the connection closed. Either way, the attempt must not
+            // change anything.
             if let Ok((status, body)) = agent.ask(&request) {
                 let text = String::from_utf8_lossy(&body);
                 assert!([200, 409, 410].contains(&status), "{status} {text}");
@@ -161,7 +162,7 @@ fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec
     (0..n_rounds).map(&mut release).collect()
 }
 
-/// Number of actions of each kind by attackers so far.
+/// Numbers of the attackers' actions so far, by kind.
 #[derive(Debug, Default)]
 struct Flooding {
     ended: AtomicBool,
@@ -221,7 +222,7 @@ fn garbage(pressed: &Pressed, flooding: &Flooding) {
     }
 }
 
-/// Announces a body of a terabyte, and sends its start.
+/// Announces a body of one terabyte, and sends the start of it.
 fn huge_bodies(pressed: &Pressed, flooding: &Flooding) {
     let agent = &pressed.agents()[0];
     while flooding.continues() {
@@ -237,7 +238,7 @@ fn huge_bodies(pressed: &Pressed, flooding: &Flooding) {
     }
 }
 
-/// Sends bodies without an announced length.
+/// Sends bodies without announcing their length.
 fn chunks(pressed: &Pressed, flooding: &Flooding) {
     let head = b"POST /v1/enrol HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 3\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut chunk = b"4000\r\n".to_vec();
@@ -267,7 +268,7 @@ fn pour(pressed: &Pressed, head: &[u8], block: &[u8]) -> bool {
     true
 }
 
-/// Sends uploads in the name of an agent, with the signature of another body.
+/// Sends uploads in the name of an agent, with a signature for a different body.
 fn forged(pressed: &Pressed, flooding: &Flooding) {
     let agent = &pressed.agents()[1];
     refused(pressed, flooding, &flooding.forged, 401, || {

@@ -28,7 +28,7 @@ const FOLDER: &str = "FEDBO_PRESSURE_FOLDER";
 const LIMITS: &str = "FEDBO_PRESSURE_LIMITS";
 const ADDRESS: &str = "address";
 
-/// Runs the service. Other tests start this process.
+/// Runs the service. The other tests start this test in a child process.
 #[test]
 #[ignore = "started by other tests"]
 fn served() {
@@ -77,9 +77,9 @@ pub(crate) struct Pressed {
 }
 
 impl Pressed {
-    /// Starts the service, with `rounds` rounds that have a release and one that has none.
+    /// Starts the service, with `rounds` rounds that have a release and one round that has none.
     ///
-    /// The noise is seeded, so each expected release can be recomputed from its vectors.
+    /// The noise is seeded, so each expected release can be recomputed from the vectors.
     pub(crate) fn start(
         limits: ConnectionLimits,
         n_agents: u32,
@@ -137,7 +137,7 @@ impl Pressed {
         (0..self.n_agents).map(agent).collect()
     }
 
-    /// Returns the peak resident memory so far, in bytes.
+    /// Returns the service's peak resident memory so far, in bytes.
     pub(crate) fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -145,9 +145,9 @@ impl Pressed {
         1024 * kib.parse::<u64>().unwrap()
     }
 
-    /// Returns an upper bound on the bytes of `n_connections` connections by the formula of
-    /// [`ConnectionLimits`], with an allowance for the allocator and the rounds of this small
-    /// study.
+    /// Returns an upper bound on the memory of `n_connections` connections in bytes, according to
+    /// the formula of [`ConnectionLimits`], plus an allowance for the allocator and the rounds of
+    /// this small study.
     pub(crate) fn bytes_max(&self, n_connections: usize) -> u64 {
         let upload = fedbo_wire::Upload::n_bytes(N_FEATURES);
         let each = ConnectionLimits::BYTES_EACH + 2 * upload + fedbo_coordinator::OPENAPI.len();

@@ -1,4 +1,4 @@
-//! Slow clients: each kind is cut off at its limit, and honest agents are not affected.
+//! Slow clients of each kind are cut off at their limit, and honest agents are not affected.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -32,8 +32,8 @@ fn slow_clients_at_the_limits_of_every_day() {
     press(500, ConnectionLimits::default());
 }
 
-/// Bodies that arrive byte by byte are accepted once they are complete. Until then they use only
-/// the memory of their bytes, not that of the buffers that each byte was read into.
+/// Bodies that arrive byte by byte are accepted once they are complete. Until then, they use memory
+/// only for the received bytes, not for the buffers into which the bytes were read.
 #[test]
 fn a_body_in_pieces_takes_the_memory_of_a_body() {
     const N_CONNECTIONS: usize = 50;
@@ -97,7 +97,7 @@ fn press(n_of_each_kind: usize, limits: ConnectionLimits) {
     pressed.end();
 }
 
-/// Returns the 99th percentile of upload times, measured until `ends` returns true.
+/// Measures upload times until `ends` returns true, and returns their 99th percentile.
 fn honest_p99(agents: &mut [Agent], ends: impl Fn(Instant) -> bool) -> Duration {
     let since = Instant::now();
     let mut took = Vec::new();
@@ -137,8 +137,8 @@ impl Kind {
     }
 }
 
-/// Opens `n_of_each_kind` slow connections of each kind. Returns how long the server kept each of
-/// them, or `None` if it was still open at the end.
+/// Opens `n_of_each_kind` slow connections of each kind. Returns the time after which the server
+/// closed each connection, or `None` if the connection was still open at the end.
 fn attack(pressed: &Pressed, n_of_each_kind: usize) -> Vec<(Kind, Option<Duration>)> {
     let kinds = [Kind::Handshake, Kind::Head, Kind::Body, Kind::Answer];
     let mut slow: Vec<Slow> = Vec::new();
@@ -178,7 +178,8 @@ impl Slow {
             }
             Kind::Body => {
                 let mut tls = tls();
-                // From an agent on the roster, since the server does not read other bodies.
+                // The request comes from an agent on the roster, since the server reads no other
+                // bodies.
                 let agent = &pressed.agents()[0];
                 let request = agent.request(0, agent.weights(0));
                 let n_head = request.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
@@ -213,7 +214,7 @@ impl Slow {
             (Kind::Head | Kind::Body, Stream::Tls(tls)) => {
                 tls.send(b"0").is_ok() && is_open(&tls.0.sock)
             }
-            // Reads nothing. Writing a byte that cannot be decrypted fails once the other side has
+            // Read nothing: writing a byte that cannot be decrypted fails once the other side has
             // closed.
             (Kind::Answer, Stream::Tls(tls)) => match tls.0.sock.write(b"0") {
                 Ok(_) => true,
@@ -230,7 +231,7 @@ impl Slow {
     }
 }
 
-/// Returns true if the other side has not closed a non-blocking connection. Discards received
+/// Returns true if the other side has not closed this non-blocking connection. Discards received
 /// bytes.
 fn is_open(mut stream: &TcpStream) -> bool {
     let mut block = [0; 4096];

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 /// A TLS connection.
 pub(crate) struct Tls(pub(crate) StreamOwned<ClientConnection, TcpStream>);
 
-/// Status and body of a response.
+/// The status and body of a response.
 pub(crate) type Answer = (u16, Vec<u8>);
 
 impl Tls {

@@ -1,3 +1,3 @@
-//! A coordinator's service over real sockets.
+//! Tests of a coordinator's service over real sockets.
 mod requests;
 mod rounds;

@@ -1,4 +1,4 @@
-//! Refused requests: each refusal states an actionable reason, and reveals nothing more.
+//! Refused requests: each refusal states an actionable reason and reveals nothing else.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ fn code(answer: &crate::world::Answer) -> ProblemCode {
     problem.code
 }
 
-/// A home that was restored from an older copy or is used twice sends counters that were used
-/// before. These requests are refused, even after a restart. An exact repeat by the transport is
-/// accepted.
+/// A home that was restored from an older copy, or that is used twice, sends counters that were
+/// already used. These requests are refused, even after a restart. An exact repeat by the transport
+/// is accepted.
 #[test]
 fn a_request_that_is_not_newer_than_another_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,8 +66,8 @@ fn a_request_that_is_not_newer_than_another_is_refused() {
     world.end();
 }
 
-/// An agent reads the offer of a token before it claims the slot. Reading the offer does not claim
-/// the slot.
+/// An agent reads a token's offer before claiming the slot. Reading the offer does not claim the
+/// slot.
 #[test]
 fn an_offer_takes_no_slot() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ fn each_refusal_has_its_code() {
         assert_eq!(found, expected);
     }
     assert_eq!(put(agent, &target, &other_version).http_status(), 400);
-    // A signature of another body.
+    // A signature for a different body.
     let signed = fedbo_wire::sign_request(
         &agent.key,
         &agent.coordinator,
@@ -181,7 +181,7 @@ fn each_refusal_has_its_code() {
     assert_eq!(code(&answer), ProblemCode::BadSignature);
     let answer = send(world.address, "PUT", &target, &headers(1_000), &good);
     assert_eq!(code(&answer), ProblemCode::ClockDiffers);
-    // A request that was signed for another coordinator is invalid here.
+    // A request signed for a different coordinator is invalid.
     let elsewhere = TestAgent {
         key: SigningKey::from_seed([1; 32]), // the key of slot 0
         study: agent.study.clone(),
@@ -213,7 +213,7 @@ fn each_refusal_has_its_code() {
     assert_eq!(waiting.ask("POST", "/v1/enrol", &body).status, 200);
     assert_eq!(waiting.ask("POST", "/v1/enrol", &body).status, 200);
     assert_eq!(code(&waiting.upload(0, one_hot(0, 3))), ProblemCode::NotStarted);
-    // An agent's proof of a token does not let another agent claim the slot.
+    // One agent's proof that it has a token does not let another agent claim the slot.
     assert_eq!(code(&stranger.ask("POST", "/v1/enrol", &body)), ProblemCode::BadSignature);
     let body = enrol(&token, &stranger);
     assert_eq!(code(&stranger.ask("POST", "/v1/enrol", &body)), ProblemCode::TokenUsed);
@@ -254,7 +254,7 @@ fn what_everybody_may_ask() {
     );
     let openapi: serde_json::Value = serde_json::from_slice(&get("/v1/openapi.json").body).unwrap();
     assert!(openapi.is_object());
-    // Only agents of the study may read configuration and status.
+    // Only the study's agents may read the configuration and the status.
     let agents = world.enrol("relayed");
     let config = agents[1].ask("GET", "/v1/studies/relayed/config", &[]);
     assert_eq!(config.text(), world.study("relayed").config);
@@ -316,7 +316,7 @@ fn readyz_names_a_study_that_stands_still() {
     let said = get(&world, "/readyz").text();
     let is_named = said.starts_with("study \"summed\" is blocked: ");
     assert!(is_named && said.lines().count() == 1, "{said}");
-    // A stalled study affects neither the check of the store nor the liveness of the process.
+    // A stalled study affects neither the store check nor the liveness check.
     assert_eq!(get(&world, "/readyz?scope=store").status, 200);
     assert_eq!(get(&world, "/healthz").status, 200);
     // The operator pauses the study.

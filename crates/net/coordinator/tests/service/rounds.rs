@@ -1,4 +1,4 @@
-//! Rounds: each handout is created once, even across restarts.
+//! Rounds, in which each handout is created only once, even across restarts.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn messages_are_relayed_and_stragglers_named() {
     let found: Vec<(u32, f64)> = messages.iter().map(|m| (m.sender, m.weights[0])).collect();
     assert_eq!(found, [(0, 0.0), (1, 1.0), (2, 2.0)]);
     assert!(stragglers.is_empty());
-    // Round 1 lacks agent 2, so it closes at its deadline.
+    // Agent 2 is absent in round 1, so the round closes at its deadline.
     for agent in &agents[..2] {
         assert_eq!(agent.upload(1, vec![7.0, 0.5]).status, 200);
     }
@@ -43,7 +43,7 @@ fn messages_are_relayed_and_stragglers_named() {
     };
     assert_eq!(messages.len(), 2);
     assert_eq!(stragglers, [2]);
-    // An agent that was away receives both rounds at once: the newest message of each sender.
+    // An agent that was away receives both rounds at once, as the newest message from each sender.
     let answer = agents[0].poll("wait=0");
     let handout = world.read("relayed", &answer.body);
     assert_eq!(handout.round, 2);
@@ -55,8 +55,8 @@ fn messages_are_relayed_and_stragglers_named() {
     world.end();
 }
 
-/// Each agent's vector is 1 at the agent's index, so the sum shows which slots counted, and how
-/// often.
+/// Each agent's vector is 1 at the agent's index and 0 elsewhere, so the sum shows which slots
+/// counted and how often.
 #[test]
 fn each_vector_counts_once_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,11 +66,11 @@ fn each_vector_counts_once_also_after_a_restart() {
         for _ in 0..3 {
             assert_eq!(agent.upload(0, one_hot(agent.slot, 3)).status, 200);
         }
-        // Another vector of the same slot and round gets the same response, and the first counts
-        // (INV-6).
+        // A different vector from the same slot for the same round gets the same response, and the
+        // first counts (INV-6).
         assert_eq!(agent.upload(0, vec![9.0; 3]).status, 200);
     }
-    // The restart loses the vectors that had arrived, and agents are asked to send them again.
+    // The restart loses the vectors that had arrived, and agents are asked to resend them.
     let world = world.restart();
     for agent in &mut agents {
         agent.address = world.address;
@@ -106,7 +106,7 @@ fn each_vector_counts_once_also_after_a_restart() {
 }
 
 /// The helper's address does not respond. Round 0 does not begin, and agents receive nothing that
-/// makes them charge.
+/// would make them charge.
 #[test]
 fn a_round_of_a_secure_sum_waits_for_the_helper() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ fn a_charged_study_keeps_its_ledger_and_releases_also_when_nobody_comes() {
     let handout = world.read("summed", &answer.body);
     let Content::Releases(entries) = handout.content else { panic!("releases are handed out") };
     assert_eq!(entries.len(), 2);
-    // The entries form a chain from the charter to the head.
+    // The entries must form a chain from the charter to the head.
     let study = world.study("summed");
     let plan = study.federation.privacy().unwrap();
     let mut head = plan.charter.genesis();
@@ -249,8 +249,8 @@ fn it_is_always_said_since_when_a_round_is_played() {
 }
 
 /// A poll with an outdated state of the study returns at once, even with a long wait. Otherwise, if
-/// the study started between an early upload and the poll, the agent would wait past its first
-/// round.
+/// the study started between an early upload and the poll, the agent would still be waiting after
+/// its first round.
 #[test]
 fn a_poll_ends_at_once_when_the_study_is_in_another_state_than_known() {
     let folder = tempfile::tempdir().unwrap();
@@ -266,8 +266,8 @@ fn a_poll_ends_at_once_when_the_study_is_in_another_state_than_known() {
     world.end();
 }
 
-/// An agent receives the rounds in which its slot delivered: while the round collects, when it is
-/// released, and after a restart. A later owner of the slot receives only its own rounds.
+/// An agent is told the rounds in which its slot delivered: while the round collects, when it is
+/// released, and after a restart. A later owner of the slot is told only its own rounds.
 #[test]
 fn the_account_of_a_slot_has_the_rounds_that_it_delivered() {
     let folder = tempfile::tempdir().unwrap();
@@ -337,8 +337,8 @@ fn round_0_has_time_for_the_initial_trials() {
     world.end();
 }
 
-/// Windows close by the clock without waiting for agents. Messages are handed out again in later
-/// windows, even by a restarted coordinator.
+/// Windows close at a fixed time, without waiting for agents. Messages are handed out again in
+/// later windows, even by a restarted coordinator.
 #[test]
 fn at_a_free_pace_the_newest_messages_are_handed_out_in_every_window() {
     let folder = tempfile::tempdir().unwrap();
@@ -374,8 +374,8 @@ fn at_a_free_pace_the_newest_messages_are_handed_out_in_every_window() {
     world.end();
 }
 
-/// The slots in a release are recorded. A slot that has reached its limit of releases is refused,
-/// even after a restart.
+/// The slots that take part in a release are recorded. A slot that has reached its limit of
+/// releases is refused, even after a restart.
 #[test]
 fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -428,8 +428,8 @@ fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     assert!(statement.n_releases() > 2 && !statement.is_overdrawn());
 }
 
-/// A store restored from an older copy may have a record for a release that was later made with
-/// other slots. The release counts for all slots.
+/// A store restored from an older copy may contain a record for a release that was later made over
+/// different slots. This release counts for all slots.
 #[test]
 fn a_note_that_is_not_of_the_release_counts_for_all() {
     let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use fedbo_wire::{
 };
 use tokio::runtime::Runtime;
 
-/// A service on a folder.
+/// A running service and its folder.
 pub(crate) struct World {
     pub(crate) runtime: Runtime,
     pub(crate) service: Option<Service>,
@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) home: Home,
 }
 
-/// A response of the service.
+/// A response from the service.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -47,7 +47,7 @@ impl Answer {
 }
 
 impl World {
-    /// Starts a service with the studies of these files.
+    /// Starts a service with the studies in these files.
     pub(crate) fn new(folder: &Path, files: &[&str]) -> Self {
         let home = Home::open(folder, Mode::Create).unwrap();
         for text in files {
@@ -64,7 +64,7 @@ impl World {
         Self::on(home)
     }
 
-    /// Starts a service on a folder with studies.
+    /// Starts a service on a folder that contains studies.
     pub(crate) fn on(home: Home) -> Self {
         let runtime = Runtime::new().unwrap();
         let settings = settings(&home);
@@ -73,7 +73,7 @@ impl World {
         Self { runtime, service: Some(service), address, home }
     }
 
-    /// Stops the service and starts another on the same folder.
+    /// Stops the service, and starts a new one on the same folder.
     pub(crate) fn restart(self) -> Self {
         let folder = self.home.path().to_owned();
         self.end();
@@ -90,7 +90,7 @@ impl World {
         Study::of(&record, &self.home.key()).unwrap()
     }
 
-    /// Enrols all agents of a study, and waits until it runs.
+    /// Enrols all agents in a study, and waits until it runs.
     pub(crate) fn enrol(&self, name: &str) -> Vec<TestAgent> {
         let n_slots = self.study(name).n_slots;
         let enrol = |slot| self.enrol_slot(name, slot);
@@ -145,7 +145,7 @@ pub(crate) fn settings(home: &Home) -> ServiceSettings {
     ServiceSettings::local(home, "test")
 }
 
-/// An agent without an objective, which sends the messages of the test.
+/// An agent without an objective, which sends the messages that a test gives it.
 pub(crate) struct TestAgent {
     pub(crate) key: SigningKey,
     pub(crate) slot: u32,
@@ -213,7 +213,7 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap()
 }
 
-/// Sends one request on its own connection.
+/// Sends a request on its own connection.
 pub(crate) fn send(
     address: SocketAddr,
     method: &str,
@@ -228,7 +228,8 @@ pub(crate) fn send(
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // A service that refuses after the head may have closed the connection already.
+    // If the service refuses a request after reading the head, it may already have closed the
+    // connection.
     let _ = stream.write_all(body);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);

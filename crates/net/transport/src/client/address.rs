@@ -1,14 +1,14 @@
-//! Checks of service addresses.
+//! Checks service addresses.
 
 use ureq::http::Uri;
 
 /// Checks an address and returns it without trailing slashes.
 ///
-/// `allow_plain_http` permits `http://` addresses of other machines. Everybody on the route can
-/// then read the traffic.
+/// `allow_plain_http` permits `http://` addresses of other machines. Everybody on the network path
+/// can then read the traffic.
 ///
 /// # Errors
-/// The problem with the address, and how to fix it.
+/// Describes the problem with the address and how to fix it.
 pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'static str> {
     const EXPECTED: &str = "expected https://HOST, optionally followed by :PORT or /PATH";
     let url = given.trim().trim_end_matches('/');

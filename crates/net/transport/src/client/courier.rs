@@ -4,12 +4,12 @@ use std::fmt::Debug;
 
 use super::LinkError;
 
-/// Transports whole requests, for example in messages of another system.
+/// Carries whole requests, for example in the messages of another system.
 pub trait Courier: Debug + Send + Sync {
     /// Returns the response to a request.
     ///
     /// # Errors
-    /// [`LinkError::Stopped`] if the request was sent and this process should not wait for its
+    /// [`LinkError::Stopped`] if the request was sent but this process should not wait for the
     /// response.
     fn carry(&self, request: CarriedRequest) -> Result<CarriedResponse, LinkError>;
 }

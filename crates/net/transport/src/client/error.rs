@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fedbo_wire::{PROTOCOL_VERSION, Problem, ProblemCode};
 
-/// A failed request: it was refused, or there is no usable response.
+/// Error for a request that was refused or got no usable response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -16,7 +16,7 @@ pub enum LinkError {
         /// Minimum delay before a retry, if the response states one.
         retry_after: Option<Duration>,
     },
-    /// The recipient is unreachable or temporarily unavailable, or an intermediary responds in its
+    /// The recipient is unreachable or temporarily unavailable, or an intermediary responded in its
     /// place.
     #[error("{reason}")]
     Unreachable {
@@ -45,8 +45,8 @@ pub enum LinkError {
     /// A setting is invalid, or the request cannot be built. Nothing is sent.
     #[error("{0}")]
     Setting(String),
-    /// The request is still in flight, but waits are shortened
-    /// ([`HttpClient::hurry`](crate::HttpClient::hurry)). Repeating the same request resumes the
+    /// The request is still in flight, but the wait was cut short by
+    /// [`HttpClient::hurry`](crate::HttpClient::hurry). Repeating the same request resumes the
     /// wait.
     #[error("the response has not arrived yet")]
     SetAside,

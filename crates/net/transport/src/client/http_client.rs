@@ -23,7 +23,7 @@ use crate::{Clock as _, SystemClock};
 
 /// Maximum size of a JSON response in bytes.
 pub const JSON_BYTES_MAX: u64 = 64 * 1024;
-/// Maximum number of headers of a carried response.
+/// Maximum number of headers in a carried response.
 const CARRIED_HEADERS_MAX: usize = 64;
 /// Maximum wait for a response while the hurry flag is set, measured from the start of the request.
 const HURRY: Duration = Duration::from_secs(1);
@@ -42,16 +42,16 @@ const READ_BODY: Duration = Duration::from_secs(300);
 /// Uses HTTPS or HTTP, depending on the scheme of the address. [`ProxySetting`] documents the
 /// choice of an outbound proxy.
 ///
-/// Once the stop flag is set, calls fail with [`LinkError::Stopped`]; a request in flight continues
-/// in the background. A client that sends through a courier has no stop flag.
+/// Once the stop flag is set, calls fail with [`LinkError::Stopped`], and a request in flight
+/// continues in the background. A client that sends through a courier has no stop flag.
 #[derive(Debug)]
 pub struct HttpClient {
-    /// Without a trailing slash; for a courier, as given.
+    /// The address without a trailing slash. For a courier, the address as given.
     url: String,
     /// Name of the recipient, for messages.
     recipient: &'static str,
     carrier: Carrier,
-    /// File of certificates trusted in addition to the system's.
+    /// PEM file with certificates trusted in addition to the system's.
     authority: Option<PathBuf>,
 }
 
@@ -82,14 +82,14 @@ struct UnderWay {
     answer: Receiver<Result<Answer, LinkError>>,
 }
 
-/// Signer and recipient of a request. The signature is valid only for this recipient.
+/// The signer and recipient of a request. The signature is valid only for this recipient.
 #[derive(Clone, Copy, Debug)]
 pub struct Signer<'a> {
-    /// Signer's key.
+    /// The signer's key.
     pub key: &'a SigningKey,
-    /// Recipient's key.
+    /// The recipient's key.
     pub to: PublicKey,
-    /// Counter of the request; 0 for requests without a counter.
+    /// The request counter, or 0 for requests without a counter.
     pub counter: u64,
 }
 
@@ -99,7 +99,7 @@ struct Ask<'a> {
     target: &'a str,
     body: Vec<u8>,
     kind: &'static str,
-    /// Additional time for the recipient to respond.
+    /// Additional time that the recipient may take to respond.
     wait: Duration,
     bytes_max: u64,
 }
@@ -115,8 +115,8 @@ pub struct Answer {
 }
 
 impl HttpClient {
-    /// Creates a client for `recipient` (a name for messages, such as `the coordinator`) at `url`,
-    /// with the proxy from the environment.
+    /// Creates a client for `url`, with the proxy from the environment. Messages call the server
+    /// `recipient`, for example `the coordinator`.
     ///
     /// Trusts the system's certificate authorities and those in the PEM file `authority`.
     ///
@@ -132,7 +132,7 @@ impl HttpClient {
         Self::with_proxy(url, authority, &ProxySetting::Environment, stop, recipient)
     }
 
-    /// Like [`HttpClient::new`], with this proxy setting.
+    /// Like [`HttpClient::new`], but with the given proxy setting.
     ///
     /// # Errors
     /// Same as [`HttpClient::new`].
@@ -174,7 +174,7 @@ impl HttpClient {
         })
     }
 
-    /// Creates a client for `recipient` that sends through a courier; `url` is used only in
+    /// Creates a client for `recipient` that sends through a courier. `url` is used only in
     /// messages.
     #[must_use]
     pub fn carried(url: &str, courier: Arc<dyn Courier>, recipient: &'static str) -> Self {
@@ -184,10 +184,11 @@ impl HttpClient {
 
     /// Returns a flag that shortens waits.
     ///
-    /// While it is set, a request that is still in flight after one second fails with
+    /// While the flag is set, a request that is still in flight after one second fails with
     /// [`LinkError::SetAside`]. The exchange continues in the background. If the next request has
-    /// the same method, target and body, it is not sent again but waits for the same response; any
-    /// other request discards that response. Returns `None` if a courier carries the requests.
+    /// the same method, target and body, it waits for the same response instead of being sent
+    /// again. Any other request discards that response. Returns `None` if a courier carries the
+    /// requests.
     #[must_use]
     pub fn hurry(&self) -> Option<Arc<AtomicBool>> {
         match &self.carrier {
@@ -219,8 +220,8 @@ impl HttpClient {
         }
     }
 
-    /// Sends a GET request. `wait` extends the timeout of the response, and `bytes_max` limits the
-    /// size of a successful response. Only public resources need no signer.
+    /// Sends a GET request. `wait` extends the response timeout, and `bytes_max` limits the size of
+    /// a successful response. All resources except public ones require a signer.
     ///
     /// # Errors
     /// If the request is refused, or there is no usable response.
@@ -235,7 +236,7 @@ impl HttpClient {
         self.ask(signer, ask)
     }
 
-    /// Sends bytes in a PUT request; the response has up to [`JSON_BYTES_MAX`] bytes.
+    /// Sends bytes in a PUT request. The response is limited to [`JSON_BYTES_MAX`] bytes.
     ///
     /// # Errors
     /// Same as [`HttpClient::get`].
@@ -251,7 +252,7 @@ impl HttpClient {
         self.ask(Some(signer), ask)
     }
 
-    /// Sends bytes in a POST request; the response has up to `bytes_max` bytes.
+    /// Sends bytes in a POST request. The response is limited to `bytes_max` bytes.
     ///
     /// # Errors
     /// Same as [`HttpClient::get`].
@@ -273,7 +274,7 @@ impl HttpClient {
         self.ask(Some(signer), ask)
     }
 
-    /// Sends JSON in a POST request; the response has up to [`JSON_BYTES_MAX`] bytes.
+    /// Sends JSON in a POST request. The response is limited to [`JSON_BYTES_MAX`] bytes.
     ///
     /// # Errors
     /// Same as [`HttpClient::get`].
@@ -286,7 +287,7 @@ impl HttpClient {
         self.post_for(signer, target, body, JSON_BYTES_MAX)
     }
 
-    /// Sends JSON in a POST request; the response has up to `bytes_max` bytes.
+    /// Sends JSON in a POST request. The response is limited to `bytes_max` bytes.
     ///
     /// # Errors
     /// Same as [`HttpClient::get`].
@@ -332,8 +333,7 @@ fn headers(signer: Option<Signer<'_>>, ask: &Ask<'_>) -> Vec<(String, String)> {
 }
 
 impl Connections {
-    /// Resumes the same request if it was set aside, and sends it otherwise. Waits for the
-    /// response.
+    /// Sends a request, or resumes it if it was set aside, and waits for the response.
     fn exchange(
         &self,
         asked: OutgoingRequest,
@@ -426,10 +426,10 @@ impl Connections {
 }
 
 impl Answer {
-    /// Checks the status.
+    /// Checks that the response has the status `expected`.
     ///
     /// # Errors
-    /// If it is not `expected`.
+    /// If the response has a different status.
     pub fn has_status(&self, expected: u16) -> Result<(), LinkError> {
         if self.status == expected {
             return Ok(());
@@ -454,7 +454,7 @@ impl Answer {
     /// Parses a header that may be absent.
     ///
     /// # Errors
-    /// If it is present but unreadable.
+    /// If the header is present but unreadable.
     pub fn optional<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, LinkError> {
         match self.headers.contains_key(name) {
             true => self.header(name).map(Some),
@@ -465,7 +465,7 @@ impl Answer {
     /// Parses a header.
     ///
     /// # Errors
-    /// If it is absent or unreadable.
+    /// If the header is absent or unreadable.
     pub fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
         let value = self.headers.get(name).and_then(|value| value.to_str().ok());
         let parsed = value.and_then(|value| value.parse().ok());
@@ -534,8 +534,8 @@ impl OutgoingRequest {
         if is_success(status) { self.bytes_max } else { JSON_BYTES_MAX }
     }
 
-    /// Classifies a response: a success, a refusal, a response in a different version of the
-    /// protocol, or an unexpected status of the recipient or an intermediary.
+    /// Classifies a response as a success, a refusal, a response in a different version of the
+    /// protocol, or an unexpected status from the recipient or an intermediary.
     fn sorted(&self, status: u16, headers: HeaderMap, body: Vec<u8>) -> Result<Answer, LinkError> {
         let recipient = self.recipient;
         let spoken = headers.get(HEADER_PROTOCOL);
@@ -564,8 +564,8 @@ impl OutgoingRequest {
                     Some(Some(advice)) => format!("{reason}: {advice}"),
                     _ => reason,
                 };
-                // Temporary: the recipient is overloaded, or it is down and an intermediary
-                // responds.
+                // These statuses are temporary: the recipient is overloaded, or it is down and an
+                // intermediary responds.
                 match matches!(status, 408 | 429 | 500..=599) {
                     true => Err(LinkError::Unreachable { reason }),
                     false => Err(LinkError::Unusable { reason }),

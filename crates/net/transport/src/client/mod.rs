@@ -1,4 +1,4 @@
-//! HTTP client: signed and other requests, proxies, and advice on failed connections.
+//! HTTP client: signed and unsigned requests, proxies, and advice on failed connections.
 
 mod address;
 mod courier;

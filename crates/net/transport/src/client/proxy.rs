@@ -1,4 +1,4 @@
-//! Choice of an outbound proxy.
+//! Selects an outbound proxy.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,11 +10,11 @@ use ureq::{Proxy, ProxyProtocol};
 use super::LinkError;
 use super::address::is_this_machine;
 
-/// Variables for the proxy of `https://` addresses, in order of precedence.
+/// Environment variables with the proxy for `https://` addresses, in order of precedence.
 const HTTPS: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
-/// Variables for the proxy of `http://` addresses, in order of precedence.
+/// Environment variables with the proxy for `http://` addresses, in order of precedence.
 const HTTP: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
-/// Variables that list hosts to be reached without a proxy.
+/// Environment variables with the hosts to connect to without a proxy.
 const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 /// The outbound proxy of a client, as configured by the user.
@@ -58,9 +58,9 @@ impl fmt::Debug for ProxySetting {
     }
 }
 
-/// Chooses the proxy for requests to an address; `None` means a direct connection.
+/// Selects the proxy for requests to an address, or `None` for a direct connection.
 ///
-/// Every client of this crate calls this instead of leaving the choice to its HTTP library.
+/// Every client in this crate calls this function, so that the HTTP library never chooses a proxy.
 ///
 /// # Errors
 /// [`LinkError::Setting`] if the configured proxy or `url` is not a valid address.
@@ -150,8 +150,8 @@ fn bypasses(list: &str, host: &str, port: u16) -> bool {
 
 /// Matches a host and port against one entry of `NO_PROXY`.
 ///
-/// Entries are `*`, `NAME` (with all subdomains), `.NAME` or `*.NAME` (the same), an address, or a
-/// network such as `10.0.0.0/8`. Names and addresses may end in `:PORT`, and `*` may replace the
+/// An entry is `*`, `NAME` (with all subdomains), `.NAME` or `*.NAME` (the same), an address, or a
+/// network such as `10.0.0.0/8`. Names and addresses can end in `:PORT`, and `*` can replace the
 /// beginning or the end of a name.
 fn matches(entry: &str, host: &str, port: u16) -> bool {
     if entry == "*" {
@@ -188,7 +188,7 @@ fn matches(entry: &str, host: &str, port: u16) -> bool {
         && above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
 }
 
-/// Splits `HOST:PORT`; an IPv6 address needs brackets to have a port.
+/// Splits `HOST:PORT`. An IPv6 address can have a port only if it is in brackets.
 fn without_port(entry: &str) -> (&str, Option<u16>) {
     match entry.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => match port.parse() {
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::HttpClient;
 
-    /// Returns the proxy's host and port for a target with these variables.
+    /// Returns the host and port of the proxy for a URL, given these environment variables.
     fn proxy(url: &str, setting: &ProxySetting, variables: &[(&str, &str)]) -> Option<String> {
         let variable = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Clients in a process with `HTTP_PROXY` use the proxy only for other machines.
+    /// Clients in a process with `HTTP_PROXY` set use the proxy only for other machines.
     #[test]
     fn clients_send_nothing_for_this_machine_to_the_proxy_of_the_environment() {
         const MARK: &str = "FEDBO_TEST_PROXY";

@@ -15,10 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Maximum number of certificate names in a message.
 const N_NAMES: usize = 8;
 
-/// Returns the cause of a failed connection and how to fix it, or the library's message if no
-/// advice applies.
+/// Explains why a connection failed and how to fix it. Returns the library's message if no advice
+/// applies.
 ///
-/// `authority` is the file of certificates trusted in addition to the system's.
+/// `authority` is the PEM file with certificates trusted in addition to the system's.
 pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>) -> String {
     let advice = match of_rustls(error) {
         Some(error) => of_tls(error, url, authority),
@@ -40,7 +40,7 @@ fn of_address(error: &ureq::Error) -> Option<String> {
     }
 }
 
-/// Advises `https://` if the address is `http://` but the server uses TLS.
+/// Recommends `https://` if the address is `http://` but the server uses TLS.
 pub(crate) fn of_plain(url: &str) -> Option<String> {
     let rest = url.strip_prefix("http://")?;
     speaks_tls(url).then(|| {
@@ -50,7 +50,7 @@ pub(crate) fn of_plain(url: &str) -> Option<String> {
     })
 }
 
-/// Extracts a TLS error that another error wraps.
+/// Extracts the TLS error that an error wraps, if any.
 fn of_rustls(error: &ureq::Error) -> Option<&rustls::Error> {
     match error {
         ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
@@ -60,7 +60,7 @@ fn of_rustls(error: &ureq::Error) -> Option<&rustls::Error> {
     }
 }
 
-/// Returns true if the response is empty or not HTTP, as from a server that expects TLS.
+/// Returns true if the response is empty or not HTTP, as it is from a server that expects TLS.
 fn is_garbled(error: &ureq::Error) -> bool {
     use std::io::ErrorKind;
     match error {
@@ -76,7 +76,7 @@ fn is_garbled(error: &ureq::Error) -> bool {
 fn of_tls(error: &rustls::Error, url: &str, authority: Option<&Path>) -> Option<String> {
     let certificate = match error {
         rustls::Error::InvalidCertificate(certificate) => certificate,
-        // The first bytes of a plain HTTP response are not a TLS record.
+        // The server responded in plain HTTP, whose first bytes are not a TLS record.
         rustls::Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
         ) => {

@@ -1,4 +1,4 @@
-//! TLS trust roots of the system and of a PEM file.
+//! TLS trust roots from the system and from a PEM file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_p
 
 use super::LinkError;
 
-/// Returns a rustls configuration that trusts the system's authorities and those of a PEM file.
+/// Returns a rustls configuration that trusts the system's certificate authorities and those in a
+/// PEM file.
 pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkError> {
     let system = rustls_native_certs::load_native_certs();
     let mut roots: Vec<Certificate<'static>> = system
@@ -38,7 +39,7 @@ pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkErro
 /// Checks that a PEM file contains at least one certificate.
 ///
 /// # Errors
-/// If it cannot be read, or contains no certificate.
+/// If the file cannot be read, or contains no certificate.
 pub fn check_authority(path: &Path) -> Result<(), LinkError> {
     read(path).map(|_| ())
 }

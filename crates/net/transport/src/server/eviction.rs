@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 
 /// State of a connection.
 ///
-/// It becomes authenticated when an authorized party signs a request on it. `evicted` notifies its
-/// task of an eviction.
+/// A connection becomes authenticated when an authorized party signs a request on it. `evicted`
+/// notifies the connection's task of its eviction.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionState {
     is_authenticated: AtomicBool,
@@ -36,7 +36,7 @@ impl ConnectionState {
 #[derive(Debug)]
 pub(crate) struct Unauthenticated {
     n_connections: usize,
-    /// May contain connections that have since been authenticated or closed.
+    /// Connections in order of arrival. Some may have since been authenticated or closed.
     arrivals: VecDeque<Weak<ConnectionState>>,
 }
 
@@ -59,7 +59,7 @@ impl Unauthenticated {
         state
     }
 
-    /// Evicts the oldest unauthenticated connection; returns `false` if there is none.
+    /// Evicts the oldest unauthenticated connection. Returns `false` if there is none.
     pub(crate) fn evict_oldest(&mut self) -> bool {
         while let Some(oldest) = self.arrivals.pop_front() {
             if let Some(state) = oldest.upgrade()

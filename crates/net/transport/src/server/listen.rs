@@ -1,5 +1,5 @@
-//! Accepts connections, and limits their number, their buffers and the time that they may take
-//! (INV-18). `request.rs` limits bodies.
+//! Accepts connections, and limits their number, buffers and duration (INV-18). `request.rs` limits
+//! bodies.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::tls::{TlsFiles, TlsUnusable};
 pub struct ListenSettings {
     /// Address to listen on.
     pub address: SocketAddr,
-    /// Certificate and key; `None` for plain HTTP.
+    /// Certificate and key, or `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
     /// True if plain HTTP is allowed on addresses other than loopback.
     pub plain_http: bool,
@@ -72,7 +72,7 @@ impl Classified for ListenError {
     }
 }
 
-/// Returns advice on a failure to listen on an address.
+/// Returns advice for a failure to listen on an address.
 fn advice(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {
@@ -92,7 +92,7 @@ pub struct ConnectionCounts {
     pub refused: Counter,
 }
 
-/// A service that listens on its address but does not accept connections yet.
+/// A service that is bound to its address but does not accept connections yet.
 #[derive(Debug)]
 pub struct Listening {
     listener: TcpListener,
@@ -104,7 +104,7 @@ pub struct Listening {
 impl Listening {
     /// Binds the address on the current runtime.
     ///
-    /// Raises this process's soft limit on open files if the connections need it. If the hard limit
+    /// Raises the process's soft limit on open files if the connections need it. If the hard limit
     /// is too low, fewer connections are allowed.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Listening {
         Ok(Self { listener, address, tls, limits })
     }
 
-    /// Returns the local address.
+    /// Returns the local address that the service is bound to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -149,34 +149,35 @@ impl Listening {
 /// n_connections · (BYTES_EACH + 2 · body + answer)
 /// ```
 ///
-/// bytes. `body` is the size of the largest request of the studies (88 + 8 M for an upload, and at
-/// least 1024); it counts twice, because a request is held both as received and as decoded.
-/// `answer` is the size of the largest response that is not shared: for a private study 168 bytes,
-/// and 1056 bytes plus the size of a release for each release that an agent requests at once. Up to
-/// four releases are shared.
+/// bytes. `body` is the size of the largest request in any study (88 + 8 M for an upload, and at
+/// least 1024). It counts twice, because both the received and the decoded request are held.
+/// `answer` is the size of the largest response that is not shared. For a private study, this is
+/// 168 bytes, plus 1056 bytes and the size of a release for each release that an agent requests at
+/// once. Up to four releases are shared.
 ///
-/// Measured: an idle connection needs 11 KiB before its handshake, 24 KiB after it and 26 KiB after
-/// an upload, so 4096 connections need 105 MiB. In addition, the system's socket buffers take at
-/// most 128 KiB in and 256 KiB out per connection.
+/// In measurements, an idle connection takes 11 KiB before its handshake, 24 KiB after the
+/// handshake and 26 KiB after an upload, so 4096 connections take 105 MiB. In addition, the
+/// kernel's socket buffers take at most 128 KiB for receiving and 256 KiB for sending per
+/// connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Maximum number of open connections. A further connection evicts the oldest one that no
-    /// authorized request has authenticated ([`read_authorized`](crate::read_authorized)); if there
-    /// is none, the new connection is closed immediately.
+    /// Maximum number of open connections. A further connection evicts the oldest connection that
+    /// no authorized request has authenticated ([`read_authorized`](crate::read_authorized)). If
+    /// there is none, the new connection is closed immediately.
     pub n_connections: usize,
-    /// Timeout of a TLS handshake and of a request's head. Idle connections are closed after the
+    /// Timeout for a TLS handshake and for a request's head. Idle connections are closed after the
     /// same time.
     pub patience: Duration,
-    /// Timeout of a request's body.
+    /// Timeout for a request's body.
     pub body_patience: Duration,
-    /// Timeout of writing to a client that does not read its response.
+    /// Timeout for writing to a client that does not read its response.
     pub answer_patience: Duration,
 }
 
 impl ConnectionLimits {
-    /// Maximum memory of a connection without bodies, in bytes: 24 KiB for its task and the TLS
-    /// state, 16 KiB each for requests and responses, and 20 KiB for a TLS record in each
-    /// direction.
+    /// Maximum memory of a connection in bytes, without bodies. It consists of 24 KiB for the task
+    /// and the TLS state, 16 KiB each for requests and responses, and 20 KiB for a TLS record in
+    /// each direction.
     pub const BYTES_EACH: usize = (24 + 16 + 16 + 2 * 20) << 10;
 }
 
@@ -191,11 +192,11 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Sizes of a connection's receive and send buffers in the kernel, which doubles them for its
+/// Sizes of a connection's receive and send buffers in the kernel. The kernel doubles them for
 /// bookkeeping.
 ///
-/// Without a limit they grow to megabytes if a client sends data that is not read, or does not read
-/// its responses.
+/// Without a limit, the buffers grow to megabytes if a client sends data that is not read, or does
+/// not read its responses.
 const SOCKET_BUFFERS: (u32, u32) = (64 << 10, 128 << 10);
 /// Maximum number of connections that are waiting to be accepted.
 const BACKLOG: u32 = 1024;
@@ -246,11 +247,11 @@ async fn serve(
                 if is_without_files(&error) && unauthenticated.evict_oldest() {
                     tracing::debug!("a connection makes room for another: {error}");
                     counts.refused.inc();
-                    // Gives the evicted connection's task time to close it.
+                    // Give the evicted connection's task time to close the connection.
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     continue;
                 }
-                // The client aborted, or this machine is out of file descriptors, which other
+                // The client aborted, or the machine is out of file descriptors, which other
                 // processes may release.
                 tracing::warn!("cannot accept a connection: {error}");
                 if error.kind() != std::io::ErrorKind::ConnectionAborted {
@@ -274,7 +275,7 @@ async fn serve(
             break; // the semaphore is never closed
         };
         let state = unauthenticated.admit();
-        // Sends small responses immediately. If setting the option fails, they are only delayed.
+        // Send small responses immediately. If the option cannot be set, they are only delayed.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.answer_patience));

@@ -1,4 +1,4 @@
-//! This process's limit on open files. Each connection uses one.
+//! The process's limit on open files. Each connection uses one file.
 
 use std::sync::Once;
 
@@ -6,14 +6,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Number of files reserved for databases, logs and outgoing requests.
 const RESERVE: u64 = 256;
-/// Maximum soft limit. Above it, programs that close every possible file descriptor before they
-/// start a process become slow.
+/// Maximum soft limit. With a higher limit, programs that close every possible file descriptor
+/// before they start a process become slow.
 const RAISED_MAX: u64 = 1 << 20;
 
-/// Raises the soft limit on open files towards the hard limit if `n_connections` connections need
+/// Raises the soft limit on open files, up to the hard limit, if `n_connections` connections need
 /// it. Returns the number of connections that fit.
 ///
-/// Child processes inherit the raised limit unless it is set for them.
+/// Child processes inherit the raised limit unless their own limit is set.
 pub(super) fn room_for(n_connections: usize) -> usize {
     let wanted = u64::try_from(n_connections).unwrap_or(u64::MAX).saturating_add(RESERVE);
     let mut limit = getrlimit(Resource::Nofile);
@@ -52,8 +52,8 @@ fn raised(limit: Rlimit, wanted: u64) -> Option<u64> {
     (current < wanted && current < possible).then_some(possible)
 }
 
-/// Returns how many of `n_connections` connections fit within a soft limit, minus the reserve. The
-/// reserve takes at most a quarter of the limit.
+/// Returns how many of `n_connections` connections fit within a soft limit minus the reserve, which
+/// takes at most a quarter of the limit.
 fn fitting(limit: Option<u64>, n_connections: usize) -> usize {
     let Some(limit) = limit else {
         return n_connections;

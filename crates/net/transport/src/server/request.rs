@@ -40,7 +40,7 @@ pub enum Length {
 /// Checks that a request has the supported version of the protocol.
 ///
 /// # Errors
-/// If it has a different version or none.
+/// If the request has a different version or none.
 pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     let supported = format!("supported: [{PROTOCOL_VERSION}]");
     match headers.get(HEADER_PROTOCOL).map(|value| value.to_str()) {
@@ -61,7 +61,8 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
 
 /// Returns the unverified signature of a request in the supported version.
 ///
-/// The caller must check its time. The signature cannot be verified before the body is read.
+/// The caller must check the signature's time. The signature itself cannot be verified before the
+/// body is read.
 ///
 /// # Errors
 /// If the version is not supported or the request is not signed.
@@ -74,8 +75,8 @@ pub fn claimed_signature(headers: &HeaderMap) -> Result<RequestSignature, Refusa
         .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
 }
 
-/// Reads the body of a request from an authorized key, and verifies the signature for the given
-/// receiver.
+/// Reads the body of a request from an authorized key, and verifies that it was signed for the
+/// given receiver.
 ///
 /// The connection then counts as authenticated, which protects it from eviction.
 ///
@@ -95,15 +96,15 @@ pub async fn read_authorized(
     Ok(signed)
 }
 
-/// Marks the connection of a request as authenticated without a signature, which protects it from
-/// eviction.
+/// Marks a request's connection as authenticated without requiring a signature. This protects the
+/// connection from eviction.
 pub fn authenticate(request: &Request) {
     if let Some(state) = request.extensions().get::<Arc<ConnectionState>>() {
         state.authenticate();
     }
 }
 
-/// Reads the body of a request from a possibly unknown key, and verifies the signature for the
+/// Reads the body of a request from a possibly unknown key, and verifies that it was signed for the
 /// given receiver.
 ///
 /// # Errors
@@ -157,7 +158,7 @@ async fn body_of(
     }
     let mut body = Limited::new(body, most);
     let whole = async {
-        // Copies the frames: a frame of one byte would keep a read buffer of kilobytes alive
+        // Copy the frames, because a frame of one byte would keep a read buffer of kilobytes alive
         // (INV-18).
         let mut bytes = Vec::with_capacity(most);
         while let Some(frame) = body.frame().await.transpose()? {

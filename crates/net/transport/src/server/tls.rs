@@ -1,4 +1,4 @@
-//! TLS configuration of a service, from its certificate and key.
+//! TLS configuration of a service.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use rustls::crypto::ring::{Ticketer, default_provider};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Files of a service's certificate and key.
+/// Paths of a service's certificate and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate and its intermediate certificates, as PEM.
@@ -25,15 +25,15 @@ pub enum TlsUnusable {
     File {
         /// The file.
         path: PathBuf,
-        /// Problem with the file.
+        /// The problem with the file.
         message: String,
     },
     /// The certificate and the key do not match.
     #[error("{} and {} do not match: {message}", certificate.display(), key.display())]
     Pair {
-        /// File of the certificate.
+        /// The certificate file.
         certificate: PathBuf,
-        /// File of the key.
+        /// The key file.
         key: PathBuf,
         /// Error message of the TLS library.
         message: String,
@@ -67,7 +67,8 @@ impl TlsFiles {
             .with_single_cert(chain, key)
             .map_err(pair)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Tickets resume sessions without a certificate signature and without server-side state.
+        // With tickets, clients resume sessions without a certificate signature and without
+        // server-side state.
         config.ticketer = Ticketer::new().map_err(pair)?;
         Ok(Arc::new(config))
     }

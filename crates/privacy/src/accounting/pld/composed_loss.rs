@@ -1,19 +1,19 @@
 //! The distribution of a sum of many losses, by discrete Fourier transforms.
 //!
 //! Losses are first tilted by exp(θ L), so that the sum is likely to be near the requested ε. Even
-//! a δ of 1e−300 is then a sum of terms that are not small. The error of the transform is bounded
-//! and added (or subtracted).
+//! a δ of 1e−300 is then a sum of terms that are not small. A bound on the transform's error is
+//! added (or subtracted).
 
 use super::fft::{Complex, Fft};
 use super::lattice_loss::{LatticeLoss, MASS_DEFECT, Rounding};
 
-/// Spectral values with a power below exp(−`NEGLIGIBLE`) are dropped, and this bound is added to
+/// Spectral values whose power is below exp(−`NEGLIGIBLE`) are dropped, and that bound is added to
 /// the error.
 const NEGLIGIBLE: f64 = 80.0;
 
-/// The distributions to compose, in one direction.
+/// The loss distributions to compose, in one direction.
 pub(super) struct Summand {
-    /// One distribution for each kind of release, all on one lattice.
+    /// One distribution for each kind of release, all on lattices with the same step.
     pub(super) losses: Vec<LatticeLoss>,
     /// Number of releases of each kind.
     pub(super) counts: Vec<f64>,
@@ -21,7 +21,7 @@ pub(super) struct Summand {
     pub(super) theta: f64,
     /// The approximate lower end of the window.
     pub(super) bottom: f64,
-    /// Tilts for the Chernoff bounds on the mass above and below the window.
+    /// Tilts that bound the mass above and below the window (Chernoff).
     pub(super) chernoff: (f64, f64),
 }
 
@@ -30,7 +30,7 @@ impl Summand {
         self.losses.first().map_or(1.0, |loss| loss.step)
     }
 
-    /// Returns the sum of all losses at point 0 of their lattices.
+    /// Returns the sum of the losses at point 0 of each lattice.
     fn shift(&self) -> f64 {
         let each = self.losses.iter().zip(&self.counts);
         each.map(|(loss, count)| count * loss.offset).sum()
@@ -47,7 +47,7 @@ impl Summand {
     }
 }
 
-/// The tilted distribution of a sum of losses within a window.
+/// The tilted distribution of a sum of losses, restricted to a window.
 pub(super) struct ComposedLoss {
     rounding: Rounding,
     step: f64,
@@ -58,23 +58,23 @@ pub(super) struct ComposedLoss {
     masses: Vec<f64>,
     /// Σ ln E exp(θ L): a tilted mass m at l is a probability m exp(`log_moment` − θ l).
     log_moment: f64,
-    /// Bounds on the tilted mass above the window, and outside of it.
+    /// Bounds on the tilted mass above the window and on the mass outside it.
     above: f64,
     outside: f64,
     /// Upper bound on the probability of an infinite loss.
     escaped: f64,
-    /// Relative error of all masses, in logarithms.
+    /// Bound on the error of the logarithm of each mass.
     log_defect: f64,
-    /// The largest error of the sum of losses.
+    /// Bound on the error of the sum of losses.
     loss_defect: f64,
 }
 
-/// Composes all releases of one direction. Two kinds of release share one transform, as real and
-/// imaginary part.
+/// Composes all releases in one direction. Two kinds of release share one transform, one as the
+/// real part and one as the imaginary part.
 pub(super) fn compose(fft: &Fft, summand: &Summand, rounding: Rounding) -> ComposedLoss {
     let Summand { losses, counts, theta, .. } = summand;
     let (n, half) = (fft.len(), fft.len() / 2);
-    // |computed − true| of a spectral value: a tilted distribution sums to 1.
+    // Bounds |computed − true| for a spectral value, because a tilted distribution sums to 1.
     let gamma = 2.0 * fft.defect();
     let moments: Vec<f64> = losses.iter().map(|loss| loss.log_moment(*theta)).collect();
     let mut product = Product {
@@ -132,18 +132,18 @@ fn place(knot: i64, n: usize) -> usize {
     place
 }
 
-/// Π X^count over kinds of release, with bounds on its error.
+/// Π X^count over the kinds of release, with bounds on the product's error.
 struct Product {
     spectrum: Vec<Complex>,
     /// Π (|X| + γ)^count.
     sizes: Vec<f64>,
-    /// Σ count/(|X| + γ): γ times this times `sizes` bounds |computed − true|.
+    /// Σ count/(|X| + γ). The product of γ, this sum and `sizes` bounds |computed − true|.
     rates: Vec<f64>,
     gamma: f64,
 }
 
 impl Product {
-    /// Multiplies value `k` by `factor`^`count`.
+    /// Multiplies spectral value `k` by `factor`^`count`.
     fn take(&mut self, k: usize, factor: Complex, count: f64) {
         let size = factor.norm() + self.gamma;
         self.rates[k] += count / size;
@@ -157,13 +157,13 @@ impl Product {
         }
     }
 
-    /// Returns a bound on the error of each term of the inverse transform: the mean over the
+    /// Returns a bound on the error of each term of the inverse transform: the mean error over the
     /// spectrum.
     fn missed(&self) -> f64 {
         let last = self.sizes.len() - 1;
         let mut sum = 0.0;
         for (k, (size, rate)) in self.sizes.iter().zip(&self.rates).enumerate() {
-            // 4 γ for the inverse transform itself; a spectral value is at most 1.
+            // The inverse transform itself adds 4 γ, because a spectral value is at most 1.
             let bound = (self.gamma * (rate + 4.0) * size).min(2.0);
             sum += if k == 0 || k == last { bound } else { 2.0 * bound };
         }
@@ -216,8 +216,8 @@ impl ComposedLoss {
         let top = bottom + masses.len() as f64 * step;
         log_above -= chernoff.0 * top;
         log_below += chernoff.1 * bottom;
-        // Errors of the masses by quadrature, of the exponents by rounding, and of the final sum's
-        // exponent.
+        // Quadrature errors of the masses, rounding errors of the exponents, and the error of the
+        // final sum's exponent.
         let log_defect = n_releases * (MASS_DEFECT + 4.0 * f64::EPSILON * size)
             + 16.0 * f64::EPSILON * (log_moment.abs() + theta * top.abs());
         let slack = 1e-9 + log_defect;
@@ -236,7 +236,7 @@ impl ComposedLoss {
         }
     }
 
-    /// Returns true if no value has overflowed.
+    /// Returns true if no value overflowed.
     fn is_finite(&self) -> bool {
         let masses: f64 = self.masses.iter().sum();
         let bounds = self.outside + self.above + self.escaped + self.log_defect + self.loss_defect;
@@ -244,13 +244,14 @@ impl ComposedLoss {
     }
 
     /// Returns ε with δ(ε) = exp(`log_delta`): an upper bound if rounding up, a lower bound if
-    /// rounding down; at least 0. `None` if the window ends below it or is not finite.
+    /// rounding down; at least 0. `None` if that ε lies above the window or the window is not
+    /// finite.
     pub(super) fn epsilon(&self, log_delta: f64) -> Option<f64> {
         if !self.is_finite() {
             return None;
         }
         let delta = log_delta.exp();
-        // ln of the largest allowed sum below, relative to exp(log_moment).
+        // Logarithm of the largest sum allowed below, relative to exp(log_moment).
         let (target, missing) = match self.rounding {
             Rounding::Up if self.escaped >= delta => return None,
             Rounding::Up => (
@@ -261,7 +262,7 @@ impl ComposedLoss {
         };
         let mut tail = Tail::new(self);
         while let Some(next) = tail.next() {
-            // δ(ε) exp(θ l) at the point above, and its allowed value there.
+            // δ(l) exp(θ l) at the point above, and the value allowed there.
             let allowed = (target + self.theta * tail.loss()).exp() + missing;
             if next.at_loss > allowed {
                 // Between this point and the one above: D + (1 − e^{−t}) V = allowed at distance t
@@ -285,8 +286,8 @@ impl ComposedLoss {
         }
     }
 
-    /// Returns ln of an upper bound on δ(`epsilon`), if rounding up. `None` if the window does not
-    /// contain it or is not finite.
+    /// Returns the logarithm of an upper bound on δ(`epsilon`), if rounding up. `None` if the
+    /// window does not contain `epsilon` or is not finite.
     pub(super) fn log_delta(&self, epsilon: f64) -> Option<f64> {
         if !self.is_finite() {
             return None;
@@ -315,11 +316,11 @@ impl ComposedLoss {
     }
 }
 
-/// Sums over the window from above. With w the masses, at a point l:
+/// Sums over the window from above. At a point l, with masses w:
 /// D = Σ_{k > l} w_k e^{−θ(k − l)} (1 − e^{l − k}),  V = Σ_{k ≥ l} w_k e^{−(θ + 1)(k − l)},  δ(l) = D exp(K − θ l).
 struct Tail<'a> {
     law: &'a ComposedLoss,
-    /// The next point is the one below this index.
+    /// The next point is at `index` − 1.
     index: usize,
     delta: f64,
     mean: f64,
@@ -327,14 +328,14 @@ struct Tail<'a> {
     fast: f64,
 }
 
-/// The result of one step down of [`Tail`].
+/// The result of moving [`Tail`] down by one point.
 #[derive(Clone, Copy)]
 struct Step {
     /// D at the new point.
     at_loss: f64,
-    /// D at the point above it.
+    /// D at the point above the new one.
     above: f64,
-    /// V at the point above it.
+    /// V at the point above the new one.
     mean: f64,
 }
 

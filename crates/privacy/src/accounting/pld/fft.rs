@@ -1,4 +1,4 @@
-//! The discrete Fourier transform of a power-of-two length, simple enough to bound its rounding
+//! Discrete Fourier transforms with a power-of-two length, simple enough to bound the rounding
 //! error.
 
 use std::f64::consts::TAU;
@@ -56,7 +56,7 @@ impl Mul for Complex {
     }
 }
 
-/// Transforms of one length: X_k = Σ_j x_j exp(−2πi jk/n).
+/// The transforms of one length: X_k = Σ_j x_j exp(−2πi jk/n).
 ///
 /// Stockham's algorithm, radix 4. On the way from an input to an output, a term is multiplied by at
 /// most ½ log2 n roots of unity and takes part in log2 n sums, so |error of X_k| ≤ γ Σ_j |x_j| with
@@ -81,13 +81,13 @@ impl Fft {
         self.roots.len()
     }
 
-    /// Returns γ: a product with a root costs √5 u and the root's own error 4u (its angle is
-    /// rounded), a sum costs u, with u = 2⁻⁵³.
+    /// Returns γ. With u = 2⁻⁵³, a product with a root adds √5 u and the root's own error 4u (its
+    /// angle is rounded), and a sum adds u.
     pub(super) fn defect(&self) -> f64 {
         8.0 * (f64::EPSILON / 2.0) * (f64::from(self.len().ilog2()) + 2.0)
     }
 
-    /// Transforms `x`; `y` is scratch of the same length.
+    /// Transforms `x` in place; `y` is scratch space of the same length.
     pub(super) fn forward(&self, x: &mut Vec<Complex>, y: &mut Vec<Complex>) {
         let n_all = self.len();
         assert!(x.len() == n_all && y.len() == n_all, "one length for all");
@@ -128,7 +128,7 @@ impl Fft {
         }
     }
 
-    /// The inverse: x_j = (1/n) Σ_k X_k exp(2πi jk/n).
+    /// Inverts the transform: x_j = (1/n) Σ_k X_k exp(2πi jk/n).
     pub(super) fn inverse(&self, x: &mut Vec<Complex>, y: &mut Vec<Complex>) {
         for value in x.iter_mut() {
             *value = value.conj();

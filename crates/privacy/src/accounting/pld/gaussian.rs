@@ -1,28 +1,30 @@
-//! The exact cost of one Gaussian with little noise, for which a lattice of losses would need too
+//! The exact cost of a single Gaussian with little noise, whose lattice of losses would need too
 //! many points.
 
 use super::super::composition::MIN_MULTIPLIER;
 use super::super::subsampled::{HALF_LN_TWO_PI, Subsampled};
 use super::lattice_loss::Rounding;
 
-/// Levels of the continued fraction of Mills' ratio; its error is below 1e−40 for arguments from 1.
+/// Levels of the continued fraction for Mills' ratio. The error is below 1e−40 for arguments of at
+/// least 1.
 const DEPTH: u32 = 400;
-/// Error of ln δ: exponents of at most a few thousand, in double precision.
+/// Error of ln δ: exponents of at most a few thousand in double precision.
 const LOG_DEFECT: f64 = 1e-11;
 
-/// A release without sampling and with multiplier z = 1/μ. Its loss is distributed as N(μ²/2, μ²)
+/// A release without sampling and with multiplier z = 1/μ. The loss is distributed as N(μ²/2, μ²)
 /// in both directions.
 ///
-/// δ = φ(a) (M(a) − M(a + μ)) with a = ε/μ − μ/2, φ the normal density and M = (1 − Φ)/φ Mills'
-/// ratio. This equals Φ(−a) − e^ε Φ(−a − μ) (Balle and Wang 2018), without terms that overflow.
-/// Evaluated only for a ≥ 1.
+/// δ = φ(a) (M(a) − M(a + μ)) with a = ε/μ − μ/2, the normal density φ and Mills' ratio
+/// M = (1 − Φ)/φ. This equals Φ(−a) − e^ε Φ(−a − μ) (Balle and Wang 2018), but has no terms that
+/// overflow. The formula is evaluated only for a ≥ 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gaussian {
     mu: f64,
 }
 
 impl Gaussian {
-    /// Returns the Gaussian equivalent to these releases, if it is a single one with little noise.
+    /// Returns the Gaussian equivalent to these releases, if they reduce to a single Gaussian with
+    /// little noise.
     pub(super) fn of(parts: &[Subsampled]) -> Option<Self> {
         match parts {
             [part] if part.rate >= 1.0 && part.multiplier < MIN_MULTIPLIER => {
@@ -32,12 +34,12 @@ impl Gaussian {
         }
     }
 
-    /// Returns a bound on ε at δ; `None` if a would be below 1 (δ above about .15).
+    /// Returns a bound on ε at δ; `None` if a would be below 1 (δ above about 0.15).
     pub(super) fn epsilon(self, log_delta: f64, rounding: Rounding) -> Option<f64> {
         if self.log_delta_at(1.0, rounding) < log_delta {
             return None;
         }
-        // ln δ ≤ −a²/2 for a ≥ 1, and decreases.
+        // For a ≥ 1, ln δ ≤ −a²/2, and ln δ decreases in a.
         let (mut low, mut high) = (1.0_f64, (-2.0 * log_delta).max(1.0).sqrt() + 1.0);
         for _ in 0..80 {
             let middle = 0.5 * (low + high);
@@ -61,7 +63,7 @@ impl Gaussian {
         (a >= 1.0).then(|| self.log_delta_at(a, Rounding::Up))
     }
 
-    /// Returns a bound on ln δ at ε = μ²/2 + a μ, a ≥ 1.
+    /// Returns a bound on ln δ at ε = μ²/2 + a μ, for a ≥ 1.
     fn log_delta_at(self, a: f64, rounding: Rounding) -> f64 {
         let (near, far, defect) = match rounding {
             Rounding::Up => (DEPTH, DEPTH + 1, LOG_DEFECT),
@@ -73,7 +75,7 @@ impl Gaussian {
 }
 
 /// Mills' ratio (1 − Φ(x))/φ(x) = 1/(x + 1/(x + 2/(x + 3/(x + …)))), x ≥ 1, truncated at level
-/// `depth`. Even levels are upper bounds, odd ones lower bounds.
+/// `depth`. An even `depth` gives an upper bound, an odd one a lower bound.
 fn mills(x: f64, depth: u32) -> f64 {
     let tail = (1..=depth).rev().fold(x, |tail, level| x + f64::from(level) / tail);
     tail.recip()

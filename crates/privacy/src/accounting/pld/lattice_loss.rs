@@ -1,10 +1,10 @@
-//! The privacy loss of one release on a lattice, rounded so that no loss is understated (or
+//! The privacy loss of one release, rounded to a lattice so that no loss is understated (or
 //! overstated).
 
 use super::super::subsampled::{Direction, Subsampled};
 
-/// Smallest useful distance of knots in x, relative to z: a finer lattice changes results by less
-/// than 1e−4.
+/// Smallest useful distance between knots in x, relative to z. A finer lattice changes results by
+/// less than 1e−4.
 const KNOT_SPACING: f64 = 1.0 / 64.0;
 /// Width of quadrature panels, relative to the length over which an integrand changes.
 const PANEL_SPACING: f64 = 1.0 / 8.0;
@@ -17,7 +17,7 @@ const RULE: [(f64, f64); 4] = [
 ];
 /// Relative error of a probability, from quadrature and rounding.
 pub(super) const MASS_DEFECT: f64 = 1e-12;
-/// Error of a loss, relative to one plus the largest loss.
+/// Error of a loss, relative to 1 plus the largest loss.
 const LOSS_DEFECT: f64 = 4e-14;
 /// Largest argument of `exp`.
 const LARGEST_EXPONENT: f64 = 700.0;
@@ -25,34 +25,34 @@ const LARGEST_EXPONENT: f64 = 700.0;
 /// The direction in which losses are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounding {
-    /// To a dominating pair. Mass between two knots is split between both and keeps its mean of
-    /// e^{−L} ("connect the dots", Doroshenko et al. 2022); tails go to infinity.
+    /// To a dominating pair. Mass between two knots is split between them so that its mean of
+    /// e^{−L} is kept ("connect the dots", Doroshenko et al. 2022); tails become infinite losses.
     Up,
-    /// To a dominated pair. Mass moves to the nearest knot while its mean of e^{−L} allows, and the
-    /// rest to the knot below; tails are dropped.
+    /// To a dominated pair. Mass moves to the nearest knot as far as its mean of e^{−L} allows, and
+    /// the rest moves to the knot below; tails are dropped.
     Down,
 }
 
 /// A distribution of losses on the lattice `step` ℤ, in logarithms.
 #[derive(Clone, Debug)]
 pub(super) struct LatticeLoss {
-    /// Distance of adjacent points.
+    /// Distance between adjacent points.
     pub(super) step: f64,
     /// The loss at point 0.
     pub(super) offset: f64,
-    /// Points of the lattice, increasing.
+    /// Points of the lattice, in increasing order.
     pub(super) knots: Vec<i64>,
     /// ln of their probabilities.
     pub(super) log_masses: Vec<f64>,
     /// ln of the probability that the loss is infinite.
     pub(super) log_escaped: f64,
-    /// The largest error of a loss.
+    /// Bound on the error of a loss.
     pub(super) loss_defect: f64,
 }
 
 impl LatticeLoss {
-    /// Returns the loss of one release, rounded up. Ignores outcomes beyond `reach` standard
-    /// deviations.
+    /// Returns the loss of one release, rounded up. Outcomes beyond `reach` standard deviations
+    /// count as infinite losses.
     pub(super) fn rounded_up(
         part: &Subsampled,
         direction: Direction,
@@ -162,28 +162,28 @@ fn add(log_mass: &mut f64, reference: f64, mass: f64) {
     }
 }
 
-/// Outcomes with losses between two points of the lattice.
+/// Outcomes whose losses lie between two points of the lattice.
 struct Interval {
     from: i64,
     to: i64,
-    /// The ends and the position of the middle loss, by increasing loss.
+    /// The two ends and the position of the middle loss, in order of increasing loss.
     x: [f64; 3],
 }
 
 /// One half of an interval.
 #[derive(Clone, Copy)]
 struct Half {
-    /// ln of the unit of the fields below.
+    /// Logarithm of the unit in which the fields below are given.
     reference: f64,
     /// The probability.
     mass: f64,
-    /// The part of the probability assigned to the upper end when rounding up.
+    /// The part of the probability that moves to the upper end when rounding up.
     upward: f64,
-    /// ∫ |1 − exp(l − L)|, l the nearer end.
+    /// ∫ |1 − exp(l − L)|, where l is the nearer end.
     surplus: f64,
-    /// ∫ (1 − exp(l − L)), l the lower end.
+    /// ∫ (1 − exp(l − L)), where l is the lower end.
     rise: f64,
-    /// ∫ (exp(l − L) − 1), l the upper end.
+    /// ∫ (exp(l − L) − 1), where l is the upper end.
     drop: f64,
 }
 
@@ -192,7 +192,7 @@ impl Half {
         Self { reference: 0.0, mass: 0.0, upward: 0.0, surplus: 0.0, rise: 0.0, drop: 0.0 };
 }
 
-/// Splits each half between both ends.
+/// Splits the mass of each half between the two ends of its interval.
 fn round_up(halves: &[[Half; 2]], log_masses: &mut [f64]) {
     for (k, both) in halves.iter().enumerate() {
         for half in both {
@@ -204,8 +204,9 @@ fn round_up(halves: &[[Half; 2]], log_masses: &mut [f64]) {
 }
 
 /// Gathers mass at knots so that the mean of e^{l − L} at a knot l is at most 1. Proceeds from both
-/// ends towards the densest interval. Each knot takes all of the adjacent half farther from that
-/// interval, and as much of the other half as makes the mean 1; the rest goes to the next knot.
+/// ends towards the densest interval. Each knot takes the whole adjacent half that is farther from
+/// that interval, and as much of the other half as brings the mean to 1; the rest goes to the next
+/// knot.
 fn round_down(halves: &[[Half; 2]], log_masses: &mut [f64]) {
     let density = |both: &[Half; 2]| both[1].mass.ln() + both[1].reference;
     let densest = (0..halves.len())
@@ -254,13 +255,13 @@ fn round_down(halves: &[[Half; 2]], log_masses: &mut [f64]) {
     }
 }
 
-/// Returns exp of the argument, at most 1, slightly reduced to cover rounding errors; 0 for NaN.
+/// Returns exp(`log_share`), at most 1, slightly reduced to cover rounding errors; 0 for NaN.
 fn share(log_share: f64) -> f64 {
     let share = (log_share - 1e-9).min(0.0).exp();
     if share.is_nan() { 0.0 } else { share }
 }
 
-/// Keeps the share `kept` of the mass below knot `k` at it, and rounds the rest down.
+/// Assigns the share `kept` of the mass to knot `k`, and the rest to the knot below.
 fn settle(log_masses: &mut [f64], k: usize, log_mass: f64, kept: f64) {
     if k > 0 && log_mass > f64::NEG_INFINITY {
         add(&mut log_masses[k], log_mass, kept);
@@ -268,7 +269,7 @@ fn settle(log_masses: &mut [f64], k: usize, log_mass: f64, kept: f64) {
     }
 }
 
-/// Returns all outcomes within reach, by increasing loss.
+/// Returns all outcomes within reach, in order of increasing loss.
 fn intervals(
     part: &Subsampled,
     direction: Direction,
@@ -341,7 +342,8 @@ impl Interval {
     }
 }
 
-/// Divides `[from, to]` into panels on which density and loss are smooth enough for the rule.
+/// Divides `[from, to]` into panels on which the density and the loss are smooth enough for the
+/// quadrature rule.
 fn for_panels(part: &Subsampled, from: f64, to: f64, mut each: impl FnMut(f64, f64)) {
     let z = part.multiplier;
     let bend = if part.rate < 1.0 {
@@ -355,7 +357,7 @@ fn for_panels(part: &Subsampled, from: f64, to: f64, mut each: impl FnMut(f64, f
     };
     let mut x = from;
     while x < to {
-        // Lengths change slowly: the one at the end of a panel is close to the one at its start.
+        // The length scale changes slowly: at the end of a panel it is close to that at the start.
         let width = PANEL_SPACING * length(x);
         let next = if x + 1.5 * width >= to { to } else { x + width };
         each(0.5 * (x + next), 0.5 * (next - x));

@@ -19,28 +19,30 @@ use lattice_loss::{LatticeLoss, Rounding};
 use sketch::Sketch;
 use window::Window;
 
-/// Maximum number of distinct pairs (q, z) that are composed individually; more are grouped in
-/// classes.
+/// Maximum number of distinct pairs (q, z) that are composed individually. If there are more, they
+/// are grouped into classes.
 const CLASSES: usize = 512;
-/// The same limit during the search for a window.
+/// The same limit for the search for a window.
 const FEW_CLASSES: usize = 32;
-/// Below this multiplier no lattice of losses is built: it would have more than 100,000 points.
+/// Below this multiplier, no lattice of losses is built, because it would have more than 100,000
+/// points.
 const LATTICE_MULTIPLIER: f64 = 1e-3;
 
-/// Privacy loss distribution accountant: zero-out adjacency, Poisson sampling.
+/// Privacy loss distribution accountant, with zero-out adjacency and Poisson sampling.
 ///
-/// ε is the larger of both directions of the dominating pair (1 − q) N(0, z²) + q N(1, z²) against
-/// N(0, z²), each composed on a lattice of losses by a discrete Fourier transform.
+/// ε is the larger value over the two directions of the dominating pair
+/// (1 − q) N(0, z²) + q N(1, z²) against N(0, z²). Each direction is composed on a lattice of
+/// losses by a discrete Fourier transform.
 ///
 /// Losses are rounded to a dominating pair, tails count as infinite losses, and the errors of
 /// aliasing and rounding are bounded and added. The result is never below the true ε (INV-14), and
-/// in the tests it is within 0.1 % of the true ε. The argument is in `ACCOUNTING.md`.
+/// in the tests it is within 0.1 % of the true ε. See `ACCOUNTING.md` for the proof.
 #[derive(Clone, Debug, Default)]
 pub struct PldAccountant {
     events: Composition,
 }
 
-/// Proved bounds on the ε of the composed dominating pair.
+/// Proved bounds on the ε of the composition of the dominating pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
     /// Lower bound.
@@ -50,15 +52,16 @@ pub struct Bracket {
 }
 
 impl PldAccountant {
-    /// Creates an accountant without releases.
+    /// Creates an accountant with no releases yet.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Returns bounds on ε from both sides: the same computation, with losses also rounded down.
     ///
-    /// The lower bound shows the tightness of the accountant; it is not a guarantee. It represents
-    /// discrete noise by its continuous reduction, and different events of a class by the class.
+    /// The lower bound shows how tight the accountant is; it is not a guarantee, because it
+    /// represents discrete noise by its continuous reduction and all events of a class by one
+    /// event.
     ///
     /// # Errors
     /// If no finite ε is proved.
@@ -87,7 +90,8 @@ impl PldAccountant {
         let mut largest = 0.0_f64;
         for way in Direction::BOTH {
             let limit = largest_loss(&parts, way);
-            // A bound that needs no composition often shows that the first direction costs more.
+            // The Rényi bound needs no composition, and often shows that the first direction costs
+            // more.
             if way == Direction::Add && renyi(way).min(limit) <= largest {
                 continue;
             }
@@ -99,7 +103,7 @@ impl PldAccountant {
             let window = Window::at_delta(&sketch, log_delta);
             let (mut expected, mut epsilon) = (window.epsilon, within(&window));
             for _ in 0..3 {
-                // If the bound at the chosen order is far off, the tilt and the lattice are, too.
+                // If the bound at the chosen order is far off, so are the tilt and the lattice.
                 let Some(found) = epsilon.filter(|found| (1e-12..0.7 * expected).contains(found))
                 else {
                     break;
@@ -113,8 +117,8 @@ impl PldAccountant {
             }
             let mut epsilon = epsilon.map_or(limit, |epsilon| epsilon.min(limit));
             if parts.len() < all.len() && rounding == Rounding::Up {
-                // Classes are coarse if there are many rates and many multipliers; the Rényi bound
-                // needs no classes.
+                // If there are many rates and many multipliers, the classes are coarse. The Rényi
+                // bound needs no classes.
                 let renyi = renyi(way);
                 if renyi.is_finite() {
                     epsilon = epsilon.min(renyi.max(0.0));
@@ -136,9 +140,9 @@ impl PldAccountant {
 }
 
 impl PldAccountant {
-    /// Returns ε without a lattice, if noise is so small that a lattice would need too many points:
-    /// in closed form for a single Gaussian, or by the Rényi bound if there are sampled releases,
-    /// too. `None` if a lattice is feasible.
+    /// Returns ε without a lattice if the noise is so small that a lattice would need too many
+    /// points: in closed form for a single Gaussian, or from the Rényi bound if there are also
+    /// sampled releases. `None` if a lattice is feasible.
     fn bound_of_little_noise(
         &self,
         all: &[Subsampled],
@@ -157,8 +161,8 @@ impl PldAccountant {
                 let both = Direction::BOTH.map(|way| smallest_epsilon(all, way, log_delta));
                 both[0].max(both[1]).max(0.0)
             }
-            // The releases with little noise have q = 1 and form one Gaussian; the others only add
-            // to its cost.
+            // The releases with little noise have q = 1 and form one Gaussian; the other releases
+            // only add to the cost.
             (None, Rounding::Down) => {
                 let little = all.iter().filter(|part| part.multiplier < LATTICE_MULTIPLIER);
                 let little: Vec<Subsampled> = little.copied().collect();
@@ -202,8 +206,8 @@ fn largest_loss(parts: &[Subsampled], direction: Direction) -> f64 {
     }
 }
 
-/// Returns the number of standard deviations to include: the mass beyond it, exp(−reach²/2) for
-/// each release, is e^−16 of δ in total.
+/// Returns the number of standard deviations to include. The mass beyond the reach, exp(−reach²/2)
+/// for each release, adds up to e^−16 of δ.
 fn reach(parts: &[Subsampled], log_delta: f64) -> f64 {
     let n_releases: f64 = parts.iter().map(|part| part.count).sum();
     (2.0 * (n_releases.ln() - log_delta + 16.0)).sqrt()
@@ -289,7 +293,7 @@ impl Accountant for PldAccountant {
             let mut scale = known.max(-700.0);
             let mut found = at(scale);
             for _ in 0..3 {
-                // If the Rényi bound is far off, leave less mass to infinite losses.
+                // If the Rényi bound is far off, treat less mass as infinite losses.
                 let Some(lower) = found.filter(|&found| found < scale - 3.0) else {
                     break;
                 };

@@ -1,14 +1,13 @@
-//! An approximation of the losses of all releases, which locates the window before the bound is
-//! computed.
+//! An approximation of all losses, which locates the window before the bound is computed.
 
 use super::super::subsampled::{Direction, Subsampled};
 
-/// Spacing of nodes, relative to the length over which densities and losses change.
+/// Spacing of the nodes, relative to the length over which densities and losses change.
 const SPACING: f64 = 0.125;
 
-/// Losses within reach as sums over nodes, by the trapezoid rule. Losses beyond the reach later
-/// count as infinite, and are omitted here: they may dominate the moments of large orders without
-/// affecting δ.
+/// Losses within reach, as sums over the nodes of the trapezoid rule. Losses beyond the reach are
+/// omitted, because they can dominate the moments of large orders without affecting δ. The
+/// accountant later counts them as infinite.
 pub(super) struct Sketch {
     kinds: Vec<Kind>,
     n_releases: f64,
@@ -22,7 +21,7 @@ struct Kind {
     nodes: Vec<(f64, f64)>,
 }
 
-/// ln E exp(θ L), and mean and variance of L under the distribution tilted by exp(θ L).
+/// ln E exp(θ L), and the mean and variance of L under the distribution tilted by exp(θ L).
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moment {
     pub(super) log: f64,

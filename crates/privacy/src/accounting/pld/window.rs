@@ -1,14 +1,14 @@
-//! The evaluation window of the sum of losses, and its resolution.
+//! The window in which the sum of losses is evaluated, and its resolution.
 
 use super::super::renyi::{converted, smallest};
 use super::super::subsampled::Direction;
 use super::sketch::Sketch;
 
-/// Approximate relative error of ε from rounding to the lattice.
+/// Approximate relative error of ε that results from rounding to the lattice.
 const TOLERANCE: f64 = 1e-4;
 /// Longer transforms are halved, which quadruples that error.
 const LONG: f64 = 262_144.0;
-/// ln of 1 over the tilted mass outside of the window.
+/// −ln of the tilted mass outside the window.
 const DIGITS: f64 = 28.0;
 /// Minimum and maximum length of the transform.
 const LENGTHS: (f64, f64) = (1024.0, 1_048_576.0);
@@ -25,34 +25,34 @@ pub(super) struct Window {
     /// The lower end of the window.
     pub(super) bottom: f64,
     top: f64,
-    /// A sufficiently fine lattice step.
+    /// A lattice step that is fine enough.
     fine: f64,
     /// Tilts that bound the mass above and below the window.
     pub(super) chernoff: (f64, f64),
 }
 
-/// Returns the largest useful tilt: larger ones would lose precision in the exponents θ ε.
+/// Returns the largest useful tilt. Larger tilts would lose precision in the exponents θ ε.
 fn largest_tilt(epsilon: f64) -> f64 {
     1e6 / epsilon.max(1e-9)
 }
 
 impl Window {
-    /// Chooses the window for ε at this δ: the tilt is that of the order with the smallest bound on
-    /// ε.
+    /// Chooses the window for ε at the given δ. The tilt corresponds to the order with the smallest
+    /// bound on ε.
     pub(super) fn at_delta(sketch: &Sketch, log_delta: f64) -> Self {
         let at = |log_theta: f64| {
             let theta = log_theta.exp();
             converted(sketch.moment(theta).log, theta, log_delta)
         };
-        // The optimal tilt for a Gaussian loss of the same variance.
+        // The optimal tilt for a Gaussian loss with the same variance.
         let variance = sketch.moment(0.0).variance.max(1e-290);
         let theta = smallest(at, (2.0 * (-log_delta).max(0.1) / variance).sqrt());
         let epsilon = converted(sketch.moment(theta).log, theta, log_delta);
         Self::new(sketch, theta, epsilon)
     }
 
-    /// Chooses the window for δ at this ε: the tilt makes the mean equal to `epsilon`, or is 0 if
-    /// the untilted mean is already larger.
+    /// Chooses the window for δ at the given ε. The tilt makes the mean equal to `epsilon`, or is 0
+    /// if the untilted mean is already larger.
     pub(super) fn at_epsilon(sketch: &Sketch, epsilon: f64) -> Self {
         let mean = |theta: f64| sketch.moment(theta).mean;
         if mean(0.0) >= epsilon {
@@ -77,8 +77,8 @@ impl Window {
         let theta = theta.min(largest_tilt(epsilon));
         let here = sketch.moment(theta);
         let moved = |by: f64| sketch.moment(theta + by).log - here.log;
-        // Chernoff bounds Pr[L ≥ l] ≤ exp(K(θ + s) − K(θ) − s l), and likewise below, at the best
-        // of a few s.
+        // Chernoff bounds Pr[L ≥ l] ≤ exp(K(θ + s) − K(θ) − s l), and likewise for the lower end,
+        // at the best of a few values of s.
         let guess = (2.0 * DIGITS / here.variance.max(1e-290)).sqrt();
         let (mut top, mut bottom) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut chernoff = (guess, guess);
@@ -105,12 +105,12 @@ impl Window {
         (self.bottom + self.top + self.fine + self.theta).is_finite() && self.top > self.bottom
     }
 
-    /// Returns the distance between the ends.
+    /// Returns the distance between the two ends.
     pub(super) fn width(&self) -> f64 {
         self.top - self.bottom
     }
 
-    /// Returns the length of the required transform, a power of two.
+    /// Returns the required transform length, a power of two.
     pub(super) fn len(&self) -> usize {
         let mut wanted = self.width() / self.fine;
         if wanted > LONG {

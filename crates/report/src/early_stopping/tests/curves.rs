@@ -8,7 +8,7 @@ use crate::chart::svg::says;
 
 const N_EPOCHS: u32 = 50;
 
-/// Error of a training: it decays to its own level, with some noise.
+/// Returns the error of a training run, which decays to the run's own level, with some noise.
 fn error_at(trial: usize, epoch: u32) -> f64 {
     let level = 0.03 + 0.5 * noise(trial + 1).powi(2);
     let rate = 0.05 + 0.25 * noise(trial + 1000);
@@ -36,8 +36,8 @@ fn picture(lines: Vec<LearningCurveLine>) -> LearningCurvesPicture {
     }
 }
 
-/// A study of `n_trials` trials. A trial is stopped at the first epoch from 8 on with a high error.
-/// The second to last trial has failed, and the last one is running.
+/// Creates a study of `n_trials` trials. A trial is stopped at the first epoch from 8 on with a
+/// high error. The second to last trial has failed, and the last one is running.
 pub(super) fn study(n_trials: usize) -> LearningCurvesPicture {
     let trial = |index: usize| {
         let all: Vec<(u32, f64)> =
@@ -128,8 +128,9 @@ fn the_best_is_the_one_whose_direction_says_so() {
     assert!(svg.contains("best: trial 7 with 0.9") && svg.contains("larger is better"));
 }
 
-/// Besides a dozen normal trainings, two diverge: one is trained to the end, the other fails. The
-/// others keep the height of the picture, and the footnote counts the values off the axis.
+/// Besides a dozen normal training runs, two diverge: one is trained to the end, the other fails.
+/// The normal ones still fill the height of the picture, and the footnote counts the values off the
+/// axis.
 #[test]
 fn diverged_trainings_do_not_press_the_others_together() {
     let sound = study(12);
@@ -159,8 +160,8 @@ fn diverged_trainings_do_not_press_the_others_together() {
     assert!(!svg(&sound).contains("off the axis"));
 }
 
-/// Without stopped trainings the texts do not mention them. Without complete trainings there is no
-/// best one.
+/// Without stopped runs, the text does not mention them. Without complete runs, there is no best
+/// one.
 #[test]
 fn the_legend_names_only_what_is_there() {
     let whole = svg(&picture(vec![line(0, CurveEnd::Complete, &[0.9, 0.4])]));
@@ -215,7 +216,7 @@ fn the_axis_of_values_can_be_logarithmic() {
     );
 }
 
-/// The line of a diverging training leaves the axis where it crosses the end; its marker is in the
+/// The line of a diverging run leaves the axis where it crosses the end. The run's marker is in the
 /// strip above.
 #[test]
 fn a_training_that_diverges_does_not_press_the_others_together() {
@@ -228,7 +229,7 @@ fn a_training_that_diverges_does_not_press_the_others_together() {
     let line = lines(&svg, "#5F5F5F", 2);
     let highest = line.iter().flatten().map(|at| at.1).fold(f64::INFINITY, f64::min);
     assert!(strip < highest, "{strip} {highest}");
-    // One before the first crossing, and one around 0.8 between two crossings.
+    // One piece before the first crossing, and one around 0.8 between two crossings.
     assert_eq!(line.iter().map(Vec::len).filter(|n| *n == 3).count(), 2, "{line:?}");
     assert!(says(&svg, "worse"));
 }

@@ -9,10 +9,11 @@ const FORBIDDEN: &str = "#828282";
 const N_FIRST: usize = 8;
 const N_EPOCHS: usize = 50;
 const N_CELLS: usize = 100;
-/// Index of the path of a stopped training.
+/// Index of the path of a stopped training run.
 const STOPPED: usize = 174;
 
-/// Average error so far of a training that decays to its own level, by epoch.
+/// Returns the average error so far, by epoch, of a training run whose error decays to its own
+/// level.
 fn averages(path: usize) -> Vec<f64> {
     let level = 0.05 + 0.5 * noise(path);
     let rate = 0.04 + 0.2 * noise(path + 10_000);
@@ -25,7 +26,8 @@ fn averages(path: usize) -> Vec<f64> {
     (1..=N_EPOCHS).map(average).collect()
 }
 
-/// Regions from sampled trainings, by the fraction in each cell that ends below an error of 0.3.
+/// Creates regions from sampled training runs, by the fraction of runs in each cell that end below
+/// an error of 0.3.
 pub(super) fn rule() -> DecisionRegionsPicture {
     let paths: Vec<(Vec<f64>, bool)> =
         (0..4000).map(|path| (averages(path), 0.05 + 0.5 * noise(path) < 0.3)).collect();
@@ -76,7 +78,7 @@ fn svg(picture: &DecisionRegionsPicture) -> String {
     files(|folder| picture.write(folder, None)).0
 }
 
-/// Two epochs of four cells, to test the placement.
+/// Creates two epochs of four cells, to test the placement.
 fn small() -> DecisionRegionsPicture {
     let epoch = |epoch, (low, high), cells: [Option<Region>; 4], may_stop| RegionEpoch {
         epoch,
@@ -172,8 +174,8 @@ fn a_way_that_was_not_stopped_is_whole_or_goes_on() {
     assert!(!without.contains("this trial") && without.contains("no rule"));
 }
 
-/// 42 epochs of 100 cells: runs of equal cells, not 4200 boxes. Repeated drawings have identical
-/// bytes.
+/// Draws 42 epochs of 100 cells as runs of equal cells, not as 4200 boxes. Repeated drawings have
+/// identical bytes.
 #[test]
 fn a_whole_rule_is_a_small_file() {
     let picture = rule();

@@ -19,8 +19,8 @@ fn picture(points: Vec<FinalPoint>) -> FinalsPicture {
     }
 }
 
-/// A study of `n_trials` trials. Most trials that do not beat the best value so far are stopped,
-/// and occasionally one that would have beaten it.
+/// Creates a study of `n_trials` trials. Most trials that do not beat the best value so far are
+/// stopped, and occasionally one that would have beaten it.
 pub(super) fn study(n_trials: usize) -> FinalsPicture {
     let mut incumbent: Option<f64> = None;
     let mut points = Vec::with_capacity(n_trials);
@@ -73,7 +73,7 @@ fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
     let (first, last) = (steps[0], steps[steps.len() - 1]);
     assert!(first.0 < stopped[2].0 && last.0 > stopped[3].0, "{steps:?}");
     assert!((first.1 - complete[1].1).abs() < 12.0 && (last.1 - complete[2].1).abs() < 12.0);
-    // Two levels with two corners each.
+    // The step line has two levels with two corners each.
     assert_eq!(steps.len(), 4, "{steps:?}");
     // A line joins the wrong stop to the incumbent at that time.
     let joins = lines(&svg, INK, 1);

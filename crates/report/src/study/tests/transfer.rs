@@ -41,7 +41,7 @@ fn weights_of_old_studies_stand_above_their_share() {
     assert!(good < share, "{good} {share}");
 }
 
-/// For old studies with one joint weight, the picture has only a panel of their share, at full
+/// For old studies with one joint weight, the picture has only a panel for their share, at full
 /// height.
 #[test]
 fn old_studies_that_weigh_as_one_have_a_share_only() {

@@ -1,4 +1,4 @@
-//! One ledger of a database, open for writing.
+//! A ledger in a database, open for writing.
 
 use fedbo_failpoints::pass;
 use fedbo_postgres::{Ended, Operation as Act};
@@ -11,7 +11,7 @@ use crate::chain::Entry;
 use crate::record::{Findings, Record};
 use crate::{Charter, Head, LedgerError};
 
-/// One ledger, usable until another writer raises its fencing token.
+/// A ledger that is open for writing until another writer raises its fencing token.
 pub(crate) struct PostgresBackend {
     ledgers: Ledgers,
     name: String,
@@ -39,7 +39,7 @@ impl PostgresBackend {
                     (&&hash[..], Type::BYTEA),
                 ],
             )?;
-            // If the server's response was lost, this call may have created the existing ledger;
+            // If the server's response was lost, this call may have created the existing ledger.
             // `open` compares the charters.
             match n_added.is_empty() && !is_again {
                 true => Err(Ended::Caller(LedgerError::Exists {

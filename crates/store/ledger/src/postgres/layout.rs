@@ -2,9 +2,9 @@
 
 use fedbo_postgres::Layout;
 
-/// Rows are only added to `entries` and `ledgers`: triggers refuse other changes, as a safeguard
-/// against bugs in this program. The hash chain detects changes by users with the right to disable
-/// triggers. `token` is the fencing token of the most recent writer.
+/// Rows are only ever added to `entries` and `ledgers`. Triggers refuse other changes, as a
+/// safeguard against bugs in this program. The hash chain detects changes by users who are allowed
+/// to disable triggers. `token` is the fencing token of the most recent writer.
 pub(crate) const LAYOUT: Layout = Layout {
     schema: "fedbo_ledger",
     version: 1,

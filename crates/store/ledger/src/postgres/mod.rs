@@ -1,4 +1,4 @@
-//! Ledgers in a PostgreSQL database. Processes on several machines may open them in turn.
+//! Ledgers in a PostgreSQL database. Processes on several machines can open them in turn.
 
 mod backend;
 mod layout;
@@ -41,15 +41,15 @@ impl Ledgers {
     /// Connects to a database that holds ledgers.
     ///
     /// # Errors
-    /// [`LedgerError::Absent`] if it holds none; [`LedgerError::Read`] if the server cannot be
-    /// used, or may lose acknowledged commits.
+    /// [`LedgerError::Absent`] if the database holds no ledgers; [`LedgerError::Read`] if the
+    /// server cannot be used, or may lose acknowledged commits.
     pub fn open(address: &PostgresAddress) -> Result<Self, LedgerError> {
         let place = PathBuf::from(address.to_string());
         let pool = Pool::open(address, 1).map_err(|fault| in_words(fault, place, Act::Connect))?;
         Self::in_pool(Arc::new(pool), false)
     }
 
-    /// Uses an existing pool; creates the tables if they are missing and `creates` is true.
+    /// Uses an existing pool. Creates the tables if they are missing and `creates` is true.
     ///
     /// # Errors
     /// Same as for [`Ledgers::open`].
@@ -77,7 +77,7 @@ impl Ledgers {
         Self { patience: Patience::of(patience), ..self }
     }
 
-    /// Returns the name of a study's ledger in messages.
+    /// Returns the name of a study's ledger for messages.
     pub(crate) fn place_of(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("{}, ledger of {name:?}", self.pool.place()))
     }
@@ -131,8 +131,8 @@ impl Ledgers {
     }
 
     /// Returns the entries after `head` for rounds before `round`, for a reader that follows the
-    /// ledger without writing to it. Checks that each entry follows from the previous one, and the
-    /// first from `head`.
+    /// ledger without writing to it. Checks that the first entry follows from `head`, and each
+    /// other entry from the previous one.
     ///
     /// # Errors
     /// [`LedgerError::Corrupt`] if an entry does not follow; [`LedgerError::Read`].

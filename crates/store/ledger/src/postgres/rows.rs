@@ -31,7 +31,7 @@ impl Source for Rows<'_, '_> {
     }
 
     /// Checks that the triggers are enabled and the tables are logged. PostgreSQL has no check for
-    /// other damage, for example of indexes; the hash chain detects it, since rows are read in
+    /// other damage, for example of indexes. The hash chain detects it, because rows are read in
     /// order and by number.
     fn problems(&mut self) -> Result<Vec<String>, Fault> {
         let rows = self.tx.query_typed(
@@ -123,7 +123,8 @@ pub(super) fn entry(row: &Row) -> Result<StoredEntry<'_>, Fault> {
     })
 }
 
-/// Returns a hash. A value of the wrong length becomes all zeros, which do not match any entry.
+/// Returns a hash from a column. A value of the wrong length becomes all zeros, which match no
+/// entry.
 pub(super) fn hash_of(row: &Row, column: usize) -> Result<Hash, Fault> {
     let bytes: &[u8] = row.try_get(column)?;
     Ok(bytes.try_into().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Common parts of the ledger's tests.
+//! Utilities for the ledger's tests.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -13,7 +13,7 @@ use fedbo_privacy::accounting::{
 };
 use tempfile::TempDir;
 
-/// The charter of a study with a budget that no test exhausts.
+/// Returns the charter of a study with a budget that no test exhausts.
 pub fn charter() -> Charter {
     Charter {
         name: "study".to_owned(),
@@ -25,12 +25,12 @@ pub fn charter() -> Charter {
     }
 }
 
-/// Returns a budget of this ε at δ = 1e−5.
+/// Returns a budget with this ε, at δ = 1e−5.
 pub fn budget(epsilon: f64) -> Budget {
     Budget::new(epsilon, Delta::new(1e-5).unwrap()).unwrap()
 }
 
-/// Returns an event of all agents, with Gaussian noise of this multiplier.
+/// Returns an event that includes all agents, with Gaussian noise of this multiplier.
 pub fn event(noise_multiplier: f64) -> PrivacyEvent {
     PrivacyEvent {
         sampling: Sampling::Poisson(SamplingRate::ALL),
@@ -38,7 +38,7 @@ pub fn event(noise_multiplier: f64) -> PrivacyEvent {
     }
 }
 
-/// Creates a folder in memory if possible, because these tests do not test the disk.
+/// Creates a folder, in memory if possible, for tests that do not test the disk.
 pub fn quick_folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {

@@ -1,4 +1,4 @@
-//! A small ledger's files, to be damaged by tests.
+//! The files of a small ledger, for tests that damage them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub fn release(round: u64) -> Vec<u8> {
     format!("<release of round {round}>").into_bytes()
 }
 
-/// The state of a ledger after a commit.
+/// A ledger's state after a commit.
 #[derive(Debug)]
 pub struct Moment {
     pub head: Head,
@@ -31,7 +31,7 @@ pub struct Store {
     scratch: TempDir,
 }
 
-/// The end of a ledger's process.
+/// The way in which a ledger's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The study ended normally.
@@ -82,7 +82,7 @@ impl Store {
         self.scratch.path().join("ledger.db")
     }
 
-    /// Writes these files into place.
+    /// Writes these files to the ledger's path.
     pub fn put(&self, file: &[u8], log: &[u8]) -> PathBuf {
         let path = self.path();
         for (suffix, bytes) in [("", file), ("-wal", log), ("-shm", &[]), ("-journal", &[])] {
@@ -97,8 +97,8 @@ impl Store {
         path
     }
 
-    /// Verifies and reads the files in place. Returns `None` if they are refused, otherwise their
-    /// index in `moments`.
+    /// Verifies and reads the files at the ledger's path. Returns `None` if they are refused,
+    /// otherwise the index of their state in `moments`.
     pub fn judge(&self) -> Option<usize> {
         let path = self.path();
         let report = match verify(&path, None) {

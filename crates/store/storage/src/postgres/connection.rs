@@ -1,4 +1,4 @@
-//! A connection to the server that is reopened after a loss, and transactions on it.
+//! A connection to the server that is reopened after a loss, and its transactions.
 
 use fedbo_postgres::{Connector, Patience, PostgresAddress, Problem, check_settings, close};
 use postgres::types::Type;
@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::{rows, schema};
 use crate::{Mode, StorageError, StudyKey, Trial};
 
-/// The lock that a change takes first, which serializes all changes.
+/// The lock that a change takes first. It serializes changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lock {
     /// The list of studies.
@@ -17,13 +17,13 @@ pub(super) enum Lock {
     Study(StudyKey),
 }
 
-/// The result of a change for its caller, and its trace in the tables.
+/// The result of a change for the caller, and the trace of the change in the tables.
 pub(super) struct Change<R> {
     pub(super) result: R,
     pub(super) trace: ChangeMarker,
 }
 
-/// The server's state at a change, after its lock is taken.
+/// The server's state when a change has taken its lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// Milliseconds since 1970.
@@ -34,15 +34,15 @@ pub(super) struct Moment {
     pub(super) has_outcomes: bool,
 }
 
-/// A trace that lets a later attempt detect that a change has taken effect.
+/// A trace from which a later attempt can detect that a change has taken effect.
 pub(super) enum ChangeMarker {
-    /// No trace: the change is idempotent.
+    /// There is no trace, because the change is idempotent.
     Repeatable,
     /// This trial exists.
     Added(Trial),
     /// This trial exists in exactly this state.
     Changed(Trial),
-    /// This trial exists in exactly this state, with these reports from an epoch on.
+    /// This trial exists in exactly this state, with exactly these reports from an epoch on.
     Reported { trial: Trial, from_epoch: u32 },
 }
 
@@ -59,7 +59,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects, checks the server's settings, and creates the tables if `mode` allows.
+    /// Connects, checks the server's settings, and creates missing tables if `mode` allows.
     pub(super) fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, Failure> {
         let mut link = Self { connector: Connector::new(address)?, client: None };
         let mut patience = Patience::default();
@@ -75,8 +75,8 @@ impl Link {
         schema::prepare(self.client()?, mode)
     }
 
-    /// Runs one read-only transaction: `act` sees a single snapshot. Its second argument is true if
-    /// the table of further numbers exists.
+    /// Runs a read-only transaction. `act` sees a single snapshot. The second argument of `act` is
+    /// true if the table of further numbers exists.
     pub(super) fn read<R>(
         &mut self,
         act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
@@ -110,12 +110,12 @@ impl Link {
         Ok(result)
     }
 
-    /// Runs one atomic transaction exactly once; it is durable when this returns. `act` receives
-    /// the [`Moment`] after `lock` was taken, with the time of the server's clock.
+    /// Runs an atomic transaction exactly once. The transaction is durable when this returns. `act`
+    /// receives the [`Moment`] after `lock` was taken, with the time by the server's clock.
     ///
     /// If the connection is lost before the commit, the transaction has not taken effect and is
     /// restarted. If the response to the commit is lost, the next attempt looks for the change's
-    /// trace before it acts. It does so under the lock, so the earlier transaction has ended.
+    /// trace before it acts. It holds the lock meanwhile, so the earlier transaction has ended.
     pub(super) fn write<R>(
         &mut self,
         lock: Lock,
@@ -184,8 +184,8 @@ impl Link {
     }
 }
 
-/// Takes the lock of a change, then checks everything that may have changed since the connection
-/// was made.
+/// Takes the lock for a change, then checks everything that may have changed since the connection
+/// was opened.
 fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
     let key = match lock {
         Lock::Studies => None,
@@ -195,7 +195,7 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
         Lock::Studies => "SELECT FROM fedbo.layout WHERE $1::bigint IS NULL FOR NO KEY UPDATE",
         Lock::Study(_) => "SELECT FROM fedbo.studies WHERE id = $1 FOR NO KEY UPDATE",
     };
-    // The clock is read for each row of `locked`, which is after the row is locked.
+    // The clock is read for each row of `locked`, that is, after the row is locked.
     let sql = format!(
         "WITH locked AS MATERIALIZED ({locked})
          SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT version FROM fedbo.layout),
@@ -218,7 +218,7 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
     })
 }
 
-/// Returns true if a change has taken effect although the response to its commit was lost.
+/// Returns true if a change has taken effect even though the response to its commit was lost.
 fn is_there(
     tx: &mut Transaction<'_>,
     lock: Lock,
@@ -242,7 +242,7 @@ fn is_there(
         return Ok(false);
     };
     Ok(match trace {
-        // The trial may have been claimed since.
+        // The trial may have been claimed in the meantime.
         ChangeMarker::Added(_) => {
             (&stored.point, &stored.source, stored.asked_at_ms)
                 == (&ours.point, &ours.source, ours.asked_at_ms)

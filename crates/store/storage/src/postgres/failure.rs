@@ -10,13 +10,13 @@ use crate::StorageError;
 /// A failure that has not been turned into an error yet.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// A problem with the server, or with the connection to it.
+    /// A problem with the server or the connection.
     Problem(Problem),
-    /// The stored data are inconsistent; contains a description.
+    /// The stored data are inconsistent. Contains a description.
     Contradiction(String),
     /// There is no layout.
     Absent,
-    /// The schema belongs to another program; contains a description.
+    /// The schema belongs to another program. Contains a description.
     NotOurs(String),
     /// The layout has this unsupported version.
     Version(i64),
@@ -43,7 +43,8 @@ impl From<StorageError> for Failure {
 }
 
 impl Failure {
-    /// Returns true if the connection was lost or could not be made, so that a new one may work.
+    /// Returns true if the connection was lost or could not be opened, so that a new connection may
+    /// work.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.is_lost())
     }
@@ -54,7 +55,7 @@ impl Failure {
         matches!(self, Self::Problem(problem) if problem.is_starting())
     }
 
-    /// Converts the failure into the error that callers see.
+    /// Converts the failure into the error to return to callers.
     pub(super) fn into_error(self, place: &str, doing: Operation) -> StorageError {
         let place = place.to_owned();
         let refused = |message: String| match doing {

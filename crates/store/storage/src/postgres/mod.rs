@@ -1,7 +1,7 @@
-//! Trials in a PostgreSQL database, which processes on several machines may share.
+//! Trials in a PostgreSQL database, which processes on several machines can share.
 //!
-//! Every change is one transaction that first locks its study's row, so it is never aborted
-//! partway; other processes wait. A commit returns when the server's log is durable.
+//! Every change is one transaction that first locks its study's row. Other processes wait, and
+//! transactions are never aborted partway. A commit returns when the server's log is durable.
 
 mod connection;
 mod failure;
@@ -33,7 +33,7 @@ pub use fedbo_postgres::PostgresAddress;
 
 /// Trials in a PostgreSQL database, in a separate schema `fedbo`.
 ///
-/// Uses one connection behind a mutex; any number of handles, threads, processes and machines may
+/// Uses one connection behind a mutex. Any number of handles, threads, processes and machines can
 /// share the database. If the connection is lost, the next call reopens it and waits up to ten
 /// seconds for the server. Calls block and must not be made on a thread that drives asynchronous
 /// tasks.
@@ -43,14 +43,14 @@ pub struct PostgresStorage {
 }
 
 impl fmt::Debug for PostgresStorage {
-    /// Shows only the address, without the password. Observations stay out of logs, too.
+    /// Prints only the address, without the password, to keep observations out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresStorage").field(&self.place).finish()
     }
 }
 
 impl PostgresStorage {
-    /// Connects; [`Mode::Create`] creates a missing schema. The database itself must exist.
+    /// Connects to a database, which must exist. [`Mode::Create`] creates a missing schema.
     ///
     /// # Errors
     /// Same as for [`crate::open`].
@@ -63,11 +63,11 @@ impl PostgresStorage {
     }
 
     /// Upgrades the layout of an older version in one transaction. Running programs of the old
-    /// version return an error at their next call.
+    /// version get an error from their next call.
     ///
     /// # Errors
-    /// [`StorageError::Absent`], [`StorageError::NotAStorage`]; [`StorageError::Version`] if the layout is newer than this
-    /// program; or if the server refuses it.
+    /// [`StorageError::Absent`], [`StorageError::NotAStorage`]; [`StorageError::Version`] if the
+    /// layout is newer than this program; or an error if the server refuses the upgrade.
     pub fn upgrade(address: &PostgresAddress) -> Result<UpgradeReport, StorageError> {
         let upgraded = Connector::new(address)
             .and_then(|connector| connector.connect())
@@ -79,7 +79,8 @@ impl PostgresStorage {
     }
 
     fn link(&self) -> MutexGuard<'_, Link> {
-        // A poisoned lock is safe to use: dropping the transaction in a panic has rolled it back.
+        // A poisoned lock is safe to use, because a panic drops the transaction, which rolls it
+        // back.
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -263,7 +264,7 @@ impl Storage for PostgresStorage {
         report: Report,
     ) -> Result<ReportOutcome, StorageError> {
         self.write(Lock::Study(study), |tx, Moment { has_outcomes, .. }| {
-            // Reports before this epoch do not affect the decision.
+            // The decision does not depend on earlier reports.
             let from_epoch = report.epoch;
             let mut trial = found(tx, study, number, |tx| {
                 rows::one_from(tx, has_outcomes, study, number, from_epoch)
@@ -318,8 +319,8 @@ impl Storage for PostgresStorage {
     }
 
     fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
-        // One stop at a time, because the first one creates the table. Then the study is locked, so
-        // that no trial starts after this returns.
+        // Stops are stored one at a time, because the first one creates the table. The study is
+        // locked as well, so that no trial starts after this returns.
         self.write(Lock::Studies, |tx, moment| {
             stops::lock(tx, study)?;
             // If the response to a commit is lost, the study is stopped twice, which has the same
@@ -337,7 +338,7 @@ impl Storage for PostgresStorage {
     }
 }
 
-/// Returns a change that may be repeated.
+/// Returns a change that can be repeated.
 fn repeatable<R>(result: R) -> Change<R> {
     Change { result, trace: ChangeMarker::Repeatable }
 }

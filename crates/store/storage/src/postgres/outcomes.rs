@@ -1,5 +1,5 @@
-//! Further numbers of trials. Their table is not part of the layout: the first trial with further
-//! numbers creates it. If the table is absent, no trial has any.
+//! Further numbers of trials. The table is not part of the layout but is created for the first
+//! trial with further numbers. If the table does not exist, no trial has further numbers.
 
 use postgres::Transaction;
 use postgres::types::Type;
@@ -10,7 +10,7 @@ use super::{rows, schema};
 use crate::StudyKey;
 
 /// The numbers after the value of trial `number`, by position from 1. There is no foreign key to
-/// the trials, because only their owner could declare one.
+/// the table of trials, because only that table's owner could declare one.
 const TABLE: &str = "
 CREATE TABLE fedbo.outcomes (
     study bigint NOT NULL,
@@ -21,8 +21,8 @@ CREATE TABLE fedbo.outcomes (
 );
 ";
 
-/// Advisory lock held while the table is created, because trials of two studies may create it
-/// concurrently. The bytes spell "outc".
+/// Advisory lock that is held while the table is created, because trials of two studies may create
+/// it concurrently. The bytes spell "outc".
 const CREATING: i64 = 0x6f75_7463;
 
 /// Stores the further numbers of a finished trial.

@@ -1,4 +1,4 @@
-//! Conversion of trials to rows and back.
+//! Converts trials to rows and back.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ const REPORTS_FROM: &str = "r.epoch >= $3";
 const REPORTS_UNSEEN: &str = "r.epoch >= coalesce((SELECT s.epoch FROM unnest($2::bigint[], $3::bigint[]) \
      AS s (number, epoch) WHERE s.number = trials.number), 0)";
 
-/// Returns a query for trials ($1 is the study), with their reports selected by `which`. A study
-/// without reports costs one search instead of one per trial, and never a second round trip.
-/// `has_outcomes` is true if the table of further numbers exists.
+/// Returns a query for trials ($1 is the study), with the reports selected by `which`. If a study
+/// has no reports, the query makes one search for them instead of one per trial, and never a second
+/// round trip. `has_outcomes` is true if the table of further numbers exists.
 fn select(has_outcomes: bool, which: &str, condition: &str) -> String {
     let reported = |column: &str| {
         format!(
@@ -40,8 +40,8 @@ fn select(has_outcomes: bool, which: &str, condition: &str) -> String {
     )
 }
 
-// Conditions that select trials; $1 is the study. Each is an index search, regardless of the number
-// of trials.
+// Conditions that select trials. $1 is the study. Each condition uses an index search, regardless
+// of the number of trials.
 pub(super) const ALL: &str = "WHERE study = $1 ORDER BY number";
 pub(super) const ONE: &str = "WHERE study = $1 AND number = $2";
 pub(super) const OPEN: &str = "WHERE study = $1 AND told_seq IS NULL ORDER BY number";
@@ -56,7 +56,7 @@ pub(super) const LAST: &str = "WHERE study = $1 ORDER BY number DESC LIMIT 1";
 pub(super) const LAST_TOLD: &str =
     "WHERE study = $1 AND told_seq > 0 ORDER BY told_seq DESC LIMIT 1";
 
-/// A typed parameter. Typed statements need not be prepared, so each is one round trip.
+/// A typed parameter. Typed statements need not be prepared, so each takes one round trip.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Converts a row of `id, name, definition`.
@@ -104,7 +104,8 @@ fn read_all(
     rows.iter().map(read).collect()
 }
 
-/// Returns the open trials; for those in `from_epochs`, only the reports from that epoch on.
+/// Returns the open trials. For trials in `from_epochs`, returns only the reports from that epoch
+/// on.
 pub(super) fn open_from(
     tx: &mut Transaction<'_>,
     has_outcomes: bool,
@@ -200,7 +201,7 @@ fn read(row: &Row) -> Result<Trial, Failure> {
     let attempts: i64 = row.try_get("attempts")?;
     Ok(Trial {
         number: unsigned(number)?,
-        // The error of serde_json would quote the point.
+        // An error from serde_json would quote the point.
         point: serde_json::from_str(row.try_get("point")?)
             .map_err(|_| contradiction("its point cannot be read"))?,
         source: loaded(row.try_get("source")?)?,
@@ -216,7 +217,7 @@ fn read(row: &Row) -> Result<Trial, Failure> {
     })
 }
 
-/// Returns the reports of a trial, by ascending epochs.
+/// Returns the reports of a trial, sorted by epoch.
 fn reports(row: &Row) -> Result<Vec<Report>, Failure> {
     let epochs: Option<Vec<i64>> = row.try_get("epochs")?;
     let values: Option<Vec<f64>> = row.try_get("epoch_values")?;

@@ -8,14 +8,14 @@ use crate::Mode;
 /// The layout's version.
 pub(super) const VERSION: i64 = 2;
 
-/// Advisory lock held while a layout is created, so that two processes do not both create it. The
-/// bytes spell "fedb".
+/// Advisory lock that is held while a layout is created, so that two processes do not both create
+/// it. The bytes spell "fedb".
 const LAYING_OUT: i64 = 0x6665_6462;
 
-/// Version 1. Times are in milliseconds since 1970. `point` and `holder_process` are JSON; in all
-/// other texts U+0000 is escaped. A trial waits if it has neither `holder` nor `told_seq`, runs
-/// while it has a `holder`, and has ended if it has a `told_seq`. Names and encodings may exceed
-/// the size limit of an index entry, so their indexes store hashes.
+/// Version 1. Times are in milliseconds since 1970. `point` and `holder_process` are JSON. In all
+/// other strings, U+0000 is escaped. A trial is waiting if it has neither `holder` nor `told_seq`,
+/// running if it has a `holder`, and finished if it has a `told_seq`. Names and encodings may
+/// exceed the size limit of an index entry, so their indexes store hashes.
 const LAYOUT: &str = r#"
 CREATE TABLE fedbo.layout (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
@@ -60,8 +60,8 @@ CREATE INDEX trials_open ON fedbo.trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON fedbo.trials (study, told_seq) WHERE told_seq IS NOT NULL;
 "#;
 
-/// Upgrades version 1 to 2: intermediate reports of trials. A stopped trial stores its last
-/// reported value in `value`, with the epoch and the reason; `value` is final only if
+/// Upgrades version 1 to 2, which adds intermediate reports of trials. The `value` of a stopped
+/// trial is its last reported value, stored with the epoch and the reason. `value` is final only if
 /// `stopped_epoch` is null.
 const STEP_2: &str = r#"
 CREATE TABLE fedbo.reports (
@@ -80,7 +80,8 @@ ALTER TABLE fedbo.trials
     ADD CHECK ((stopped_epoch IS NULL) = (stopped_because IS NULL));
 "#;
 
-/// Copies the grants of SELECT and INSERT on the trials to a table that was created on first use.
+/// Returns SQL that copies the grants of SELECT and INSERT on the trials to a table that is created
+/// on first use.
 pub(super) fn grants(table: &str) -> String {
     format!(
         "DO $$
@@ -99,7 +100,7 @@ pub(super) fn grants(table: &str) -> String {
     )
 }
 
-/// Upgrades the layout of an older version in one transaction; returns the version found.
+/// Upgrades the layout of an older version in one transaction. Returns the version found.
 pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
     let mut tx =
         client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()?;
@@ -109,7 +110,7 @@ pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
         Found::Other(names) => return Err(not_ours(&names)),
         Found::Nothing { .. } => return Err(Failure::Absent),
     }
-    // Every change of a study first locks its row, and then checks the version.
+    // Every change of a study first locks the study's row, and then checks the version.
     tx.batch_execute("LOCK TABLE fedbo.layout, fedbo.studies IN ACCESS EXCLUSIVE MODE")?;
     let found = version(&mut tx)?;
     match found {
@@ -122,8 +123,8 @@ pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
     Ok(found)
 }
 
-/// Checks that the layout exists and has this program's version; [`Mode::Create`] creates a missing
-/// one.
+/// Checks that the layout exists and has this program's version. [`Mode::Create`] creates a missing
+/// layout.
 pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
     let mut tx = client.transaction()?;
     match (look(&mut tx)?, mode) {
@@ -157,7 +158,7 @@ fn version(tx: &mut Transaction<'_>) -> Result<i64, Failure> {
     Ok(version_and_outcomes(tx)?.0)
 }
 
-/// Returns the version, and whether the table of further numbers exists.
+/// Returns the version, and true if the table of further numbers exists.
 pub(super) fn version_and_outcomes(tx: &mut Transaction<'_>) -> Result<(i64, bool), Failure> {
     let sql = "SELECT version, to_regclass('fedbo.outcomes') IS NOT NULL FROM fedbo.layout";
     let row = tx.query_typed_opt(sql, &[])?;
@@ -173,7 +174,7 @@ pub(super) fn check(version: i64) -> Result<(), Failure> {
     }
 }
 
-/// The content found under the schema's name.
+/// The content found in the schema.
 enum Found {
     Nothing {
         has_schema: bool,

@@ -1,5 +1,5 @@
-//! Stops of studies. Their table is not part of the layout: the first stop creates it. If the table
-//! is absent, no study was ever stopped.
+//! Stops of studies. The table is not part of the layout but is created for the first stop. If the
+//! table does not exist, no study was ever stopped.
 
 use postgres::Transaction;
 use postgres::types::Type;
@@ -9,8 +9,8 @@ use super::failure::Failure;
 use super::{rows, schema, text};
 use crate::{Stop, StorageError, StudyKey};
 
-/// Times are in milliseconds since 1970; U+0000 is escaped in texts. There is no foreign key to the
-/// studies, because only their owner could declare one.
+/// Times are in milliseconds since 1970. U+0000 is escaped in strings. There is no foreign key to
+/// the table of studies, because only that table's owner could declare one.
 const TABLE: &str = "
 CREATE TABLE fedbo.stops (
     study bigint NOT NULL,
@@ -27,7 +27,7 @@ pub(super) fn is_there(tx: &mut Transaction<'_>) -> Result<bool, Failure> {
     Ok(row.try_get(0)?)
 }
 
-/// Locks a study, as every change of it does.
+/// Locks a study, as every change to it does.
 pub(super) fn lock(tx: &mut Transaction<'_>, study: StudyKey) -> Result<(), Failure> {
     let sql = "SELECT 1 FROM fedbo.studies WHERE id = $1 FOR NO KEY UPDATE";
     match tx.query_typed_opt(sql, &[(&study.0, Type::INT8)])? {
@@ -36,7 +36,7 @@ pub(super) fn lock(tx: &mut Transaction<'_>, study: StudyKey) -> Result<(), Fail
     }
 }
 
-/// Returns the last stop of a study, if the table exists.
+/// Returns the last stop of a study. `is_there` is true if the table exists.
 pub(super) fn last(
     tx: &mut Transaction<'_>,
     study: StudyKey,

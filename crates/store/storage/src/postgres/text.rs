@@ -1,11 +1,12 @@
-//! Escaping of texts for the server, which stores every character except U+0000.
+//! Escapes strings for the server, which can store every character except U+0000.
 
 use std::borrow::Cow;
 
-/// The start of an escape sequence: "substitute", a control character that is rare in texts.
+/// The start of an escape sequence. This is "substitute", a control character that is rare in
+/// practice.
 const ESCAPE: char = '\u{1a}';
 
-/// Escapes U+0000 in a text, reversibly by [`load`]. Most texts stay unchanged.
+/// Escapes U+0000 in a string. [`load`] reverses this. Most strings stay unchanged.
 pub(super) fn store(text: &str) -> Cow<'_, str> {
     if !text.contains(['\0', ESCAPE]) {
         return Cow::Borrowed(text);
@@ -21,7 +22,7 @@ pub(super) fn store(text: &str) -> Cow<'_, str> {
     Cow::Owned(stored)
 }
 
-/// Reverses [`store`]; `None` if the text contains an invalid escape sequence.
+/// Reverses [`store`]. Returns `None` if the string contains an invalid escape sequence.
 pub(super) fn load(stored: String) -> Option<String> {
     if !stored.contains(ESCAPE) {
         return Some(stored);

@@ -1,4 +1,4 @@
-//! Copying a storage's file.
+//! Copies a storage's file.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::locate;
 use crate::{Mode, StorageError};
 
 /// Copies a consistent snapshot of a storage's file to a new file, which is durable when this
-/// returns. Studies may continue to run.
+/// returns. Studies can continue to run.
 ///
 /// # Errors
 /// Same as for [`crate::open`]; [`StorageError::Write`] if `to` exists or cannot be written.

@@ -53,12 +53,13 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Returns a failure for inconsistent stored data; `what` describes the inconsistency.
+    /// Returns a failure for inconsistent stored data. `what` describes the inconsistency.
     pub(super) fn contradiction(what: impl Into<String>) -> Self {
         Self::Database(database::Failure::Contradiction(what.into()))
     }
 
-    /// Returns true if the system refuses to open the file for writing, but may allow reading.
+    /// Returns true if the system does not allow opening the file for writing, but may allow
+    /// reading.
     pub(super) fn is_denied_by_system(&self) -> bool {
         matches!(self, Self::Database(failure) if failure.is_denied_by_system())
     }
@@ -68,7 +69,7 @@ impl Failure {
         matches!(self, Self::Database(failure) if failure.is_damage())
     }
 
-    /// Converts the failure into the error that callers see.
+    /// Converts the failure into the error to return to callers.
     pub(super) fn into_error(self, path: &Path, doing: Operation) -> StorageError {
         match self {
             Self::Storage(error) => error,
@@ -77,7 +78,7 @@ impl Failure {
     }
 }
 
-/// Converts a fault of the file at `path`.
+/// Converts a fault of the file at `path` to an error.
 pub(super) fn error(fault: FileFault, path: &Path, doing: Operation) -> StorageError {
     let place = path.display().to_string();
     match (fault, doing) {
@@ -102,8 +103,7 @@ mod tests {
         Failure::from(error).into_error(Path::new("study.db"), doing)
     }
 
-    /// Tests one code of each kind of fault; the module that defines the conversion tests all
-    /// codes.
+    /// Tests one code per kind of fault. The module that defines the conversion tests all codes.
     #[test]
     fn each_fault_has_an_error_of_its_own() {
         for doing in [Operation::Read, Operation::Write] {

@@ -1,7 +1,7 @@
-//! Trials in a SQLite file, which several processes on one machine may share.
+//! Trials in a SQLite file, which several processes on one machine can share.
 //!
-//! Every change is one transaction that first takes the file's write lock, so it is never aborted
-//! partway; other processes wait. A commit returns when the log is durable.
+//! Every change is one transaction that first takes the file's write lock. Other processes wait,
+//! and transactions are never aborted partway. A commit returns when the log is durable.
 
 mod backup;
 mod failure;
@@ -36,10 +36,10 @@ pub use verify::{Problem, VerifyReport, verify};
 
 /// Trials in a SQLite file.
 ///
-/// Uses one connection behind a mutex; any number of handles, threads and processes may share the
+/// Uses one connection behind a mutex. Any number of handles, threads and processes can share the
 /// file. The file must be on a local disk, because network file systems do not lock and sync as
-/// SQLite requires. A process that uses it must not open the file by other means, because closing
-/// it would release SQLite's locks.
+/// SQLite requires. A process that uses this storage must not open the file by other means, because
+/// closing the file would release SQLite's locks.
 pub struct SqliteStorage {
     file: File,
     access: Mutex<Access>,
@@ -49,7 +49,7 @@ pub struct SqliteStorage {
 enum Access {
     /// Reading and writing.
     Write(Connection),
-    /// Reading only: each read reopens the file, and each write tries again to open it for writing.
+    /// Reading only. Each read reopens the file, and each write tries again to open it for writing.
     Read,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for SqliteStorage {
 }
 
 impl SqliteStorage {
-    /// Opens the file; [`Mode::Create`] creates a missing one. A file that cannot be written is
+    /// Opens a file. [`Mode::Create`] creates a missing file. A file that cannot be written is
     /// opened for reading.
     ///
     /// # Errors
@@ -86,18 +86,18 @@ impl SqliteStorage {
         Ok(Self { file, access: Mutex::new(access) })
     }
 
-    /// Returns the file's path as given.
+    /// Returns the file's path as given by the caller.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
     fn access(&self) -> MutexGuard<'_, Access> {
-        // A poisoned lock is safe to use: a transaction left open by a panic is rolled back before
-        // the next one.
+        // A poisoned lock is safe to use, because a transaction left open by a panic is rolled back
+        // before the next one.
         self.access.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one read-only transaction: `act` sees a single snapshot.
+    /// Runs a read-only transaction. `act` sees a single snapshot.
     fn read<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
@@ -113,7 +113,7 @@ impl SqliteStorage {
         result.map_err(|failure| failure.into_error(self.path(), Operation::Read))
     }
 
-    /// Runs one atomic transaction, which is durable when this returns.
+    /// Runs an atomic transaction, which is durable when this returns.
     fn write<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
@@ -303,7 +303,7 @@ impl Storage for SqliteStorage {
         report: Report,
     ) -> Result<ReportOutcome, StorageError> {
         self.write(|tx| {
-            // Reports before this epoch do not affect the decision.
+            // The decision does not depend on earlier reports.
             let trial = trial_from(tx, study, number, report.epoch)?;
             if !rules::may_report(&trial, teller, report)? {
                 return Ok(ReportOutcome::Already);

@@ -1,5 +1,5 @@
-//! Further numbers of trials. Their table is not part of the layout: the first trial with further
-//! numbers creates it. If the table is absent, no trial has any.
+//! Further numbers of trials. The table is not part of the layout but is created for the first
+//! trial with further numbers. If the table does not exist, no trial has further numbers.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Transaction, params};
@@ -8,8 +8,8 @@ use super::failure::Failure;
 use super::rows::signed;
 use crate::{StudyKey, Told, Trial, TrialState};
 
-/// The numbers after the value of trial `number`, by position from 1. `value` has no declared type
-/// because one would turn −0.0 into 0. Programs without support for the table ignore it.
+/// The numbers after the value of trial `number`, by position from 1. `value` has no declared type,
+/// because SQLite would then store −0.0 as 0. Programs without support for the table ignore it.
 pub(super) const TABLE: &str = "
 CREATE TABLE IF NOT EXISTS outcomes (
     study INTEGER NOT NULL,

@@ -1,4 +1,4 @@
-//! Conversion of trials to rows and back.
+//! Converts trials to rows and back.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, Tri
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
      until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
 
-// Conditions that select trials. Each is an index search, regardless of the number of trials.
-// Indexes are named because the planner has no statistics and would otherwise follow the primary
-// key.
+// Conditions that select trials. Each condition uses an index search, regardless of the number of
+// trials. Indexes are named explicitly because the planner has no statistics and would otherwise
+// use the primary key.
 pub(super) const ALL: &str = "WHERE study = ? ORDER BY number";
 pub(super) const ONE: &str = "WHERE study = ? AND number = ?";
 pub(super) const OPEN: &str =
@@ -68,7 +68,7 @@ pub(super) fn trials(
     trials_from(tx, study, condition, params, &BTreeMap::new())
 }
 
-/// Like [`trials`], but for trials in `from_epochs` reads only the reports from that epoch on.
+/// Like [`trials`], but for trials in `from_epochs`, reads only the reports from that epoch on.
 pub(super) fn trials_from(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -82,7 +82,7 @@ pub(super) fn trials_from(
     while let Some(row) = rows.next()? {
         trials.push(read(row)?);
     }
-    // A study without reports costs only one search.
+    // If a study has no reports, this takes only one search.
     if !trials.is_empty() && has_reports(tx, study)? {
         for trial in &mut trials {
             let from_epoch = from_epochs.get(&trial.number).copied().unwrap_or(0);
@@ -122,7 +122,7 @@ fn has_reports(tx: &Transaction<'_>, study: StudyKey) -> Result<bool, Failure> {
     Ok(tx.prepare_cached(&sql)?.exists([study.0])?)
 }
 
-/// Returns the reports of a trial from an epoch on, by ascending epochs.
+/// Returns the reports of a trial from an epoch on, sorted by epoch.
 fn reports(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -197,7 +197,7 @@ fn read(row: &Row<'_>) -> Result<Trial, Failure> {
     };
     Ok(Trial {
         number,
-        // The error of serde_json would quote the point.
+        // An error from serde_json would quote the point.
         point: serde_json::from_str(point)
             .map_err(|_| contradiction("its point cannot be read"))?,
         source: row.get("source")?,

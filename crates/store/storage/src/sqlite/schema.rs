@@ -1,4 +1,4 @@
-//! The file's layout, in versions.
+//! The file's layout, by version.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use fedbo_database::Format;
 
 use crate::StorageError;
 
-/// The format of a storage file; the bytes of its application id spell "fedb".
+/// The format of a storage file. The bytes of its application id spell "fedb".
 pub(super) const FORMAT: Format = Format {
     application_id: 0x6665_6462,
     steps: &[STEP_1, STEP_2],
@@ -15,9 +15,9 @@ pub(super) const FORMAT: Format = Format {
     verify: Some("fedbo storage verify"),
 };
 
-/// Times are in milliseconds since 1970. `value` has no declared type because one would turn −0.0
-/// into 0; `point` is JSON. A trial waits if it has neither `holder` nor `told_seq`, runs while it
-/// has a `holder`, and has ended if it has a `told_seq`.
+/// Times are in milliseconds since 1970. `value` has no declared type, because SQLite would then
+/// store −0.0 as 0. `point` is JSON. A trial is waiting if it has neither `holder` nor `told_seq`,
+/// running if it has a `holder`, and finished if it has a `told_seq`.
 const STEP_1: &str = "
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY,
@@ -56,8 +56,8 @@ CREATE INDEX trials_open ON trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON trials (study, told_seq) WHERE told_seq IS NOT NULL;
 ";
 
-/// The intermediate reports of trials. A stopped trial stores its last reported value in `value`,
-/// with the epoch and the reason; `value` is final only if `stopped_epoch` is null.
+/// Adds intermediate reports of trials. The `value` of a stopped trial is its last reported value,
+/// stored with the epoch and the reason. `value` is final only if `stopped_epoch` is null.
 const STEP_2: &str = "
 CREATE TABLE reports (
     study INTEGER NOT NULL,
@@ -74,7 +74,7 @@ ALTER TABLE trials ADD COLUMN stopped_because TEXT
     CHECK ((stopped_because IS NULL) = (stopped_epoch IS NULL));
 ";
 
-/// Returns the error for an unsupported layout version, and what to do.
+/// Returns the error for an unsupported layout version, with advice.
 pub(super) fn other_version(found: i64, expected: i64, path: &Path) -> StorageError {
     let remedy = if found < expected {
         "`fedbo storage upgrade` brings it up to date and keeps a copy"

@@ -1,5 +1,5 @@
-//! Stops of studies. Their table is not part of the layout: the first stop creates it. If the table
-//! is absent, no study was ever stopped.
+//! Stops of studies. The table is not part of the layout but is created for the first stop. If the
+//! table does not exist, no study was ever stopped.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 

@@ -1,4 +1,4 @@
-//! Upgrading a file of an older version.
+//! Upgrades files of older versions.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +14,18 @@ use crate::{Mode, StorageError};
 pub struct UpgradeReport {
     /// The version found.
     pub from: i64,
-    /// The version after the upgrade, which is this program's.
+    /// The version after the upgrade, which is this program's version.
     pub to: i64,
-    /// The copy of the original file; `None` if no upgrade was needed, and for a PostgreSQL
-    /// database.
+    /// The copy of the original file. `None` if no upgrade was needed, and for PostgreSQL
+    /// databases.
     pub backup: Option<PathBuf>,
 }
 
-/// Upgrades a file of an older version, one version at a time, each step in one transaction.
+/// Upgrades a file of an older version. Each version is a separate step, in its own transaction.
 ///
-/// Before the first step, a copy is made next to the file: `FILE.v1-backup`, with a number appended
-/// if that name exists. If a step fails, the file stays at the previous version, and the upgrade
-/// can be repeated.
+/// Before the first step, copies the file to `FILE.v1-backup` next to it. If that name exists, a
+/// number is appended. If a step fails, the file stays at the previous version, and the upgrade can
+/// be repeated.
 ///
 /// # Errors
 /// [`StorageError::Absent`], [`StorageError::NotAStorage`]; [`StorageError::Version`] if the file is newer than this
@@ -40,7 +40,7 @@ fn upgrade_by(path: &Path, steps: &[&str]) -> Result<UpgradeReport, StorageError
 }
 
 fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
-    // Never modify a file of another program. An up-to-date file may be read-only.
+    // Never modify another program's file. An up-to-date file may be read-only.
     let from = match file.open_for_inspection()?.1 {
         Content::Ours(version) => version,
         other => return Err(fedbo_database::Failure::NotOurs(other).into()),
@@ -53,7 +53,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
         return Ok(UpgradeReport { from, to, backup: None });
     }
     let connection = file.open_any_for_writing(Mode::Existing)?;
-    // A step may rebuild a table, so references are checked only before its commit.
+    // A step may rebuild a table, so references are checked only before the step's commit.
     connection.pragma_update(None, "foreign_keys", false)?;
     let backup = back_up(&connection, file, from)?;
     for (version, step) in (1..).zip(steps).skip_while(|(version, _)| *version <= from) {
@@ -62,7 +62,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
     Ok(UpgradeReport { from, to, backup })
 }
 
-/// Runs the step that upgrades to `version`; does nothing if the file already has that version.
+/// Runs the step that upgrades to `version`. Does nothing if the file already has that version.
 fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Failure> {
     let tx = begin(connection, TransactionBehavior::Immediate)?;
     if pragma(&tx, "user_version")? >= version {
@@ -78,8 +78,8 @@ fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Fa
 }
 
 /// Copies the file to the same folder, with its permissions. The copy is complete and durable
-/// before it gets its name. Returns `None` if another upgrade has already started, because that one
-/// made a copy.
+/// before it gets its name. Returns `None` if another upgrade has already started, because that
+/// upgrade made a copy.
 fn back_up(connection: &Connection, file: &File, version: i64) -> Result<Option<PathBuf>, Failure> {
     let original = file.absolute();
     let part = beside(original, &format!(".v{version}-backup.part"));
@@ -87,7 +87,8 @@ fn back_up(connection: &Connection, file: &File, version: i64) -> Result<Option<
         place: part.display().to_string(),
         message: format!("the copy before the upgrade: {error}"),
     };
-    // Concurrent upgrades take turns, so that neither writes to the other's copy or takes its name.
+    // Concurrent upgrades make their copies one after the other, so that neither writes to the
+    // other's copy or takes its name.
     let other = file.open_any_for_writing(Mode::Existing)?;
     let turn = begin(&other, TransactionBehavior::Immediate)?;
     if pragma(&turn, "user_version")? != version {
@@ -95,7 +96,7 @@ fn back_up(connection: &Connection, file: &File, version: i64) -> Result<Option<
     }
     let copy = || -> Result<PathBuf, Failure> {
         let _ = std::fs::remove_file(&part); // left by a killed process
-        // SQLite accepts an existing empty file as the target, and does not sync it.
+        // SQLite accepts an existing empty file as the target, but does not sync it.
         private().write(true).create_new(true).open(&part).map_err(refused)?;
         connection.execute("VACUUM INTO ?", [uri(&part)])?;
         let placed = std::fs::metadata(original)
@@ -151,7 +152,7 @@ mod tests {
     fn an_old_file_goes_through_all_steps_and_leaves_a_copy() {
         let (folder, path) = fixture();
         let permissions = std::fs::metadata(&path).unwrap().permissions();
-        // The remains of a killed upgrade are not mistaken for a copy.
+        // The remains of a killed upgrade must not be mistaken for a copy.
         std::fs::write(beside(&path, ".v2-backup.part"), "half of it").unwrap();
         let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let backup = beside(&path.canonicalize().unwrap(), ".v2-backup");
@@ -160,8 +161,8 @@ mod tests {
         assert_eq!(report, expected);
         assert_eq!(look::<String>(&path, "SELECT note FROM studies"), "none");
         assert_eq!(look::<String>(&path, "SELECT label FROM labels"), "old");
-        // The copy is a storage of the old version with the file's permissions, and no other files
-        // are left.
+        // The copy is a storage of the old version with the original file's permissions, and no
+        // other files are left.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
         assert_eq!(std::fs::metadata(&backup).unwrap().permissions(), permissions);
         let copy = SqliteStorage::open(&backup, Mode::Existing).unwrap();
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(look::<i64>(&path, "PRAGMA user_version"), 3);
         let halfway = "SELECT count(*) FROM sqlite_schema WHERE name = 'halfway'";
         assert_eq!(look::<i64>(&path, halfway), 0);
-        // Once the step is fixed, the upgrade continues from there with a new copy.
+        // Once the step is fixed, the upgrade continues from that version, with a new copy.
         let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
         assert_eq!((report.from, report.to), (3, 4));
@@ -233,7 +234,8 @@ mod tests {
         assert!(matches!(write, Err(StorageError::Version { found: 3, .. })));
     }
 
-    /// A file written by the first version: a trial with a value, a failed one, and a waiting one.
+    /// The file was written by the first version. It contains a trial with a value, a failed trial,
+    /// and a waiting trial.
     #[test]
     fn a_file_of_version_1_keeps_its_trials_and_takes_reports() {
         use crate::{Report, TellAuthority, Told, Worker, verify};

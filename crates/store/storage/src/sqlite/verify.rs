@@ -1,5 +1,5 @@
-//! Verification of a file: SQLite's own checks, the layout, and the invariants of studies and
-//! trials.
+//! Verifies a file with SQLite's own checks, and checks the layout and the invariants of studies
+//! and trials.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::schema::FORMAT;
 use super::{outcomes, stops};
 use crate::{Mode, Process, StorageError};
 
-/// The result of a verification.
+/// The result of verifying a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Version of the layout.
@@ -24,7 +24,7 @@ pub struct VerifyReport {
     pub n_studies: u64,
     /// Number of readable trials.
     pub n_trials: u64,
-    /// All problems; empty if the file is sound.
+    /// All problems. Empty if the file is sound.
     pub problems: Vec<Problem>,
 }
 
@@ -52,13 +52,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks a file and lists all problems. Reads a single snapshot and writes nothing; works while
-/// other processes use the file.
+/// Checks a file and lists all problems. Reads a single snapshot and writes nothing, so it can be
+/// called while other processes use the file.
 ///
 /// # Errors
 /// [`StorageError::Absent`], [`StorageError::NotAStorage`] and [`StorageError::Version`] if the
-/// file is not a storage of this version; [`StorageError::Read`] if the system refuses it. Damage
-/// is reported, not returned as an error.
+/// file is not a storage of this version; [`StorageError::Read`] if the system refuses access.
+/// Damage is reported, not returned as an error.
 pub fn verify(path: &Path) -> Result<VerifyReport, StorageError> {
     let (file, _) = super::locate(path, Mode::Existing)?;
     let mut findings = Findings::default();
@@ -94,7 +94,7 @@ impl Findings {
         });
     }
 
-    /// Records damage as a finding; returns other failures.
+    /// Records damage as a finding. Returns all other failures.
     fn record_damage(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(failure) if failure.is_damage() => {
@@ -122,8 +122,8 @@ impl Findings {
         Ok(())
     }
 
-    /// Checks that tables and indexes match the layout; the tables of stops and outcomes may exist
-    /// in addition.
+    /// Checks that tables and indexes match the layout. The tables of stops and outcomes are
+    /// optional.
     fn layout(&mut self, connection: &Connection) -> Result<(), Failure> {
         for message in
             FORMAT.layout_problems_beside(connection, &[stops::TABLE, outcomes::TABLE])?
@@ -189,8 +189,8 @@ impl Findings {
         Ok(())
     }
 
-    /// Checks that further numbers are finite, belong to complete trials, and have the positions 1,
-    /// 2, ….
+    /// Checks that further numbers are finite, belong to complete trials, and have positions 1, 2,
+    /// ….
     fn outcomes(&mut self, connection: &Connection) -> Result<(), Failure> {
         if !outcomes::is_there(connection)? {
             return Ok(());
@@ -249,7 +249,7 @@ impl Findings {
         Ok(())
     }
 
-    /// Checks that the positions in the order of telling are 1, 2, … without gaps.
+    /// Checks that the trials' positions in the order of telling are 1, 2, … without gaps.
     fn order_of_telling(&mut self, name: &str, mut told: Vec<(i64, i64)>) {
         told.sort_unstable();
         let mut seen = HashSet::new();
@@ -269,7 +269,7 @@ impl Findings {
     }
 }
 
-/// Returns the problems of one trial. Reads the columns one by one, since any of them may be
+/// Returns the problems of one trial. Reads the columns one by one, because any of them may be
 /// damaged.
 fn problems_of(row: &Row<'_>) -> Vec<String> {
     let mut problems = Vec::new();
@@ -370,7 +370,7 @@ fn problems_of_reports(
     Ok(problems)
 }
 
-/// Returns a column's value; `None` if it is null or has a different type.
+/// Returns a column's value, or `None` if it is null or has a different type.
 fn read<T: FromSql>(row: &Row<'_>, column: &str) -> Option<T> {
     row.get(column).ok()
 }

@@ -1,5 +1,5 @@
-//! Common parts of tests that kill processes: a worker that prints acknowledged trials, and the
-//! check that they are stored.
+//! Utilities for tests that kill processes: a worker that prints acknowledged trials, and a check
+//! that these are stored.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -14,12 +14,12 @@ use fedbo_storage::{
 };
 use fedbo_testkit::again;
 
-/// Returns a value unique to a trial, with a full mantissa.
+/// Returns a value that is unique to a trial and has a full mantissa.
 pub fn value(number: u64) -> f64 {
     (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
 }
 
-/// Returns the reports of a trial before it is told.
+/// Returns the reports that a trial makes before it is told.
 pub fn reports(number: u64) -> [Report; 2] {
     [1, 2].map(|epoch| Report { epoch, value: value(number) / f64::from(epoch) })
 }
@@ -33,7 +33,7 @@ pub fn new_trial(limit: u64, holder: Option<&Worker>) -> NewTrial {
     }
 }
 
-/// Works like a study's worker until `stop`, and passes each acknowledged trial to `acknowledged`.
+/// Acts like a study's worker until `stop`, and passes each acknowledged trial to `acknowledged`.
 pub fn work(
     storage: &dyn Storage,
     limit: u64,
@@ -63,14 +63,14 @@ pub fn work(
     }
 }
 
-/// Returns trials from this number on that were completed elsewhere.
+/// Returns trials that were completed elsewhere, numbered from `first`.
 pub fn batch(first: u64, n_trials: u64) -> Vec<(NewTrial, Told)> {
     let by_hand = Worker::by_hand();
     let numbers = first..first + n_trials;
     numbers.map(|n| (new_trial(u64::MAX, Some(&by_hand)), Told::Value(value(n)))).collect()
 }
 
-/// The part of the process that is killed: works on the given place, if any.
+/// Runs the worker in the process that is killed, if an address was given to it.
 pub fn child<S: Storage>(open: impl FnOnce(&str) -> S) {
     let Some(given) = again::given() else { return };
     let (limit, place) = given.split_once(' ').unwrap();
@@ -79,20 +79,20 @@ pub fn child<S: Storage>(open: impl FnOnce(&str) -> S) {
     });
 }
 
-/// Starts a worker process, which ends when the study has `limit` trials.
+/// Starts a worker process, which exits when the study has `limit` trials.
 pub fn start(place: &str, limit: u64) -> Child {
     again::start("child", &format!("{limit} {place}"))
 }
 
-/// Waits for a process to end; returns the trials that it has acknowledged.
+/// Waits for a process to exit. Returns the trials that it has reported as acknowledged.
 pub fn acknowledged(child: &mut Child) -> Vec<u64> {
     let numbers = again::said(child, "told ").map(|number| number.parse().unwrap()).collect();
     child.wait().unwrap();
     numbers
 }
 
-/// Checks that every acknowledged trial is stored once and bitwise, and that numbers and positions
-/// in the order of telling have no gaps. Returns the trials.
+/// Checks that every acknowledged trial is stored exactly once and bit for bit, and that numbers
+/// and positions in the order of telling have no gaps. Returns the trials.
 pub fn check(storage: &dyn Storage, acknowledged: &[u64]) -> Vec<Trial> {
     let study = storage.create("study", "{}").unwrap().key;
     let trials = storage.trials(study).unwrap();

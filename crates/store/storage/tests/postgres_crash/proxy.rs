@@ -1,4 +1,4 @@
-//! A proxy socket between a client and a server that cuts their connection at a commit.
+//! A proxy socket between a client and a server. It cuts their connection at a commit.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -6,14 +6,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// The moment of the cut.
+/// The point at which the connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Cuts before the server sees the commit.
+    /// Before the server receives the commit.
     BeforeCommit,
-    /// The server receives the commit and the end of the connection together.
+    /// Together with the commit: the server receives the commit and the end of the connection.
     WithCommit,
-    /// The server has committed, but its response is lost.
+    /// After the server has committed. Its response is lost.
     BeforeAnswer,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy for the server with this socket.
+    /// Starts a proxy for the server at this socket.
     pub(crate) fn start(server: PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
@@ -62,7 +62,7 @@ impl Proxy {
         format!("postgresql://fedbo@{folder}/{database}")
     }
 
-    /// Cuts the connection at the next commit, once.
+    /// Cuts the connection once, at the next commit.
     pub(crate) fn cut_next(&self, cut: Cut) {
         self.state.lock().unwrap().next = Some(cut);
     }
@@ -93,7 +93,7 @@ fn connect(client: UnixStream, server: &Path, state: &Arc<Mutex<State>>) {
     });
 }
 
-/// Takes the pending cut if it matches; then no cut is pending.
+/// Takes the pending cut if it matches, so that no cut is pending any more.
 fn take(state: &Mutex<State>, is_of_kind: impl Fn(Cut) -> bool) -> Option<Cut> {
     let mut state = state.lock().unwrap();
     let cut = state.next.take_if(|cut| is_of_kind(*cut));

@@ -9,21 +9,21 @@ use super::{
 };
 use crate::StrategyError;
 
-/// Options of `asha`: its rungs.
+/// Options of `asha`, which define its rungs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AshaOptions {
-    /// η: one in η trials continues at a rung. At least 2.
+    /// η ≥ 2: one in η trials continues at a rung.
     #[serde(deserialize_with = "whole::<2, _>")]
     pub reduction: u32,
-    /// r_0: the epoch of the first rung. At least 1.
+    /// r_0 ≥ 1: the epoch of the first rung.
     #[serde(deserialize_with = "whole::<1, _>")]
     pub first_rung: u32,
 }
 
 impl AshaOptions {
-    /// Defaults: η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the first rung
-    /// after one epoch. Both are independent of the number of epochs.
+    /// Returns the defaults: η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the
+    /// first rung after one epoch. Both are independent of the number of epochs.
     pub fn for_epochs(_epochs: u32) -> Self {
         Self { reduction: 3, first_rung: 1 }
     }
@@ -43,11 +43,11 @@ impl StoppingOptions for AshaOptions {
 /// rungs r_k = r_0 ηᵏ < N; a trial continues at r_k iff fewer than max(1, ⌊m/η⌋) of the m trials
 /// that have reached it so far are better.
 ///
-/// m includes the trial itself, and ties continue. No trial waits at a rung. The paper's algorithm
-/// *pauses* a trial there and resumes it once later trials have made it one of the best ⌊m/η⌋,
-/// which requires programs that can resume. Here the decision is immediate and final. The first
-/// trial at a rung therefore continues regardless of its value. A trial that was the best of few
-/// continues where it would have waited. Cost O(m) per rung.
+/// m includes the trial itself, and tied trials continue. The paper's algorithm *pauses* a trial at
+/// a rung and resumes it once it is among the best ⌊m/η⌋ of a larger number of trials, which
+/// requires programs that can resume. Here no trial waits, and the decision is immediate and final.
+/// The first trial at a rung therefore always continues, and the best of only a few trials
+/// continues where the paper would pause it. Cost: O(m) per rung.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AshaRule {
     reduction: usize,
@@ -68,7 +68,7 @@ impl AshaRule {
         Ok(Self { reduction, rungs: rungs.take_while(|rung| *rung < n_epochs).collect() })
     }
 
-    /// Epochs at which trials are compared, in ascending order, all below N.
+    /// Returns the epochs at which trials are compared, in ascending order, all below N.
     pub fn rungs(&self) -> &[usize] {
         &self.rungs
     }
@@ -79,7 +79,7 @@ impl StoppingRule for AshaRule {
         self.judge_since(trial.curve.n_epochs() - 1, trial, others)
     }
 
-    /// Compares the trial at its newest epoch if it has reached a rung since `before`.
+    /// Compares the trial at its latest epoch if it has reached a rung since `before`.
     fn judge_since(&self, before: usize, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
         let epoch = trial.curve.n_epochs();
         let is_due = |rung: &usize| (before + 1..=epoch).contains(rung);
@@ -91,8 +91,8 @@ impl StoppingRule for AshaRule {
     }
 }
 
-/// Decides about a trial at a rung, which is its newest epoch. It continues if it is in the best
-/// fraction 1/η of the trials that have reached the rung. See [`AshaRule`].
+/// Decides whether a trial continues past a rung, which is its latest epoch. The trial continues if
+/// it is in the best fraction 1/η of the trials that have reached the rung. See [`AshaRule`].
 pub(super) fn halve<'a>(
     reduction: usize,
     trial: &TrainedTrial,

@@ -19,11 +19,11 @@ pub use options::BoBosOptions;
 pub use rule::{BosAnswer, BosProblem, BosRule, EpochRules};
 pub use settings::{Average, BosSettings, CurveBelief, Grid, IncumbentMargin, ValueBounds};
 
-/// BO-BOS (thesis Algorithm 4.1). Proposals are those of [`EpochGpUcb`]. Each trial has a
+/// BO-BOS (thesis Algorithm 4.1). Proposals come from [`EpochGpUcb`]. Each trial has its own
 /// [`BosRule`], which is solved after the trial's first N₀ epochs.
 ///
 /// The incumbent y*_{t−1} is the best last value of any trial: the value at the end of training, or
-/// the value at which the trial was stopped (y_t = y_{t,n_t}).
+/// at the epoch at which the trial was stopped (y_t = y_{t,n_t}).
 #[derive(Clone, Debug)]
 pub struct BoBos {
     strategy: EpochGpUcb,
@@ -32,7 +32,7 @@ pub struct BoBos {
 }
 
 impl BoBos {
-    /// Creates BO-BOS without observations. `seed` feeds hyperparameter fits.
+    /// Creates BO-BOS without observations. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -76,8 +76,8 @@ impl BoBos {
     }
 
     /// Solves the rule of the t-th proposed trial from its first N₀ values. Returns `None` before
-    /// any trial has finished, or if [`BosRule::solve`] finds no rule. The trial is then trained to
-    /// the end.
+    /// any trial has finished, or if [`BosRule::solve`] finds no rule; the trial must then be
+    /// trained to the end.
     ///
     /// # Errors
     /// If no process can be fitted to the curve.
@@ -94,7 +94,7 @@ impl BoBos {
         self.rule_within(self.settings.bounds(), unit, curve, t, stream)
     }
 
-    /// Like [`BoBos::rule`], with value bounds other than those of the settings.
+    /// Like [`BoBos::rule`], but with different value bounds from those in the settings.
     ///
     /// # Errors
     /// Same as [`BoBos::rule`].
@@ -118,30 +118,31 @@ impl BoBos {
         BosRule::solve(&settings, &problem, stream)
     }
 
-    /// Settings of the stopping problem.
+    /// Returns the settings of the stopping problem.
     pub fn settings(&self) -> &BosSettings {
         &self.settings
     }
 
-    /// y*: the best last value of any trial.
+    /// Returns y*, the best last value of any trial, or `None` if there is none.
     pub fn incumbent(&self) -> Option<f64> {
         self.incumbent
     }
 
-    /// The model over z = [x, s(n)], where s is the strategy's scale of epochs; see
+    /// Returns the model over z = [x, s(n)], where s is the strategy's
     /// [`EpochScale`](super::EpochScale).
     pub fn surrogate(&self) -> &Surrogate {
         self.strategy.surrogate()
     }
 }
 
-/// The expected final value of a training run of N = `n_epochs` epochs that was stopped.
+/// Returns the expected final value of a stopped training run of N = `n_epochs` epochs.
 ///
-/// It is the mean of f([x, N]) under the average of the curve's processes, clamped to the bounds.
-/// `None` for a complete run, or if a value of the curve is outside the bounds.
+/// The expected value is the mean of f([x, N]), averaged over the curve's processes and clamped to
+/// the bounds. Returns `None` for a complete run, or if a value of the curve is outside the bounds.
 ///
-/// If the model receives it as a value at epoch N (see [`TrainedObservation`]), the model does not
-/// propose the same region again. In the thesis, the model receives only the reported values.
+/// Passing this value to the model as an observation at epoch N (see [`TrainedObservation`]) keeps
+/// the model from proposing the same region again. In the thesis, the model receives only the
+/// reported values.
 ///
 /// # Errors
 /// If no process can be fitted to the curve.
@@ -164,9 +165,9 @@ pub fn expected_end(
 mod tests {
     use super::*;
 
-    /// Errors fall as 0.6 exp(−n/8) + 0.2 and reach 0.201 at epoch 50. For a trial that is stopped
-    /// after 20 epochs, at 0.249, the expected end is close to this. Accuracies and losses mirror
-    /// each other.
+    /// Errors fall as 0.6 exp(−n/8) + 0.2 and reach 0.201 at epoch 50. The expected end of a trial
+    /// that is stopped after 20 epochs, at 0.249, is close to 0.201. Accuracies and losses give
+    /// mirrored results.
     #[test]
     fn the_expected_end_lies_where_the_curve_goes() {
         let errors: Vec<f64> = (1..=20).map(|n| 0.6 * (-f64::from(n) / 8.0).exp() + 0.2).collect();

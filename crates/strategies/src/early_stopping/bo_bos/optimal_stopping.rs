@@ -1,31 +1,31 @@
-//! Optimal stopping of one trial by backward induction on sampled paths (thesis Eq. (4.1),
+//! Optimal stopping of a single trial by backward induction on sampled paths (thesis Eq. (4.1),
 //! Algorithm 1.1; Müller et al. 2007).
 
-/// Decision about a trial after an epoch.
+/// A decision about a trial after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// d₀: observe one more epoch.
     Continue,
     /// d₁: stop, and conclude that the complete run would not beat the incumbent.
     StopEarly,
-    /// d₂: stop observing, and conclude that it would. The run then continues to the end, because
-    /// the search is for the best value.
+    /// d₂: stop observing, and conclude that the complete run would beat the incumbent. Training
+    /// then continues to the end, because the search needs the final value.
     RunToEnd,
 }
 
-/// Losses of an optimal stopping problem. All are above 0; the first two may be infinite.
+/// Losses of an optimal stopping problem, all positive. The first two can be infinite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoppingLosses {
-    /// K₁: the loss of wrongly concluding that a trial would not do better.
+    /// K₁: the loss of wrongly concluding that a trial would not beat the incumbent.
     pub wrong_stop: f64,
-    /// K₂: the loss of wrongly concluding that it would.
+    /// K₂: the loss of wrongly concluding that a trial would beat the incumbent.
     pub wrong_continue: f64,
-    /// c: the loss of each additional observed epoch.
+    /// c: the loss of each additional epoch that is observed.
     pub epoch: f64,
 }
 
 impl StoppingLosses {
-    /// Returns the expected losses of d₁ and d₂ if the trial does better with probability
+    /// Returns the expected losses of d₁ and d₂ if the trial beats the incumbent with probability
     /// `p_better` (Eq. (4.3)). An infinite loss stays infinite at probability 0, so the
     /// corresponding decision is never recommended.
     pub fn terminal(&self, p_better: f64) -> (f64, f64) {
@@ -36,18 +36,19 @@ impl StoppingLosses {
     }
 }
 
-/// Paths of a summary statistic, as cells per epoch, with the outcome of each path.
+/// Sampled paths of a summary statistic, discretized into cells at each epoch, with the outcome of
+/// each path.
 ///
 /// `cells` contains the cells of all paths at the first epoch, then those at the second epoch, and
 /// so on. Each cell is below `n_cells`. `better` is true for each path on which the complete run
 /// beats the incumbent.
 #[derive(Clone, Copy, Debug)]
 pub struct CellPaths<'a> {
-    /// E blocks of S cells.
+    /// Cells of S paths at E epochs, epoch by epoch.
     pub cells: &'a [u16],
-    /// S flags.
+    /// Outcomes of the S paths.
     pub better: &'a [bool],
-    /// M.
+    /// Number of cells M at each epoch.
     pub n_cells: usize,
 }
 
@@ -64,19 +65,19 @@ pub struct CellRule {
     pub losses: (Option<f64>, f64, f64),
 }
 
-/// The rule of each cell at each epoch; `None` for cells without paths.
+/// The rule for each cell at each epoch; `None` for cells without paths.
 pub type DecisionTable = Vec<Vec<Option<CellRule>>>;
 
 /// Treatment of cells with few paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SparseCells {
-    /// The same as for all other cells.
+    /// Treats them like all other cells.
     Plain,
-    /// As in the authors' code: in a cell with at most `n_paths_max` paths, the decision is to
-    /// continue, at loss 0. This loss propagates to earlier cells, where continuing then looks
-    /// cheaper than it is.
+    /// As in the authors' code: a cell with at most `n_paths_max` paths always continues, at
+    /// loss 0. This loss propagates to earlier cells, where continuing then looks cheaper than it
+    /// is.
     ContinueFree {
-        /// 30 in the authors' code.
+        /// Maximum number of paths in a sparse cell, 30 in the authors' code.
         n_paths_max: u32,
     },
 }
@@ -86,9 +87,9 @@ pub enum SparseCells {
 /// ρ_E(m) = min(K₁ P(better | m), K₂ P(worse | m))
 /// ρ_n(m) = min(K₁ P(better | m), K₂ P(worse | m), c + mean of ρ_{n+1} over the cells that the paths through m reach next)
 ///
-/// Terminal decisions win ties with continuing, and d₂ wins ties with d₁. Probabilities and means
-/// are taken over the paths. The result is therefore exact if the paths are all the paths of a
-/// discrete problem, in proportion to their probabilities, and cells distinguish histories. Cost
+/// In a tie, a terminal decision wins over continuing, and d₂ wins over d₁. Probabilities and means
+/// are taken over the paths. The result is therefore exact if the input contains all paths of a
+/// discrete problem in proportion to their probabilities, and every history has its own cell. Cost:
 /// O(E S).
 ///
 /// # Panics
@@ -120,7 +121,7 @@ pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) 
         }
         let rules: Vec<Option<CellRule>> =
             tally.iter().map(|tally| tally.rule(losses, next.is_some(), sparse)).collect();
-        // No path reaches a cell without a rule.
+        // Every cell that a path reaches has a rule, so the value of the others does not matter.
         let values = rules.iter().map(|rule| rule.map_or(0.0, |rule| value(&rule, sparse)));
         next = Some((cells, values.collect()));
         table.push(rules);
@@ -175,7 +176,7 @@ impl CellSums {
     }
 }
 
-/// ρ of a cell.
+/// Returns ρ of a cell.
 fn value(rule: &CellRule, sparse: SparseCells) -> f64 {
     let (continues, stop, run) = rule.losses;
     match sparse {
@@ -200,8 +201,8 @@ mod tests {
         StoppingLosses { wrong_stop: 100.0, wrong_continue: 99.0, epoch: 1.0 };
 
     /// A discrete problem. The training run is good or bad, and each epoch emits one of
-    /// `n_outcomes` signals with probabilities that depend on this. A history is encoded as the
-    /// number whose digits are its signals.
+    /// `n_outcomes` signals with probabilities that depend on which. A history is encoded as a
+    /// number with its signals as digits.
     struct Discrete {
         n_outcomes: usize,
         n_epochs: usize,
@@ -214,8 +215,8 @@ mod tests {
         fn random(index: u64, n_outcomes: usize, n_epochs: usize) -> Self {
             let mut stream = Seed::new(5).stream(Purpose::TEST, index, 0);
             let mut law = || {
-                // Multiples of 1/8, so that integer numbers of paths have exactly these
-                // probabilities.
+                // Multiples of 1/8, so that whole numbers of paths represent the probabilities
+                // exactly.
                 let mut parts = vec![1_u32; n_outcomes];
                 for _ in n_outcomes..8 {
                     parts[stream.below(n_outcomes)] += 1;
@@ -226,14 +227,14 @@ mod tests {
             Self { n_outcomes, n_epochs, p_good: 0.25 * (1 + stream.below(3)) as f64, chances }
         }
 
-        /// Joint probability of a history and a good or bad run.
+        /// Returns the joint probability of a history and a good or bad run.
         fn joint(&self, history: &[usize], good: bool) -> f64 {
             let law = &self.chances[usize::from(!good)];
             let start = if good { self.p_good } else { 1.0 - self.p_good };
             history.iter().fold(start, |p, signal| p * law[*signal])
         }
 
-        /// Computes ρ and the decisions of all continuations of a history directly from Eq. (4.1).
+        /// Computes ρ and the decisions for all continuations of a history directly from Eq. (4.1).
         fn exact(
             &self,
             history: &mut Vec<usize>,
@@ -258,7 +259,7 @@ mod tests {
                 if continues < rho - 1e-9 {
                     (rho, decision) = (continues, Decision::Continue);
                 } else if continues < rho + 1e-9 {
-                    // Rounding decides a tie, so ties are not compared.
+                    // Rounding decides ties, so they are not compared.
                     return rho.min(continues);
                 }
             }
@@ -268,7 +269,7 @@ mod tests {
             rho
         }
 
-        /// All histories as paths, in proportion to their probabilities.
+        /// Returns all histories as paths, in proportion to their probabilities.
         fn paths(&self) -> (Vec<u16>, Vec<bool>) {
             let n_histories = self.n_outcomes.pow(u32::try_from(self.n_epochs).unwrap());
             let mut cells = vec![Vec::new(); self.n_epochs];
@@ -350,8 +351,8 @@ mod tests {
         }
     }
 
-    /// The higher the incumbent, the fewer paths beat it. A cell that stops still stops for a
-    /// higher incumbent, and a cell that runs to the end did not stop for a lower one.
+    /// The higher the incumbent, the fewer paths beat it. A cell that stops also stops for a higher
+    /// incumbent, and a cell that runs to the end does not stop for a lower one.
     #[test]
     fn decisions_are_monotone_in_the_incumbent() {
         let mut stream = Seed::new(6).stream(Purpose::TEST, 0, 0);

@@ -10,7 +10,7 @@ use crate::early_stopping::{OptionError, StoppingMethod, StoppingOptions};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoBosOptions {
-    /// Lowest and highest possible value. If absent, a range somewhat wider than that of the
+    /// Lowest and highest possible value. Defaults to a range slightly wider than the range of the
     /// observed values.
     pub bounds: Option<ValueBounds>,
     /// N₀: number of epochs that every trial is trained for.
@@ -19,22 +19,22 @@ pub struct BoBosOptions {
     /// κ ≥ 1 in condition C2: a trial is stopped at epoch n only if σ([x, N]) ≤ κ σ([x, n]).
     #[serde(deserialize_with = "positive")]
     pub stop_std_ratio: f64,
-    /// K_{1,1}: the loss of stopping a trial that would have been better.
+    /// K_{1,1}: the loss of stopping a trial that would have beaten the incumbent.
     #[serde(deserialize_with = "positive")]
     pub wrong_stop_loss: f64,
     /// Growth factor of K_{1,t} per trial (thesis Theorem 4.2 requires growth; Fig. 4.1 compares
     /// 1/0.89, 1/0.95, 1/0.99 and 1).
     #[serde(deserialize_with = "positive")]
     pub wrong_stop_growth: f64,
-    /// K₂: the loss of training a worse trial to the end.
+    /// K₂: the loss of training a trial to the end that does not beat the incumbent.
     #[serde(deserialize_with = "positive")]
     pub wrong_continue_loss: f64,
-    /// c: the cost of an epoch.
+    /// c: the cost of each observed epoch.
     #[serde(deserialize_with = "positive")]
     pub epoch_cost: f64,
     /// True to add the expected end of a stopped trial, the mean of the predicted curves, to the
-    /// model as if it had been observed at epoch N. Studies stored without this option used it and
-    /// continue to do so.
+    /// model as if it had been observed at epoch N. Studies that were stored before this option
+    /// existed keep it on.
     #[serde(default = "of_stored_without")]
     pub expected_end: bool,
 }
@@ -45,8 +45,8 @@ fn of_stored_without() -> bool {
 }
 
 impl BoBosOptions {
-    /// The settings of the thesis (section 4.5, A.4): N₀ = 8 of 50 epochs (in proportion for other
-    /// N), K_{1,t} = 100/0.95^(t−1), K₂ = 99, c = 1, κ = 2.
+    /// Returns the settings of the thesis (section 4.5, A.4): N₀ = 8 of 50 epochs (in proportion
+    /// for other N), K_{1,t} = 100/0.95^(t−1), K₂ = 99, c = 1, κ = 2.
     pub fn for_epochs(epochs: u32) -> Self {
         Self {
             bounds: None,
@@ -62,8 +62,8 @@ impl BoBosOptions {
 }
 
 impl StoppingOptions for BoBosOptions {
-    /// Uses one process per curve, as in the thesis. The average over many processes stops more
-    /// trials, including better ones.
+    /// Uses one process per curve, as in the thesis. Averaging over many processes stops more
+    /// trials, including good ones.
     fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError> {
         let settings = BosSettings {
             options: *self,

@@ -1,4 +1,4 @@
-//! The BO-BOS rule of one trial: its stopping problem, solved after the first epochs.
+//! The BO-BOS rule for one trial: the trial's stopping problem, solved after the first epochs.
 
 use fedbo_gp::{Continuation, DecayAverage, DecayProcess};
 use fedbo_streams::Stream;
@@ -7,38 +7,38 @@ use super::optimal_stopping::{CellPaths, CellRule, Decision, solve};
 use super::{Average, BosSettings, CurveBelief, Grid, LearningCurve, ValueBounds};
 use crate::StrategyError;
 
-/// Data for solving a trial's rule, in addition to the settings.
+/// The data, in addition to the settings, from which a trial's rule is solved.
 #[derive(Clone, Debug)]
 pub struct BosProblem<'a> {
     /// The trial's first N₀ values (larger is better). Later values are ignored.
     pub curve: &'a LearningCurve,
     /// y*_{t−1}: the best last value of any other trial, including stopped trials.
     pub incumbent: f64,
-    /// t: number of trials that the strategy has proposed, including this one.
+    /// t: the number of trials that the strategy has proposed so far, including this one.
     pub t: u64,
     /// σ_{t−1}([x, n]) at n = 1, …, N.
     pub stds: &'a [f64],
 }
 
-/// The cells of one epoch with their rules.
+/// The cells at one epoch with their rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochRules {
-    /// n.
+    /// Epoch n.
     pub epoch: usize,
     /// Lower end of the first cell.
     pub low: f64,
     /// Upper end of the last cell.
     pub high: f64,
-    /// Rule of each cell, from small to large average errors; `None` for cells without paths.
+    /// Rules of the cells in ascending order of the average error; `None` for cells without paths.
     pub cells: Vec<Option<CellRule>>,
-    /// C2: σ([x, N]) ≤ κ σ([x, n]).
+    /// True if condition C2 holds: σ([x, N]) ≤ κ σ([x, n]).
     pub may_stop: bool,
 }
 
 impl EpochRules {
     /// Returns the rule of the cell that contains a statistic, or of the nearest cell with paths.
-    /// Returns `None` below all of them: cells of worse trials do not judge a trial that does
-    /// better than every path.
+    /// Returns `None` for a statistic below all of these cells, because the cells of worse trials
+    /// cannot judge a trial that does better than every path.
     fn at(&self, statistic: f64) -> Option<&CellRule> {
         let last = self.cells.len().checked_sub(1)?;
         let home = usize::from(cell_of(statistic, self.low, self.scale(), last));
@@ -52,7 +52,7 @@ impl EpochRules {
         })
     }
 
-    /// Number of cells per unit of the statistic.
+    /// Returns the number of cells per unit of the statistic.
     fn scale(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "at most 65 536 cells")]
         let n_cells = self.cells.len() as f64;
@@ -60,29 +60,29 @@ impl EpochRules {
     }
 }
 
-/// The rule of one trial: decisions by epoch and average error (thesis Fig. A.2). It is immutable
-/// once it is solved.
+/// The rule for one trial: a table of decisions by epoch and average error (thesis Fig. A.2).
+/// Immutable once solved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BosRule {
     settings: BosSettings,
     first: LearningCurve,
     incumbent: f64,
-    /// Errors at or above this do not beat the incumbent. It is the error of y*_{t−1} − ξ_t.
+    /// The error of y*_{t−1} − ξ_t. Only smaller errors beat the incumbent.
     target_error: f64,
     belief: DecayAverage,
     n_paths_kept: usize,
     epochs: Vec<EpochRules>,
 }
 
-/// The decision of a rule about a trial after an epoch.
+/// A rule's decision about a trial after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BosAnswer {
-    /// The decision with the smallest expected loss (C1, if the decision is to stop).
+    /// The decision with the smallest expected loss. Condition C1 holds if the decision is to stop.
     pub decision: Decision,
-    /// True if the trial is stopped: C1 and C2.
+    /// True if the trial is stopped, because both C1 and C2 hold.
     pub stops: bool,
-    /// Fraction of the sampled continuations with a similar average so far that end above the
-    /// incumbent.
+    /// Among the sampled continuations with a similar average so far, the fraction that ends above
+    /// the incumbent.
     pub p_better: f64,
 }
 
@@ -91,12 +91,12 @@ impl BosRule {
     ///
     /// Fits the belief about the curve to the first errors, draws continuations, drops those that
     /// leave (0, 1), and works backwards from epoch N to N₀ + 1 (Algorithm 1.1). The authors drop
-    /// the same continuations; values are bounded by Assumption 4.1a. Paths are noise-free curves.
-    /// Cost O(paths · (N − N₀) · r), tens of milliseconds.
+    /// the same continuations, since Assumption 4.1a bounds the values. Paths are noise-free
+    /// curves. Cost: O(paths · (N − N₀) · r), tens of milliseconds.
     ///
-    /// A value below the bounds counts as the worst one. There is no rule, and the trial is never
-    /// stopped, if one of its values or the incumbent is better than the best possible value, or if
-    /// fewer than one in a hundred continuations stay within the bounds.
+    /// A value below the bounds counts as the worst value. Returns `None`, so that the trial is
+    /// never stopped, if one of its values or the incumbent is better than the best possible value,
+    /// or if fewer than one in a hundred continuations stay within the bounds.
     ///
     /// # Errors
     /// If no process can be fitted to the curve.
@@ -160,8 +160,8 @@ impl BosRule {
     }
 
     /// Decides after the last epoch of the curve, which must start with the values for which the
-    /// rule was solved. Returns `None` up to epoch N₀, from epoch N, and if the average error is
-    /// below that of all sampled continuations. In these cases the trial continues.
+    /// rule was solved. Returns `None` up to epoch N₀, from epoch N on, and if the average error is
+    /// below those of all sampled continuations. In these cases the trial continues.
     pub fn answer(&self, curve: &LearningCurve) -> Option<BosAnswer> {
         let n = curve.n_epochs();
         let index = n.checked_sub(self.settings.first_epochs() + 1)?;
@@ -177,7 +177,7 @@ impl BosRule {
         })
     }
 
-    /// Average error of a curve over the epochs that [`Average`] selects.
+    /// Returns the average error of a curve over the epochs that [`Average`] selects.
     pub fn statistic(&self, curve: &LearningCurve) -> f64 {
         let skipped = match self.settings.average {
             Average::All => 0,
@@ -190,32 +190,32 @@ impl BosRule {
         sum / count
     }
 
-    /// Settings with which the rule was solved.
+    /// Returns the settings with which the rule was solved.
     pub fn settings(&self) -> &BosSettings {
         &self.settings
     }
 
-    /// Values of the trial's first N₀ epochs.
+    /// Returns the values of the trial's first N₀ epochs.
     pub fn first(&self) -> &LearningCurve {
         &self.first
     }
 
-    /// y*_{t−1}.
+    /// Returns the incumbent y*_{t−1} for which the rule was solved.
     pub fn incumbent(&self) -> f64 {
         self.incumbent
     }
 
-    /// Belief about the curve after the first epochs.
+    /// Returns the belief about the curve after the first epochs.
     pub fn belief(&self) -> &DecayAverage {
         &self.belief
     }
 
-    /// Number of paths that stayed within the bounds.
+    /// Returns the number of paths that stayed within the bounds.
     pub fn n_paths_kept(&self) -> usize {
         self.n_paths_kept
     }
 
-    /// Decisions at epochs N₀ + 1 to N.
+    /// Returns the decisions at epochs N₀ + 1 to N.
     pub fn epochs(&self) -> &[EpochRules] {
         &self.epochs
     }
@@ -238,12 +238,12 @@ fn cell_of(statistic: f64, low: f64, scale: f64, last: usize) -> u16 {
     cell.min(last)
 }
 
-/// Returns the range of the statistic at each epoch after the first ones.
+/// Returns the range of the statistic at each epoch after N₀.
 fn ranges(settings: &BosSettings, errors: &[f64], laws: &[(f64, Continuation)]) -> Vec<(f64, f64)> {
     const REACH: f64 = 5.0;
     let before = sum_before(settings, errors);
     let n_after = settings.n_epochs - errors.len();
-    // First and second moments of the average over the epochs after the first ones.
+    // First and second moments of the average error over the epochs after N₀.
     let mut moments = vec![(0.0, 0.0); n_after];
     for (weight, law) in laws {
         for ((first, second), (mean, std)) in moments.iter_mut().zip(law.averages()) {
@@ -271,7 +271,7 @@ fn ranges(settings: &BosSettings, errors: &[f64], laws: &[(f64, Continuation)]) 
         .collect()
 }
 
-/// Returns the sum and the number of the errors before epoch N₀ + 1 that count.
+/// Returns the sum and the number of the errors up to epoch N₀ that enter the average.
 fn sum_before(settings: &BosSettings, errors: &[f64]) -> (f64, f64) {
     match settings.average {
         Average::AfterFirst => (0.0, 0.0),
@@ -283,14 +283,14 @@ fn sum_before(settings: &BosSettings, errors: &[f64]) -> (f64, f64) {
     }
 }
 
-/// Continuations as cells per epoch.
+/// Sampled continuations, discretized into cells at each epoch.
 struct Paths {
     cells: Vec<Vec<u16>>,
     better: Vec<bool>,
 }
 
 impl Paths {
-    /// Number of paths that are drawn together, so that their values stay in the cache.
+    /// Number of paths that are drawn together. Small enough for their values to stay in the cache.
     const BLOCK: usize = 1024;
 
     /// Draws paths from each distribution in proportion to its weight.
@@ -329,7 +329,7 @@ impl Paths {
         paths
     }
 
-    /// Adds the paths that stay within (0, 1), given their errors epoch by epoch.
+    /// Adds the paths that stay within (0, 1). The errors are given epoch by epoch.
     fn add(
         &mut self,
         settings: &BosSettings,
@@ -373,7 +373,7 @@ mod tests {
     use super::*;
     use crate::early_stopping::{BoBosOptions, StoppingLosses};
 
-    /// Returns accuracies at epochs 1 to n that rise to `end` from 0.5 below it, as 0.85^n.
+    /// Returns accuracies end − 0.5 · 0.85ⁿ at epochs n = 1, 2, ….
     fn curve(end: f64, n_epochs: i32) -> LearningCurve {
         LearningCurve::new((1..=n_epochs).map(|n| end - 0.5 * 0.85_f64.powi(n)).collect())
     }
@@ -436,9 +436,9 @@ mod tests {
         assert!(cells.clone().all(|rule| rule.decision != Decision::StopEarly));
     }
 
-    /// The paths are the same for all incumbents, so a higher incumbent stops more trials. This is
-    /// exact if the average is a sufficient statistic of a path. It holds only approximately, so
-    /// one in a hundred cells may differ.
+    /// The paths are the same for all incumbents, so a higher incumbent stops more trials. This
+    /// would be exact if the average were a sufficient statistic of a path. Since the average is
+    /// only approximately sufficient, one in a hundred cells is allowed to differ.
     #[test]
     fn decisions_are_monotone_in_the_incumbent() {
         for settings in [settings(), settings().with_one_process()] {
@@ -462,8 +462,8 @@ mod tests {
         }
     }
 
-    /// p_better over all cells at the first epoch agrees with the distribution, within 0.02 for
-    /// 20 000 paths.
+    /// With 20 000 paths, p_better over all cells at the first epoch is within 0.02 of the exact
+    /// probability.
     #[test]
     fn probabilities_are_those_of_the_curves_law() {
         let settings = settings();
@@ -486,7 +486,7 @@ mod tests {
         assert!(kept > 10_000.0);
     }
 
-    /// erf by its power series.
+    /// Computes erf by its power series.
     fn erf(x: f64) -> f64 {
         let (mut term, mut sum) = (x, x);
         for n in 1..60 {
@@ -514,7 +514,8 @@ mod tests {
         assert_eq!(BosRule::solve(&settings(), &problem, &mut stream), Ok(None));
     }
 
-    /// A trial whose errors suddenly fall to the smallest possible value is below every path.
+    /// If the errors of a trial suddenly fall to the smallest possible value, its average is below
+    /// every path.
     #[test]
     fn a_trial_better_than_every_path_trains_on() {
         let rule = rule(&settings(), 0.6, 0.9);

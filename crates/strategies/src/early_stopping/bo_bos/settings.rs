@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{BoBosOptions, SparseCells, StoppingLosses};
 use crate::StrategyError;
 
-/// The range of a study's values (larger is better). The error (high − value)/(high − low) is in
-/// `[0,1]`.
+/// The range of a study's values (larger is better). The error of a value, (high − value)/(high −
+/// low), is then in `[0,1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<f64>", into = "[f64; 2]")]
 pub struct ValueBounds {
@@ -37,15 +37,15 @@ impl From<ValueBounds> for [f64; 2] {
 }
 
 impl ValueBounds {
-    /// Bounds for values that are negated errors between 0 and 1.
+    /// Bounds for values that are negated errors in `[0,1]`.
     pub const NEGATIVE_ERRORS: Self = Self { low: -1.0, high: 0.0 };
 
-    /// Returns the error of a value. It is outside `[0,1]` for a value outside the bounds.
+    /// Returns the error of a value, which is outside `[0,1]` if the value is outside the bounds.
     pub fn error(self, value: f64) -> f64 {
         (self.high - value) / (self.high - self.low)
     }
 
-    /// Returns the value of an error.
+    /// Returns the value that has this error.
     pub fn value(self, error: f64) -> f64 {
         self.high - error * (self.high - self.low)
     }
@@ -60,13 +60,13 @@ pub enum Average {
     AfterFirst,
 }
 
-/// Division of the statistic's range into cells at each epoch.
+/// The division of the statistic's range into cells at each epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grid {
-    /// Equal cells of `[0,1]` at all epochs (the authors' code, with 99 of them). Most are never
-    /// visited, because an average over many epochs changes little.
+    /// Equal cells of `[0,1]` at all epochs, as in the authors' code with 99 cells. Most cells are
+    /// never visited, because an average over many epochs changes little.
     Unit,
-    /// Equal cells of the range that paths can reach: the mean plus and minus five standard
+    /// Equal cells of the range that paths typically reach: the mean plus and minus five standard
     /// deviations.
     Reached,
 }
@@ -86,7 +86,7 @@ pub enum IncumbentMargin {
 }
 
 impl IncumbentMargin {
-    /// ξ_t.
+    /// Returns ξ_t.
     pub fn at(self, t: u64) -> f64 {
         match self {
             Self::None => 0.0,
@@ -105,34 +105,34 @@ impl IncumbentMargin {
     }
 }
 
-/// Belief about a trial's curve after the first epochs.
+/// The belief about a trial's curve after the first epochs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CurveBelief {
-    /// Processes of a grid, weighted by how well they explain the first errors. Some of them decay
-    /// to their own level. See [`fedbo_gp::DecayAverage`].
+    /// A grid of processes, weighted by how well they explain the first errors. Some of them decay
+    /// to a level other than 0. See [`fedbo_gp::DecayAverage`].
     Averaged {
-        /// σ².
+        /// Noise variance σ².
         noise: DecayNoise,
     },
     /// A single process, as if its parameters were known (thesis A.2).
     Certain {
-        /// Method of the fit.
+        /// Method for fitting the process.
         fit: DecayFit,
-        /// a²: variance of the level that curves approach. With 0, as in the thesis, they decay to
-        /// error 0.
+        /// a²: variance of the level that curves approach. With 0, as in the thesis, curves decay
+        /// to error 0.
         level_variance: f64,
     },
 }
 
-/// Settings of a trial's stopping problem and of its solution.
+/// Settings of a trial's stopping problem and its solution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BosSettings {
-    /// N.
+    /// Number of epochs N of a complete trial.
     pub n_epochs: usize,
     /// The options that a study file can set.
     pub options: BoBosOptions,
-    /// True if C2 compares standard deviations of observations instead of those of the latent
-    /// function, as in the authors' code.
+    /// True if C2 compares standard deviations of observations rather than of the latent function,
+    /// as in the authors' code.
     pub stop_std_with_noise: bool,
     /// ξ_t.
     pub incumbent_margin: IncumbentMargin,
@@ -140,24 +140,25 @@ pub struct BosSettings {
     pub n_paths: usize,
     /// Number of cells per epoch, at most 65 536.
     pub n_cells: usize,
-    /// Placement of the cells.
+    /// Division of the statistic's range into cells.
     pub grid: Grid,
     /// The summary statistic.
     pub average: Average,
     /// Treatment of cells with few paths.
     pub sparse: SparseCells,
-    /// Belief about a curve.
+    /// The belief about a curve.
     pub belief: CurveBelief,
 }
 
 impl BosSettings {
-    /// The settings of the thesis (section 4.5, A.4): options as in [`BoBosOptions::for_epochs`],
-    /// values between 0 and 1, 100 000 paths, 100 cells, ξ_t = 0.
+    /// Returns the settings of the thesis (section 4.5, A.4): options as in
+    /// [`BoBosOptions::for_epochs`], values between 0 and 1, 100 000 paths, 100 cells, ξ_t = 0.
     ///
-    /// There are two differences. First, a curve's process is averaged over its hyperparameters.
-    /// The thesis takes the process with the largest evidence, which predicts final values that are
-    /// too low, with too much certainty: see papers/bo-bos.md and
-    /// [`BosSettings::with_one_process`]. Second, cells cover the range that paths can reach.
+    /// There are two differences from the thesis. First, the belief about a curve averages over the
+    /// hyperparameters of its process. The thesis uses the process with the largest evidence, which
+    /// predicts final values that are too low with too much certainty: see papers/bo-bos.md and
+    /// [`BosSettings::with_one_process`]. Second, cells cover only the range that paths typically
+    /// reach.
     pub fn for_epochs(n_epochs: usize) -> Self {
         Self {
             n_epochs,
@@ -188,10 +189,10 @@ impl BosSettings {
     }
 
     /// Returns the settings of the authors' code: σ² = 1e-3, K_{1,t} = 100/0.99^(t−1), 99 cells on
-    /// `[0,1]`, the average over the epochs after N₀, cells with at most 30 paths continue at no
-    /// loss, and C2 includes noise.
+    /// `[0,1]`, and the average over the epochs after N₀. Cells with at most 30 paths continue at
+    /// no loss, and C2 includes noise.
     ///
-    /// Some differences from their code remain. Their α and β can become negative; ours stay
+    /// Some differences remain. In the authors' code, α and β can become negative; ours stay
     /// positive. Their bound has β_t = 0.2 d ln 2t without a square root, and their incumbent
     /// excludes fully trained trials.
     #[must_use]
@@ -223,18 +224,18 @@ impl BosSettings {
         Self { options, ..self }
     }
 
-    /// N₀.
+    /// Returns N₀.
     pub fn first_epochs(&self) -> usize {
         self.options.first_epochs as usize
     }
 
-    /// The range of values: from 0 to 1 unless the options specify another range.
+    /// Returns the range of values, which is 0 to 1 unless the options specify a different range.
     pub fn bounds(&self) -> ValueBounds {
         let unit = ValueBounds { low: 0.0, high: 1.0 };
         self.options.bounds.unwrap_or(unit)
     }
 
-    /// The losses of the t-th trial that the strategy proposed.
+    /// Returns the losses of the t-th trial that the strategy proposed.
     pub fn losses(&self, t: u64) -> StoppingLosses {
         let options = &self.options;
         let exponent = i32::try_from(t.saturating_sub(1)).unwrap_or(i32::MAX);
@@ -248,7 +249,7 @@ impl BosSettings {
     /// Checks the settings.
     ///
     /// # Errors
-    /// If a setting is out of range. The error reports the first one.
+    /// If a setting is out of range. The error describes the first one.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let n = self.n_epochs;
         StrategyError::ensure(n >= 3, "epochs", n, "at least 3")?;

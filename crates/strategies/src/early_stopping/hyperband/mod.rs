@@ -13,13 +13,13 @@ use crate::StrategyError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HyperbandOptions {
-    /// η: one in η trials continues at a rung. At least 2.
+    /// η ≥ 2: one in η trials continues at a rung.
     #[serde(deserialize_with = "whole::<2, _>")]
     pub reduction: u32,
 }
 
 impl HyperbandOptions {
-    /// Default: η = 3, as the authors recommend, independent of the number of epochs.
+    /// Returns the default η = 3, as the authors recommend, whatever the number of epochs.
     pub fn for_epochs(_epochs: u32) -> Self {
         Self { reduction: 3 }
     }
@@ -49,17 +49,18 @@ pub struct Bracket {
 }
 
 impl Bracket {
-    /// The rungs; the last one is at R epochs.
+    /// Returns the rungs. The last one is at R epochs.
     pub fn rungs(&self) -> &[Rung] {
         &self.rungs
     }
 
-    /// n: the initial number of configurations.
+    /// Returns n, the initial number of configurations.
     pub fn n_configurations(&self) -> usize {
         self.rungs[0].n_configurations
     }
 
-    /// Total number of epochs if training is paused and resumed, so that no epoch is repeated.
+    /// Returns the total number of epochs if training is paused and resumed, so that no epoch is
+    /// repeated.
     pub fn n_epochs_total(&self) -> usize {
         let before = std::iter::once(0).chain(self.rungs.iter().map(|rung| rung.n_epochs));
         let widths = self.rungs.iter().zip(before);
@@ -72,12 +73,12 @@ impl Bracket {
 /// s_max = ⌊log_η R⌋,   n = ⌈(s_max + 1)/(s + 1) ηˢ⌉,   r = R η⁻ˢ,   n_i = ⌊n η⁻ⁱ⌋,   r_i = r ηⁱ for i = 0, …, s.
 ///
 /// R is the number of epochs of a complete trial. r_i is rounded to the nearest epoch, with halves
-/// rounded up, and increases strictly. All computations use integers: floating-point logarithms
-/// would miss s_max = 5 at R = 243, η = 3.
+/// rounded up, and increases strictly. All computations use integers, because floating-point
+/// logarithms would miss s_max = 5 at R = 243, η = 3.
 ///
 /// The paper contradicts itself. For R = 81 and η = 3, the formula of Algorithm 1 gives n = 81, 34,
 /// 15, 8, 5. Table 1 prints 81, 27, 9, 6, 5, which is ⌊(s_max + 1)/(s + 1)⌋ ηˢ, as in the authors'
-/// published code. We follow the formula, whose brackets cost about (s_max + 1) R epochs each.
+/// published code. We follow the formula, for which each bracket costs about (s_max + 1) R epochs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brackets {
     reduction: usize,
@@ -85,8 +86,8 @@ pub struct Brackets {
 }
 
 impl Brackets {
-    /// Maximum number of epochs of a complete trial. The first bracket starts the same number of
-    /// configurations.
+    /// Maximum number of epochs of a complete trial. The first bracket starts at most this number
+    /// of configurations.
     pub const MAX_EPOCHS: usize = 1_000_000;
 
     /// Creates the schedule for R = `n_epochs` and η = `reduction`.
@@ -122,54 +123,54 @@ impl Brackets {
         Ok(Self { reduction, brackets: (0..n_brackets).rev().map(bracket).collect() })
     }
 
-    /// The brackets, from s = s_max, with the most configurations, to s = 0, which trains all of
-    /// its configurations to the end.
+    /// Returns the brackets, from s = s_max, which starts the most configurations, to s = 0, which
+    /// trains all of its configurations to the end.
     pub fn brackets(&self) -> &[Bracket] {
         &self.brackets
     }
 
-    /// η.
+    /// Returns η.
     pub fn reduction(&self) -> usize {
         self.reduction
     }
 }
 
-/// Hyperband as a stopping rule. Each trial belongs to a bracket. At the bracket's rungs it is
-/// compared with the trials of the same bracket, as in [`AshaRule`](super::AshaRule).
+/// Hyperband as a stopping rule. Each trial belongs to a bracket. At the bracket's rungs, the trial
+/// is compared with other trials of the same bracket, as in [`AshaRule`](super::AshaRule).
 ///
 /// Deviations from the paper:
 ///
 /// - No trial is paused. A trial continues immediately iff it is among the best max(1, ⌊m/η⌋) of
-///   the m trials of its bracket that have reached the rung so far. The paper waits for all n_i
+///   the m trials in its bracket that have reached the rung so far. The paper waits for all n_i
 ///   trials and promotes ⌊n_i/η⌋.
 /// - The brackets run in parallel rather than one after the other, because a study of 40 trials
 ///   would never leave the first bracket.
 ///
-/// A bracket gets the fraction n/Σ n of the trials, as in the schedule, spread evenly over the
-/// trial numbers. The brackets divide `[0, 1)` into intervals of these lengths, and trial k belongs
-/// to the bracket whose interval contains the fractional part of k/φ, where φ is the golden ratio.
-/// A trial's bracket therefore depends only on its number. (Equal numbers of trials would spend
-/// most epochs in the bracket s = 0, which stops no trial.)
+/// A bracket gets a fraction n/Σ n of the trials, as in the schedule, spread evenly over the trial
+/// numbers. The brackets divide `[0, 1)` into intervals with these fractions as lengths. Trial k
+/// belongs to the bracket with the interval that contains the fractional part of k/φ, where φ is
+/// the golden ratio. A trial's bracket therefore depends only on its number. (Equal numbers of
+/// trials would spend most epochs in the bracket s = 0, which stops no trial.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HyperbandRule {
     schedule: Brackets,
 }
 
 impl HyperbandRule {
-    /// Creates the rule with the rungs of this schedule.
+    /// Creates the rule for this schedule.
     pub fn new(schedule: Brackets) -> Self {
         Self { schedule }
     }
 
-    /// R: number of epochs of a complete trial.
+    /// Returns R, the number of epochs of a complete trial.
     fn n_epochs(&self) -> usize {
         let last = self.schedule.brackets().last();
         last.and_then(|bracket| bracket.rungs().last()).map_or(0, |rung| rung.n_epochs)
     }
 
-    /// Index of a trial's bracket in [`Brackets::brackets`].
+    /// Returns the index of a trial's bracket in [`Brackets::brackets`].
     pub fn bracket_of(&self, number: u64) -> usize {
-        /// 2⁶⁴/φ, odd.
+        /// 2⁶⁴/φ, rounded to an odd number.
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let brackets = self.schedule.brackets();
         let total: usize = brackets.iter().map(Bracket::n_configurations).sum();
@@ -188,7 +189,7 @@ impl StoppingRule for HyperbandRule {
         self.judge_since(trial.curve.n_epochs() - 1, trial, others)
     }
 
-    /// Compares the trial at its newest epoch if it has reached a rung of its bracket since
+    /// Compares the trial at its latest epoch if it has reached a rung of its bracket since
     /// `before`.
     fn judge_since(&self, before: usize, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
         let index = self.bracket_of(trial.number);
@@ -203,15 +204,14 @@ impl StoppingRule for HyperbandRule {
     }
 }
 
-/// The next step of Hyperband, which trains a configuration from one epoch to a later one and then
+/// A step of Hyperband, which trains a configuration from one epoch to a later one and then
 /// evaluates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyperbandStep {
-    /// Number of the configuration. Configurations are counted from 0 in the order in which they
-    /// start.
+    /// Index of the configuration, counted from 0 in the order in which configurations start.
     pub configuration: usize,
-    /// Epoch at which its training was paused; 0 for a new configuration, which the caller draws at
-    /// random.
+    /// Epoch at which the configuration's training was paused; 0 for a new configuration, which the
+    /// caller must draw at random.
     pub from_epoch: usize,
     /// Last epoch of the step.
     pub to_epoch: usize,
@@ -221,28 +221,28 @@ pub struct HyperbandStep {
 /// endless state machine.
 ///
 /// The brackets run one after the other, from s = s_max to 0, and then again with new
-/// configurations. In a bracket, all n_i configurations are trained to r_i epochs, one by one, and
-/// the best ⌊n_i/η⌋ of them to r_{i+1}. Among equal values, the earlier configuration is promoted
-/// (the paper does not specify this); failed configurations rank last. The thesis uses η = 3 and
-/// R = 80 (Dai 2021, appendix A.4).
+/// configurations. In a bracket, all n_i configurations are trained to r_i epochs, one after the
+/// other, and then the best ⌊n_i/η⌋ of them to r_{i+1}. Among equal values, the earlier
+/// configuration is promoted (the paper does not specify this); failed configurations rank last.
+/// The thesis uses η = 3 and R = 80 (Dai 2021, appendix A.4).
 ///
-/// One deviation from the paper: its `run_then_return_val_loss` may restart training from the first
-/// epoch at every rung. Here a promoted configuration resumes, as in its authors' experiments with
-/// iterative training.
+/// One deviation from the paper: the paper's `run_then_return_val_loss` can restart training from
+/// the first epoch at every rung. Here a promoted configuration resumes, as in the authors'
+/// experiments with iterative training.
 #[derive(Clone, Debug)]
 pub struct Hyperband {
     schedule: Brackets,
     bracket: usize,
     rung: usize,
-    /// Configurations of this rung, in training order.
+    /// Configurations at the current rung, in training order.
     contenders: Vec<usize>,
-    /// Values reported at this rung so far.
+    /// Values reported at the current rung so far.
     values: Vec<Option<f64>>,
     n_begun: usize,
 }
 
 impl Hyperband {
-    /// Starts a run of this schedule.
+    /// Starts a run with this schedule.
     pub fn new(schedule: Brackets) -> Self {
         let mut run = Self {
             schedule,
@@ -256,17 +256,17 @@ impl Hyperband {
         run
     }
 
-    /// The schedule.
+    /// Returns the schedule.
     pub fn schedule(&self) -> &Brackets {
         &self.schedule
     }
 
-    /// Index of the running bracket in [`Brackets::brackets`].
+    /// Returns the index of the current bracket in [`Brackets::brackets`].
     pub fn bracket(&self) -> usize {
         self.bracket
     }
 
-    /// The next step. It stays the same until its value is reported.
+    /// Returns the next step, which stays the same until its value is reported.
     pub fn next_step(&self) -> HyperbandStep {
         let rungs = self.schedule.brackets[self.bracket].rungs();
         HyperbandStep {
@@ -279,9 +279,9 @@ impl Hyperband {
         }
     }
 
-    /// Reports the value of the step from [`Hyperband::next_step`]. Larger is better. `None` or a
-    /// non-finite number means that the step failed. Returns the configurations that will not be
-    /// trained again, so that their saved state can be deleted.
+    /// Reports the value of the step that [`Hyperband::next_step`] returned. Larger is better.
+    /// `None` or a non-finite number means that the step failed. Returns the configurations that
+    /// will not be trained again, so that their saved state can be deleted.
     pub fn tell(&mut self, value: Option<f64>) -> Vec<usize> {
         self.values.push(value.filter(|value| value.is_finite()));
         if self.values.len() < self.contenders.len() {

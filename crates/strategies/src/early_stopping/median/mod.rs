@@ -9,31 +9,31 @@ use super::{
     Verdict,
 };
 
-/// Options of `median`: conditions before it stops any trial.
+/// Options of `median`: conditions that must hold before any trial is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MedianOptions {
-    /// Number of first epochs that never stop a trial. Early averages are dominated by the values
-    /// of the first epochs, which depend more on initial weights and step sizes than on the end of
-    /// a curve.
+    /// Number of initial epochs after which no trial is stopped. The values of the first epochs
+    /// dominate early averages, and these values depend more on initial weights and step sizes than
+    /// on where the curve ends.
     #[serde(deserialize_with = "whole::<0, _>")]
     pub warmup_epochs: u32,
-    /// Number of complete trials before any trial is stopped, because the median of fewer trials is
-    /// not representative. 0 counts as 1.
+    /// Number of complete trials required before any trial is stopped, because the median of fewer
+    /// trials is not representative. 0 counts as 1.
     #[serde(deserialize_with = "whole::<0, _>")]
     pub trials_min: u32,
 }
 
 impl Default for MedianOptions {
-    /// 5 epochs and 5 trials, the cautious settings of the services that offer this rule.
+    /// 5 epochs and 5 trials, as in the cautious settings of services that offer this rule.
     fn default() -> Self {
         Self { warmup_epochs: 5, trials_min: 5 }
     }
 }
 
 impl MedianOptions {
-    /// The defaults, with a warm-up of at most half of a training run, so that at least one epoch
-    /// remains for stopping.
+    /// Returns the defaults, but with a warm-up of at most half a training run, so that at least
+    /// one epoch remains for stopping.
     pub fn for_epochs(epochs: u32) -> Self {
         let default = Self::default();
         let warmup_max = (epochs / 2).min(epochs.saturating_sub(2));
@@ -52,15 +52,15 @@ impl StoppingOptions for MedianOptions {
 ///
 /// max_{n ≤ s} y_n < median_j ō_j(s),   ō_j(s) = (1/s) Σ_{n ≤ s} y_{j,n},   j over the complete trials.
 ///
-/// A *best* value is compared with *averages*, which makes the rule lenient: on rising curves the
-/// average lags behind. There is no model, and the parameters of the other trials are not used. As
-/// in the paper, only complete trials count; running and stopped trials do not. The median
-/// therefore rises as poor trials are stopped, and the rule becomes stricter.
+/// The trial's *best* value is compared with *averages*, which makes the rule lenient: on rising
+/// curves the average lags behind. The rule uses neither a model nor the trials' parameters. As in
+/// the paper, only complete trials count; running and stopped trials do not. The median therefore
+/// rises as poor trials are stopped, and the rule becomes stricter.
 ///
-/// The median of an even number of values is the mean of the middle two. A complete trial of fewer
-/// than s epochs counts with the average of all its values. The paper specifies neither. One
-/// deviation from the paper: the two options, without which the first trial would be the only judge
-/// of the second.
+/// The median of an even number of values is the mean of the middle two. A complete trial with
+/// fewer than s epochs contributes the average of all its values. The paper specifies neither. The
+/// two options are not part of the paper; without them, the second trial would be judged by the
+/// first one only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MedianRule {
     options: MedianOptions,
@@ -99,7 +99,7 @@ impl StoppingRule for MedianRule {
 }
 
 /// Returns the mean of at least one value, without overflow. The mean of equal values is exactly
-/// their value, so that a tie stops no trial.
+/// their common value, so a tie stops no trial.
 fn average(values: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "epochs are far below 2^53")]
     let n = values.len() as f64;

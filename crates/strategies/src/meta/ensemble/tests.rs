@@ -5,7 +5,7 @@ use crate::meta::rgpe::tests::{ensemble, fixed, observed, peak, told, unit_squar
 use crate::meta::{GpTask, Rgpe, RgpeSettings, Taf, TafSettings};
 use crate::{Incumbent, LogEi, LogEiSettings, Source, Strategy};
 
-/// Σ_i (i + 1) μ_i² + σ_i⁴.
+/// The function Σ_i (i + 1) μ_i² + σ_i⁴.
 struct Squares;
 
 impl Acquisition for Squares {
@@ -23,8 +23,8 @@ impl Acquisition for Squares {
     }
 }
 
-/// Central differences with a step of 1e-5 through the predictions of the target and the tasks. The
-/// batch agrees with single points.
+/// Central differences with a step of 1e-5 through the predictions of the target and the tasks.
+/// Batch values must agree with values at single points.
 #[test]
 fn gradients_pass_through_all_models() {
     let settings = fixed(false);
@@ -55,7 +55,7 @@ fn gradients_pass_through_all_models() {
 }
 
 /// RGPE and TAF make a finite query even after failures, repeated points, equal values and values
-/// of any size.
+/// of any magnitude.
 #[test]
 fn odd_observations_stop_nobody() {
     let tasks = [

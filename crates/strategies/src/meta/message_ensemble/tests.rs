@@ -44,7 +44,7 @@ fn taf() -> MessageEnsemble<Taf> {
     party(Taf::with_models(unit_square(), Vec::new(), settings, Seed::new(1)).unwrap())
 }
 
-/// The message of a party with these observations.
+/// Returns the message of a party with these observations.
 fn message(task: &MetaTask, terms: MessageTerms) -> SharedMessage {
     let mut sender = MessageEnsemble { terms, ..rgpe() };
     sender.tell(&told(task)).unwrap();
@@ -64,7 +64,7 @@ fn joined<S: ModelEnsemble>(
 /// The shared functions can represent the tasks' functions exactly, and the terms of the messages
 /// assume this. The weights from messages then agree with those from raw observations, up to the
 /// error of 400 samples, three times 0.025. With the usual terms, which allow for a remainder, the
-/// same task has the most weight, and nearly similar tasks have some.
+/// same task has the largest weight, and similar tasks have some weight.
 #[test]
 fn weights_by_messages_are_those_by_raw_data() {
     let basis = FunctionBasis::new(map(), RANK).unwrap();
@@ -106,7 +106,7 @@ fn weights_by_messages_are_those_by_raw_data() {
     }
 }
 
-/// A peak near (0.7, 0.3), with a small shift for every party, times a sign.
+/// Returns a peak near (0.7, 0.3), with a small shift for every party, times a sign.
 fn value(party: u32, sign: f64, x: &[f64]) -> f64 {
     let shift = 0.04 * (1.7 * f64::from(party)).sin();
     sign * peak(&[x[0] - shift, x[1] + shift])
@@ -164,7 +164,7 @@ fn taf_by_messages_helps_at_once_and_drops_what_misleads() {
     like_parties_help_and_others_lose_their_weight(taf);
 }
 
-/// A single output is 0 on its own scale, so the tasks still promise an improvement over it at the
+/// A single output is standardized to 0, so the tasks still promise an improvement over it at the
 /// same point. A random point provides a second output to rank.
 #[test]
 fn one_output_is_not_asked_for_again() {
@@ -185,8 +185,8 @@ fn one_output_is_not_asked_for_again() {
     assert_eq!(second(Unranked::Random).1, Source::Random);
 }
 
-/// A party without outputs adds no model. Removing the last model restores the queries of a party
-/// on its own, bit for bit.
+/// A party without outputs adds no model. After the last model is removed, queries are bitwise
+/// equal to those of a party on its own.
 #[test]
 fn messages_come_and_go() {
     let target = told(&observed("target", 5, 50, peak));
@@ -209,8 +209,8 @@ fn messages_come_and_go() {
     assert_ne!(ask(&party), ask(&alone));
     party.forget(5);
     assert_eq!((party.n_parties(), ask(&party)), (1, ask(&alone)));
-    // A message with other functions, or one that no outputs can produce, is rejected, and the
-    // older message is kept.
+    // A message with a different number of functions, or a message that no outputs can produce, is
+    // rejected, and the older message is kept.
     let mut bad = message(&others(1.0)[0], terms());
     party.receive(5, bad.clone()).unwrap();
     let numbers: Vec<f64> = bad.statistics.numbers().iter().map(|v| 1e4 * v).collect();
@@ -222,7 +222,7 @@ fn messages_come_and_go() {
     assert_eq!(party.transfer().unwrap().tasks.len(), 1);
 }
 
-/// A map of another dimension is rejected.
+/// A map with a different dimension is rejected.
 #[test]
 fn a_map_of_another_space_is_refused() {
     let description = FeatureDescription::random(10, 1, LengthscaleLaw::Fixed(0.3));

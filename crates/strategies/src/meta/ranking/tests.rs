@@ -7,7 +7,7 @@ use super::*;
 use crate::meta::{GpTask, MetaTask};
 use crate::{HyperparameterPolicy, SurrogateSettings};
 
-/// A smooth task with little information apart from a slope.
+/// Returns a smooth task with little information apart from a slope.
 fn sloping() -> GpTask {
     let observed = MetaTask {
         name: "task".into(),
@@ -25,7 +25,7 @@ fn sloping() -> GpTask {
     GpTask::new(&observed, &settings, Seed::new(1)).unwrap()
 }
 
-/// Counts pairs one by one in the original order. Outputs and values contain ties.
+/// Compares with counting pairs one by one in the original order. Outputs and values contain ties.
 #[test]
 fn misranked_pairs_are_those_that_enumeration_finds() {
     let mut stream = test_stream(2);
@@ -174,7 +174,8 @@ fn certain_tasks_can_be_drawn_from() {
 
 #[test]
 fn votes_go_to_the_smallest_loss_and_ties_to_the_target() {
-    // Samples: the target wins, the target ties with a task, one task wins, two tasks tie.
+    // In the four samples, the target wins, the target ties with a task, one task wins, and two
+    // tasks tie.
     let own = [1, 2, 9, 9];
     let tasks = [vec![5, 2, 3, 4], vec![5, 7, 6, 4], vec![5, 7, 6, 8]];
     let weights = ModelWeights::by_vote(&own, &tasks, true);
@@ -187,8 +188,8 @@ fn votes_go_to_the_smallest_loss_and_ties_to_the_target() {
     assert!((alone.target - 1.0).abs() < 1e-12);
 }
 
-/// Each of many unrelated tasks is the best one in a few samples by chance. All are dropped.
-/// Without the guard they would have most of the weight.
+/// Each of many unrelated tasks is the best model in a few samples by chance. All of them are
+/// dropped. Without the guard, they would have most of the weight.
 #[test]
 fn weights_are_not_diluted_by_many_bad_tasks() {
     let mut stream = test_stream(8);

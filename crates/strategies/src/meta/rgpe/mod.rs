@@ -14,14 +14,14 @@ use crate::{
     Surrogate, log_expected_improvement,
 };
 
-/// Options of `rgpe`: none.
+/// Options of `rgpe`, which has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RgpeOptions {}
 
 impl MetaOptions for RgpeOptions {
-    /// The study's own model allows for noise if those of the old studies do, because rankings
-    /// compare them.
+    /// The study's own model allows for noise if the old studies' models do, because rankings
+    /// compare these models.
     fn make(
         &self,
         setup: &Setup<'_>,
@@ -34,26 +34,26 @@ impl MetaOptions for RgpeOptions {
     }
 }
 
-/// Method of sampling the values for a ranking loss from a task's posterior.
+/// The method for sampling a task's posterior to compute a ranking loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingDraws {
     /// Jointly: each sample is a single function (the paper).
     Joint,
-    /// Separately: both values of each pair are drawn again and independently (the authors' code of
-    /// FTS and RM-GP-UCB).
+    /// Separately: both values of each pair are fresh, independent draws (the authors' code for FTS
+    /// and RM-GP-UCB).
     IndependentPairs,
 }
 
-/// The target's variance in the expected improvement.
+/// The variance of the target in the expected improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetVariance {
-    /// Variance of the latent function.
+    /// The variance of the latent function.
     Latent,
-    /// Variance of an observation, including noise (the authors' code of FTS and RM-GP-UCB).
+    /// The variance of an observation, including noise (the authors' code for FTS and RM-GP-UCB).
     WithNoise,
 }
 
-/// The scale on which the expected improvement is maximized. The maximizer is the same.
+/// The scale on which the expected improvement is maximized. Both scales have the same maximizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImprovementScale {
     /// The logarithm, which neither underflows nor becomes flat far from the incumbent.
@@ -62,12 +62,12 @@ pub enum ImprovementScale {
     Plain,
 }
 
-/// The query to make if no two of the target's outputs differ, so that nothing can be ranked.
+/// The query to make if the target's outputs are all equal, so that nothing can be ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unranked {
-    /// The query of the ensemble with equal weights for all models. Equal outputs are 0 on their
-    /// own scale, and the tasks still promise an improvement over them at the target's latest
-    /// point. Only a target with initial points should use this.
+    /// The query of an ensemble in which all models have equal weights. Equal outputs are
+    /// standardized to 0, and the tasks still promise an improvement over 0 at the target's latest
+    /// point. Use this only for a target with initial points.
     Ensemble,
     /// A uniformly random point, as in an initial design.
     Random,
@@ -78,24 +78,24 @@ pub enum Unranked {
 pub struct RgpeSettings {
     /// Models and search.
     pub ensemble: EnsembleSettings,
-    /// S: number of samples of each model for the ranking losses. 500 in the thesis, 100 in the FTS
-    /// authors' code.
+    /// S: number of samples from each model for the ranking losses. 500 in the thesis, 100 in the
+    /// FTS authors' code.
     pub n_samples: usize,
-    /// Method of drawing samples.
+    /// Method for drawing these samples.
     pub draws: RankingDraws,
-    /// True to ignore a task if its median loss is above the 95 % quantile of the target's (the
-    /// paper).
+    /// True to ignore a task if its median loss is above the 95 % quantile of the target's losses,
+    /// as in the paper.
     pub dilution_guard: bool,
     /// The query to make if nothing can be ranked.
     pub unranked: Unranked,
-    /// The target's variance in the ensemble.
+    /// The variance of the target in the ensemble.
     pub target_variance: TargetVariance,
     /// The scale on which the improvement is maximized.
     pub improvement: ImprovementScale,
 }
 
 impl RgpeSettings {
-    /// Defaults for a single-party study, with 500 samples.
+    /// Returns the defaults for a single-party study, with 500 samples.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -113,10 +113,11 @@ impl RgpeSettings {
 
     /// Returns the settings of the FTS authors' code: 100 samples drawn independently for each
     /// pair, noise in the target's variance, and the improvement itself, maximized by DIRECT with
-    /// 20,000 evaluations. The surrogate and the repeats are unchanged.
+    /// 20,000 evaluations. The settings of the surrogate and the rule for proposing points again
+    /// are unchanged.
     ///
-    /// Two differences from their code remain: ties between tasks are split (in their code the
-    /// first task wins), and pairs of equal outputs are excluded.
+    /// Two differences remain: ties between tasks are split (in the authors' code, the first task
+    /// wins), and pairs of equal outputs are excluded.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
@@ -130,7 +131,7 @@ impl RgpeSettings {
     }
 }
 
-/// DIRECT with the settings that the FTS authors use for RGPE and TAF.
+/// Returns DIRECT with the settings that the FTS authors use for RGPE and TAF.
 pub(super) fn authors_search() -> Maximizer {
     Maximizer::Direct(Direct {
         max_evaluations: 20_000,
@@ -143,21 +144,20 @@ pub(super) fn authors_search() -> Maximizer {
 ///
 /// mean(x) = Σ_i w_i μ_i(x),   var(x) = Σ_i w_i² σ_i²(x),   x_t = argmax ln E[max(f(x) − y*, 0)]
 ///
-/// over the target and its meta-tasks, each on the scale of its own outputs. y* is the best
-/// observed output.
+/// The sums run over the target and its meta-tasks, each on the scale of its own outputs. y* is the
+/// target's best observed output.
 ///
 /// The weight of a model is the fraction of S samples in which it misranks the fewest pairs of the
 /// target's observations. The target's own samples hold out one observation at a time. A task that
 /// is clearly worse than the target is dropped, and the target wins ties. Nothing can be ranked
-/// before two different outputs are observed. Until then, all models have equal weights (see
-/// [`Unranked`]).
+/// before two different outputs have been observed; [`Unranked`] selects the queries until then.
 ///
 /// Each combination of observation count and model has its own random stream, so the weights are a
-/// function of the observations. Running trials count as observations of their own posterior means.
+/// function of the observations. Running trials count as observations at their posterior means.
 ///
 /// The weights after t observations cost O(Σ_i S t²), once per `tell`. A query then costs one
-/// prediction of every model with a weight for each evaluated point of the search. On a finite
-/// domain, tasks predict only once.
+/// prediction per evaluated point and model with nonzero weight. On a finite domain, the tasks'
+/// predictions are computed only once.
 #[derive(Clone, Debug)]
 pub struct Rgpe {
     ensemble: Ensemble,
@@ -167,7 +167,7 @@ pub struct Rgpe {
 }
 
 impl Rgpe {
-    /// Fits a model of every meta-task. `seed` feeds hyperparameter fits and samples.
+    /// Fits a model of every meta-task. `seed` is used for hyperparameter fits and samples.
     ///
     /// # Errors
     /// If a setting is out of range, or a meta-task cannot be modelled.
@@ -182,11 +182,12 @@ impl Rgpe {
     }
 
     /// Creates the strategy with given models, such as [`super::FeatureTask`]s from other agents
-    /// (FTS section 3.2). Their outputs should be on scales comparable with the target's. The
-    /// settings apply to the target's surrogate.
+    /// (FTS section 3.2). The outputs of these models should be on a scale comparable with the
+    /// target's. The surrogate settings apply only to the target.
     ///
     /// # Errors
-    /// If a setting is out of range, or the dimension of a task differs from that of the domain.
+    /// If a setting is out of range, or the dimension of a task differs from the dimension of the
+    /// domain.
     pub fn with_models(
         domain: Domain,
         tasks: Vec<Arc<dyn TaskModel>>,
@@ -293,7 +294,7 @@ impl Strategy for Rgpe {
     }
 }
 
-/// Converts weights to the share of all meta-tasks together and the share of each task among them.
+/// Converts weights to the total share of the meta-tasks and the part that each task has in it.
 pub(super) fn transfer_of(weights: &ModelWeights, tasks: &[Arc<dyn TaskModel>]) -> Transfer {
     let of_tasks: f64 = weights.tasks.iter().sum();
     let all = of_tasks + weights.target;
@@ -318,9 +319,9 @@ pub(super) const LEAST_VARIANCE: f64 = 1e-14;
 
 /// Expected improvement of a weighted sum of independent models, or its logarithm.
 struct EnsembleImprovement {
-    /// w; the target's weight comes first.
+    /// The weights w, with the target's weight first.
     weights: Vec<f64>,
-    /// Added to the target's variance.
+    /// Noise variance, which is added to the target's variance.
     noise_variance: f64,
     incumbent: f64,
     least_variance: f64,

@@ -11,7 +11,7 @@ pub(crate) fn unit_square() -> Domain {
     Domain::Space(Space::from_specs([("a", &unit), ("b", &unit)]).unwrap())
 }
 
-/// A surrogate with fixed hyperparameters.
+/// Returns settings with fixed hyperparameters.
 pub(crate) fn fixed(standardize: bool) -> SurrogateSettings {
     SurrogateSettings {
         hyperparameters: HyperparameterPolicy::Fixed(Hyperparameters {
@@ -36,12 +36,12 @@ pub(crate) fn told(task: &MetaTask) -> Vec<Observation> {
     pairs.map(observation).collect()
 }
 
-/// One peak in the unit square.
+/// Returns the value of a single peak in the unit square.
 pub(crate) fn peak(x: &[f64]) -> f64 {
     (-8.0 * ((x[0] - 0.7).powi(2) + (x[1] - 0.3).powi(2))).exp()
 }
 
-/// Models with the surrogate of [`fixed`].
+/// Returns models with the surrogate settings of [`fixed`].
 pub(crate) fn ensemble(standardize: bool) -> EnsembleSettings {
     EnsembleSettings { surrogate: fixed(standardize), ..EnsembleSettings::for_study(2, false) }
 }
@@ -80,7 +80,7 @@ fn the_ensemble_improves_as_its_moments_say() {
     assert!((log.value(&[], &moments) - expected.ln()).abs() < 1e-12);
 }
 
-/// Central differences in every mean and variance, on both scales.
+/// Compares with central differences in every mean and variance, on both scales.
 #[test]
 fn slopes_agree_with_differences() {
     for scale in [ImprovementScale::Log, ImprovementScale::Plain] {
@@ -116,7 +116,7 @@ pub(crate) fn check_slopes(acquisition: &dyn Acquisition) {
     }
 }
 
-/// The task that equals the target up to level and size has the most weight, and the other tasks
+/// The task that equals the target up to an affine map has the largest weight, and the other tasks
 /// have none. Many copies of the other tasks do not change this.
 #[test]
 fn weight_goes_to_the_task_that_ranks_like_the_target() {
@@ -140,7 +140,8 @@ fn weight_goes_to_the_task_that_ranks_like_the_target() {
     assert!(alone.transfer().unwrap().meta_share < 0.1);
 }
 
-/// Before two different outputs, all models have equal weights, and a query exists.
+/// Before two different outputs have been observed, all models have equal weights, and a query
+/// exists.
 #[test]
 fn nothing_ranked_yet_weighs_all_the_same() {
     let mut rgpe = Rgpe::new(unit_square(), &tasks(), settings(), Seed::new(1)).unwrap();
@@ -152,7 +153,7 @@ fn nothing_ranked_yet_weighs_all_the_same() {
     }
 }
 
-/// Runs RGPE and TAF with all named settings. Equal seeds and observations give equal queries and
+/// Tests RGPE and TAF with all named settings. Equal seeds and observations give equal queries and
 /// weights, no matter how observations are batched, and running trials are not proposed again.
 #[test]
 fn equal_tellings_give_equal_runs() {
@@ -195,8 +196,8 @@ fn equal_tellings_give_equal_runs() {
     }
 }
 
-/// On a finite domain the query is the best of all points by the same function, including the
-/// weights.
+/// On a finite domain, the query is the point with the largest value of the same function, with the
+/// same weights.
 #[test]
 fn a_finite_domain_is_scanned() {
     let points = Arc::new(uniform_points(80, 2, &mut test_stream(60)));
@@ -223,7 +224,7 @@ fn a_finite_domain_is_scanned() {
     let best = points.rows().max_by(|a, b| improvement(a).total_cmp(&improvement(b)));
     let proposal = scanned.ask(&Points::new(2), &mut test_stream(1)).unwrap();
     assert_eq!(Some(&proposal.unit[..]), best);
-    // The search over the square finds at least the same value.
+    // The search over the square finds a value that is at least as large.
     let found = searched.ask(&Points::new(2), &mut test_stream(1)).unwrap();
     assert!(improvement(&found.unit) >= improvement(&proposal.unit));
 }

@@ -14,7 +14,7 @@ use crate::{
     StrategyError, Surrogate, ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
 
-/// Options of `rm-gp-ts`: none.
+/// Options of `rm-gp-ts`, which has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RmGpTsOptions {}
@@ -48,8 +48,8 @@ impl MetaOptions for RmGpTsOptions {
 /// The function that a query to the meta-tasks maximizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaSample {
-    /// A draw f_i from the posterior of one task, where i is drawn with probability ω_i: a sample
-    /// from the mixture of posteriors.
+    /// A draw f_i from the posterior of one task, where task i is chosen with probability ω_i. This
+    /// is a sample from the mixture of posteriors.
     OneTask,
     /// Σ_i ω_i f_i with a draw from every task's posterior, as in the authors' code.
     WeightedSum,
@@ -58,21 +58,22 @@ pub enum MetaSample {
 /// Settings of an [`RmGpTs`] strategy.
 #[derive(Clone, Debug)]
 pub struct RmGpTsSettings {
-    /// Thompson sampling of the target. The settings of its surrogate also apply to the meta-tasks;
-    /// `standardize` is not used.
+    /// Thompson sampling of the target. The surrogate settings also apply to the meta-tasks;
+    /// `standardize` is ignored.
     pub thompson: ThompsonSettings,
     /// The units in which tasks are compared.
     pub scale: OutputScale,
     /// Weights and share of the meta-tasks.
     pub belief: MetaBeliefSettings,
-    /// √β_t of the gaps' confidence bounds. The multiplier in `thompson` widens samples.
+    /// √β_t for the confidence bounds of the gaps. The multiplier in `thompson`, in contrast,
+    /// widens samples.
     pub gap_ucb_multiplier: UcbMultiplier,
     /// The function that a query to the meta-tasks maximizes.
     pub meta_sample: MetaSample,
 }
 
 impl RmGpTsSettings {
-    /// Defaults for a single-party study, as in [`super::RmGpUcbSettings::for_study`].
+    /// Returns the defaults for a single-party study, as in [`super::RmGpUcbSettings::for_study`].
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -87,8 +88,8 @@ impl RmGpTsSettings {
     }
 }
 
-/// Thompson sampling from the mixture of [`super::RmGpUcb`]. It maximizes a posterior sample of the
-/// meta-tasks with probability ν_t, and a sample of the target otherwise.
+/// Thompson sampling from the mixture of [`super::RmGpUcb`]. A query maximizes a posterior sample
+/// of the meta-tasks with probability ν_t, and a posterior sample of the target otherwise.
 #[derive(Clone, Debug)]
 pub struct RmGpTs {
     learner: Learner<ThompsonSampling>,
@@ -96,7 +97,7 @@ pub struct RmGpTs {
 }
 
 impl RmGpTs {
-    /// Fits the models of the meta-tasks. `seed` feeds hyperparameter fits.
+    /// Fits the models of the meta-tasks. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range, or a meta-task cannot be modelled.
@@ -110,13 +111,13 @@ impl RmGpTs {
         Self::with_models(domain, Arc::new(models), settings, seed)
     }
 
-    /// Creates the strategy with models that were already fitted on the same scale.
+    /// Creates the strategy with models that have already been fitted on the same scale.
     ///
     /// # Errors
     /// If a setting is out of range.
     ///
     /// # Panics
-    /// If the dimension of the tasks differs from that of the domain.
+    /// If the dimension of the tasks differs from the dimension of the domain.
     pub fn with_models(
         domain: Domain,
         models: Arc<TaskModels>,
@@ -163,7 +164,7 @@ impl RmGpTs {
     }
 }
 
-/// Draws index i with probability `weights[i]`.
+/// Draws an index, where index i has probability `weights[i]`.
 fn draw(weights: &[f64], stream: &mut Stream) -> usize {
     let mut left = stream.uniform();
     for (index, weight) in weights.iter().enumerate() {

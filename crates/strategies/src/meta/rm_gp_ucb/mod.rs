@@ -21,12 +21,12 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RmGpUcbOptions {
-    /// β_t of the study's own part. The default is not stored.
+    /// β_t for the study's own part of the acquisition function. The default is not stored.
     #[serde(default = "thesis", skip_serializing_if = "is_thesis_default")]
     pub ucb_multiplier: UcbMultiplier,
 }
 
-/// The schedule of the thesis' experiments. In our measurements, a wider schedule found worse
+/// Returns the schedule of the thesis' experiments. In our measurements, wider bounds found worse
 /// points (docs/old-studies.md).
 fn thesis() -> UcbMultiplier {
     UcbMultiplier::Logarithmic
@@ -68,8 +68,7 @@ impl MetaOptions for RmGpUcbOptions {
 /// Settings of an [`RmGpUcb`] strategy.
 #[derive(Clone, Debug)]
 pub struct RmGpUcbSettings {
-    /// Surrogates of the target and of every meta-task. Their sampler and `standardize` are not
-    /// used.
+    /// Surrogates of the target and of every meta-task. The sampler and `standardize` are ignored.
     pub surrogate: SurrogateSettings,
     /// The units in which tasks are compared.
     pub scale: OutputScale,
@@ -81,13 +80,13 @@ pub struct RmGpUcbSettings {
     pub meta_ucb_multiplier: f64,
     /// Weights and share of the meta-tasks.
     pub belief: MetaBeliefSettings,
-    /// Rule for repeated points.
+    /// Rule for proposing points again.
     pub repeats: Repeats,
 }
 
 impl RmGpUcbSettings {
-    /// Defaults for a single-party study: the practical form of the thesis' experiments (√β_t =
-    /// √(0.2 d ln 2t), τ = 1, mean gaps, η N^{3/2} = 1, r = ε = 0.7) on the typical scale.
+    /// Returns the defaults for a single-party study: the practical form of the thesis' experiments
+    /// (√β_t = √(0.2 d ln 2t), τ = 1, mean gaps, η N^{3/2} = 1, r = ε = 0.7) on the typical scale.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -104,20 +103,20 @@ impl RmGpUcbSettings {
     }
 }
 
-/// GP-UCB that mixes the upper bounds of meta-tasks with its own (thesis eq. (7.1)):
+/// GP-UCB with a mixture of the meta-tasks' and the target's upper bounds (thesis eq. (7.1)):
 ///
 /// x_t = argmax ν_t Σ_i ω_i [μ̄_i(x) + √τ σ̄_i(x)] + (1 − ν_t) [μ_{t−1}(x) + √β_t σ_{t−1}(x)]
 ///
-/// The steps t of β_t count the target's observations, including those of an initial design. The
-/// steps of ν_t count the queries after it, so that ν_1 = 1 and the first query uses only the
+/// In β_t, t counts the target's observations, including those of an initial design. In ν_t, t
+/// counts the queries after the initial design, so that ν_1 = 1 and the first query uses only the
 /// meta-tasks. Standard deviations are those of the latent function; the authors' code adds the
-/// noise. Meta-tasks with a part below 1e-9 are omitted from the sum.
+/// noise. Meta-tasks with a weight ν_t ω_i below 1e-9 are omitted from the sum.
 ///
-/// Both parts are summed in the units of the comparison ([`OutputScale`]).
+/// Both parts are summed in the units of comparison ([`OutputScale`]).
 ///
-/// Running trials count as observations of their own posterior means, as in [`crate::GpUcb`]. A
-/// query costs O(n² + Σ N_i²) for each evaluated point of the search. On a finite domain, the
-/// bounds of the meta-tasks are computed only once.
+/// Running trials count as observations at their posterior means, as in [`crate::GpUcb`]. A query
+/// costs O(n² + Σ N_i²) per point that the search evaluates. On a finite domain, the bounds of the
+/// meta-tasks are computed only once.
 #[derive(Clone, Debug)]
 pub struct RmGpUcb {
     learner: Learner<Proposer>,
@@ -126,11 +125,12 @@ pub struct RmGpUcb {
     bounds: Option<Arc<Vec<Vec<f64>>>>,
 }
 
-/// Parts of the acquisition function up to this size are too small to move its maximum.
+/// Terms of the acquisition function with a weight up to this value are too small to move the
+/// maximum.
 const NEGLIGIBLE: f64 = 1e-9;
 
 impl RmGpUcb {
-    /// Fits the models of the meta-tasks. `seed` feeds hyperparameter fits.
+    /// Fits the models of the meta-tasks. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range, or a meta-task cannot be modelled.
@@ -144,13 +144,13 @@ impl RmGpUcb {
         Self::with_models(domain, Arc::new(models), settings, seed)
     }
 
-    /// Creates the strategy with models that were already fitted on the same scale.
+    /// Creates the strategy with models that have already been fitted on the same scale.
     ///
     /// # Errors
     /// If a setting is out of range.
     ///
     /// # Panics
-    /// If the dimension of the tasks differs from that of the domain.
+    /// If the dimension of the tasks differs from the dimension of the domain.
     pub fn with_models(
         domain: Domain,
         models: Arc<TaskModels>,

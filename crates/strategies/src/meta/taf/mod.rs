@@ -15,14 +15,14 @@ use crate::{
     log_expected_improvement,
 };
 
-/// Options of `taf`: none.
+/// Options of `taf`, which has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TafOptions {}
 
 impl MetaOptions for TafOptions {
-    /// The study's own model allows for noise if those of the old studies do, because rankings
-    /// compare them.
+    /// The study's own model allows for noise if the old studies' models do, because rankings
+    /// compare these models.
     fn make(
         &self,
         setup: &Setup<'_>,
@@ -35,47 +35,49 @@ impl MetaOptions for TafOptions {
     }
 }
 
-/// A measure of the distance of a meta-task from the target, for comparison with the bandwidth.
+/// A measure of a meta-task's distance from the target, which is compared with the bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingDistance {
-    /// The fraction of the pairs of the target's observations that the task's mean misranks, in
-    /// `[0, 1]`: Kendall's distance, the ranking meta-features of Wistuba et al. (2016, 2018). It
-    /// is 1/2 on average for an unrelated task, independent of the number of observations.
+    /// The fraction, in `[0, 1]`, of pairs of the target's observations that the task's mean
+    /// misranks. This is Kendall's distance, the ranking meta-feature of Wistuba et al. (2016,
+    /// 2018). For an unrelated task the fraction is 1/2 on average, whatever the number of
+    /// observations.
     Share,
-    /// ‖χ − χ_i‖ over the n(n − 1) ordered pairs (j, k): the authors' code of FTS and RM-GP-UCB. An
-    /// entry of χ is 1/(n(n − 1)) if y_j > y_k, and 0 otherwise. The distance is at most 1/√(n(n −
-    /// 1)), so that all tasks eventually have equal weights.
+    /// ‖χ − χ_i‖ over the n(n − 1) ordered pairs (j, k): the authors' code for FTS and RM-GP-UCB.
+    /// An entry of χ is 1/(n(n − 1)) if y_j > y_k, and 0 otherwise. The distance is at most 1/√(n(n
+    /// − 1)), so that all tasks eventually have equal weights.
     Vanishing,
 }
 
-/// The contribution of a meta-task to the acquisition function.
+/// A meta-task's contribution to the acquisition function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaImprovement {
-    /// max(μ_i(x) − f*_i, 0): the predicted improvement of the paper, which leaves uncertainty to
-    /// the target. Once the best point of a task has been tried, the task has no further effect.
+    /// max(μ_i(x) − f*_i, 0): the predicted improvement, as in the paper, which accounts for
+    /// uncertainty only in the target's term. Once the best point of a task has been tried, the
+    /// task has no further effect.
     Predicted,
     /// EI_i(x) = E[max(f_i(x) − f*_i, 0)] under the task's posterior. Observations of the target do
     /// not reduce a task's variance, so the task recommends its best point repeatedly.
     Expected,
-    /// max(g − f*_i, 0), where g is a draw from the posterior at x that is made again at every
-    /// point: the authors' code of FTS and RM-GP-UCB, whose acquisition function is noise. It has
-    /// no gradient, so only values are searched, by DIRECT or among candidates.
+    /// max(g − f*_i, 0), where g is a separate draw from the posterior at every point x: the
+    /// authors' code for FTS and RM-GP-UCB, where the acquisition function is noise. There is no
+    /// gradient, so the search uses only values, by DIRECT or among candidates.
     RandomDraw,
 }
 
 /// f*_i, the reference value for the improvement of a meta-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaIncumbent {
-    /// The largest mean of the task at the target's inputs: its prediction for the points that the
-    /// target has already queried (the paper). The prior mean 0 if there are no observations.
+    /// The task's largest mean at the inputs that the target has already queried (the paper), or
+    /// the prior mean 0 if there are no observations.
     BestPredicted,
-    /// The best output that the task itself observed (FTS section 3.2, with messages that contain
-    /// it).
+    /// The best output that the task itself observed (FTS section 3.2, where messages contain this
+    /// output).
     OwnBest,
 }
 
 impl MetaIncumbent {
-    /// Returns a task that lacks the required incumbent.
+    /// Returns a task without the required incumbent, if there is one.
     fn missing(self, tasks: &[Arc<dyn TaskModel>]) -> Option<&Arc<dyn TaskModel>> {
         let mut tasks = tasks.iter().filter(|_| self == Self::OwnBest);
         tasks.find(|task| !task.largest_output().is_finite())
@@ -93,14 +95,14 @@ pub struct TafSettings {
     pub distance: RankingDistance,
     /// The terms of the meta-tasks.
     pub meta_improvement: MetaImprovement,
-    /// The incumbent of these terms.
+    /// The reference value of these terms.
     pub meta_incumbent: MetaIncumbent,
-    /// The variance of the target in its own term.
+    /// The variance of the target in the target's term.
     pub target_variance: TargetVariance,
 }
 
 impl TafSettings {
-    /// Defaults for a single-party study: the paper's form with ρ = 0.5.
+    /// Returns the defaults for a single-party study: the paper's form with ρ = 0.5.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -117,10 +119,12 @@ impl TafSettings {
 
     /// Returns the settings of the FTS authors' code: a vanishing distance, improvements by random
     /// draws over the received incumbents, noise in the target's variance, and DIRECT with 20,000
-    /// evaluations. The surrogate and the repeats are unchanged.
+    /// evaluations. The settings of the surrogate and the rule for proposing points again are
+    /// unchanged.
     ///
-    /// A draw is a function of the query's stream and of the point, so equal seeds give equal runs.
-    /// DIRECT evaluates no point twice, so it receives the same kind of values as in their code.
+    /// A draw is a function of the query's stream and the point, so equal seeds give equal runs.
+    /// Since DIRECT evaluates no point twice, this is equivalent to the fresh draws of the authors'
+    /// code.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
@@ -134,19 +138,18 @@ impl TafSettings {
     }
 }
 
-/// The weighted mean of the target's expected improvement and of the meta-tasks' improvements:
+/// A weighted mean of the target's expected improvement and the meta-tasks' improvements:
 ///
 /// x_t = argmax [w EI(x) + Σ_i w_i I_i(x)] / (w + Σ_i w_i),   w_i = ¾ (1 − (d_i/ρ)²) for d_i < ρ,
 /// else 0,   w = ¾
 ///
-/// where d_i is the distance between the target's ranking of its observations and that of task i.
-/// The term I_i = max(μ_i(x) − f*_i, 0) is the predicted improvement of task i over its prediction
-/// at the target's inputs. The logarithm of the mean is maximized, unless improvements are random
-/// draws.
+/// where d_i is the distance between the rankings of the target's observations by the target and by
+/// task i. The term I_i = max(μ_i(x) − f*_i, 0) is the predicted improvement of task i over its
+/// prediction at the target's inputs. The logarithm of the mean is maximized, unless improvements
+/// are random draws.
 ///
-/// Running trials count as observations of their own posterior means. The weights cost O(t² M),
-/// once per `tell`. A query then costs one prediction of every model with a weight for each
-/// evaluated point of the search.
+/// Running trials count as observations at their posterior means. The weights cost O(t² M), once
+/// per `tell`. A query then costs one prediction per evaluated point and model with nonzero weight.
 #[derive(Clone, Debug)]
 pub struct Taf {
     ensemble: Ensemble,
@@ -166,7 +169,7 @@ struct Belief {
 const KERNEL_PEAK: f64 = 0.75;
 
 impl Taf {
-    /// Fits a model of every meta-task. `seed` feeds hyperparameter fits.
+    /// Fits a model of every meta-task. `seed` is used for hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range, or a meta-task cannot be modelled.
@@ -183,8 +186,8 @@ impl Taf {
     /// Creates the strategy with given models: see [`super::Rgpe::with_models`].
     ///
     /// # Errors
-    /// If a setting is out of range, the dimension of a task differs from that of the domain, or a
-    /// task lacks the required own incumbent.
+    /// If a setting is out of range, the dimension of a task differs from the dimension of the
+    /// domain, or a task lacks the required incumbent.
     pub fn with_models(
         domain: Domain,
         tasks: Vec<Arc<dyn TaskModel>>,
@@ -310,11 +313,11 @@ struct TransferImprovement {
     tasks: Vec<Term>,
     /// Sum of all weights.
     total: f64,
-    /// Added to the target's variance.
+    /// Noise variance, which is added to the target's variance.
     noise_variance: f64,
     least_variance: f64,
     form: MetaImprovement,
-    /// Seed of random draws.
+    /// Seed for random draws.
     draws: Seed,
 }
 
@@ -325,7 +328,8 @@ struct Term {
 }
 
 impl TransferImprovement {
-    /// Returns ln of a term's weight times its expected improvement, with the derivatives.
+    /// Returns the logarithm of a term's weight times its expected improvement, with the
+    /// derivatives.
     fn expected(&self, term: Term, found: Moments) -> (f64, Moments) {
         let std = found.variance.max(self.least_variance).sqrt();
         let improvement = log_expected_improvement(found.mean, std, term.incumbent);
@@ -358,9 +362,9 @@ impl TransferImprovement {
         }
     }
 
-    /// The mean itself, with one draw of each task at x.
+    /// Returns the mean itself, with one draw from each task at x.
     fn drawn(&self, x: &[f64], moments: &[Moments]) -> f64 {
-        // FNV-1a over the bits of x labels the draws of this point.
+        // An FNV-1a hash of the bits of x labels the draws at this point.
         let label = x.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, v| {
             (hash ^ v.to_bits()).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -382,8 +386,8 @@ impl Acquisition for TransferImprovement {
         self.slopes(x, moments, &mut vec![Moments::default(); moments.len()])
     }
 
-    /// ln Σ_i e^{l_i} with l_i = ln(w_i I_i). The slopes are those of l_i, weighted by the shares
-    /// of the terms.
+    /// Returns ln Σ_i e^{l_i} with l_i = ln(w_i I_i). The slopes are the derivatives of l_i,
+    /// weighted by the shares of the terms in the sum.
     fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64 {
         if self.form == MetaImprovement::RandomDraw {
             slopes.fill(Moments::default());

@@ -42,8 +42,8 @@ fn slopes_of_the_mixture_agree_with_differences() {
     check_slopes(&acquisition(MetaImprovement::Predicted));
 }
 
-/// The mean of the draws over many points is the mixture of expected improvements. The same point
-/// gives the same value again, and another point gives a different one.
+/// The mean of the draws over many points is the mixture of expected improvements. Evaluating a
+/// point again gives the same value, and a different point gives a different value.
 #[test]
 fn random_draws_are_a_function_of_the_point() {
     let drawn = acquisition(MetaImprovement::RandomDraw);
@@ -66,7 +66,7 @@ fn settings() -> TafSettings {
     TafSettings { ensemble: ensemble(true), ..TafSettings::for_study(2, false) }
 }
 
-/// A copy of the target keeps its weight, and its negative has none. With the authors' distance,
+/// A copy of the target keeps its weight, and a negated copy has none. With the authors' distance,
 /// both eventually have equal weights.
 #[test]
 fn weight_follows_the_ranking_unless_the_distance_vanishes() {
@@ -106,8 +106,8 @@ fn incumbents_are_those_of_the_settings() {
     }
 }
 
-/// Tests tasks from reports of other agents. After two own observations elsewhere, the query is
-/// near the sender's peak. A task without an incumbent is rejected if the settings require one.
+/// Tests tasks from other agents' reports. After two observations elsewhere, the query is near the
+/// sender's peak. A task without an incumbent is rejected if the settings require one.
 #[test]
 fn reports_of_other_agents_transfer() {
     let description =

@@ -9,7 +9,7 @@ use crate::Unusable;
 
 /// Maximum length of a line in bytes; longer lines are ignored.
 const LINE_BYTES: usize = 64 * 1024;
-/// Signals that a command may choose in `stop_by`.
+/// Signals that a command can choose in `stop_by`.
 const SIGNALS: [(&str, Signal); 4] = [
     ("SIGINT", Signal::INT),
     ("SIGTERM", Signal::TERM),
@@ -36,7 +36,7 @@ pub(super) struct Lines {
     line: Vec<u8>,
     is_too_long: bool,
     said: Vec<TrainingMessage>,
-    /// The line of the first report.
+    /// The first line that is a report.
     first_report: Option<String>,
     /// The line most similar to a report. Recorded until the first report.
     resembling: Option<NearReport>,
@@ -93,7 +93,7 @@ impl Lines {
         self.said.extend(said);
     }
 
-    /// Returns the line of the first report.
+    /// Returns the first line that is a report.
     pub(super) fn first_report(&self) -> Option<&str> {
         self.first_report.as_deref()
     }

@@ -32,8 +32,8 @@ const SIGNALLED: Duration = Duration::from_millis(100);
 
 /// A validated command with an existing program.
 ///
-/// - `{name}` in an argument is replaced by the value of that name, and `{{name}}` by the text
-///   `{name}`. Other braces are kept.
+/// - `{name}` in an argument is replaced by the value of the placeholder `name`, and `{{name}}` by
+///   the literal text `{name}`. Other braces are kept.
 /// - A text value is a whole argument or the whole value of an option. It follows a user-supplied
 ///   script or program (INV-24).
 /// - The command inherits the environment without fedbo's secrets (INV-26). Of this process's open
@@ -190,7 +190,7 @@ impl Program {
 
     /// Runs a command to its end. Returns `None` if the stop flag is already set.
     ///
-    /// `during` is called after every poll. It returns `Break` if it has ended the command itself.
+    /// `during` is called after every poll. It returns `Break` if it has itself ended the command.
     pub(super) fn run(
         &self,
         mut command: Command,

@@ -21,7 +21,7 @@ pub(super) const TAIL_BYTES: usize = 64 * 1024;
 pub(super) const TICK: Duration = Duration::from_millis(20);
 /// Maximum number of bytes read after the command has exited.
 ///
-/// A process that left the group can continue writing.
+/// A process that has left the group can keep writing.
 const REST_BYTES: usize = 16 * 1024 * 1024;
 
 /// A running command: its process group and its output so far.

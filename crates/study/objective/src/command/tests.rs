@@ -199,7 +199,7 @@ fn outputs_closed_early_do_not_end_the_trial() {
 
 /// A signal reaches both the command and this process, and the command exits first.
 ///
-/// The trial is interrupted, not failed.
+/// The trial counts as interrupted, not as failed.
 #[test]
 fn a_command_that_ends_by_the_signal_that_ends_this_process_is_interrupted() {
     let folder = tempfile::tempdir().unwrap();
@@ -390,8 +390,8 @@ fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
     assert!(fds.lines().all(own), "{fds}");
 }
 
-/// Returns the names of variables in the product's sources, and whether the line reads each with a
-/// direct call.
+/// Returns the names of environment variables in the product's sources, each with whether its line
+/// reads the variable with a direct call.
 fn variables_in_sources() -> Vec<(String, bool)> {
     fn walk(folder: &std::path::Path, found: &mut Vec<(String, bool)>) {
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -223,7 +223,8 @@ fn script_of(interpreter: &str, arguments: &[&str]) -> Option<usize> {
             "" => return None,
             "-" => {}
             _ if are_flags(letters) => {}
-            // Code. Shells read further options before it, and the name of the script after it.
+            // An option that is followed by code. Shells read further options before the code, and
+            // the script's name after it.
             _ if letters.strip_suffix('c').is_some_and(are_flags)
                 && (is_shell || interpreter == "python") =>
             {

@@ -2,7 +2,7 @@
 
 use crate::{Failure, NumberEntries, NumberNames, NumbersError};
 
-/// Maximum number of characters that a failure keeps of a line that cannot be parsed.
+/// Maximum number of characters that a failure keeps from a line that cannot be parsed.
 pub(super) const LINE_CHARS: usize = 200;
 
 /// Returns the visible part of a line: progress bars overwrite the text before a carriage return.

@@ -2,7 +2,7 @@
 
 /// Decay β₁ of the mean of gradients.
 const MEAN_DECAY: f64 = 0.9;
-/// Decay β₂ of the mean of their squares.
+/// Decay β₂ of the mean of squared gradients.
 const SQUARE_DECAY: f64 = 0.999;
 /// ε, which prevents division by zero.
 const TINY: f64 = 1e-8;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fedbo_streams::Stream;
 
-/// The numbers of inputs n, hidden units h and outputs m.
+/// The number of inputs n, hidden units h and outputs m.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
     /// n
@@ -126,8 +126,8 @@ impl Perceptron {
     }
 }
 
-/// Returns Wᵀx + b, with W n×m row by row. Skips zeros of x, which are half of an image and half of
-/// the hidden units.
+/// Returns Wᵀx + b, with W n×m row by row. Skips zeros in x, since half of an image and half of the
+/// hidden units are zero.
 fn affine(x: &[f64], weights: &[f64], biases: &[f64]) -> Vec<f64> {
     let mut sums = biases.to_vec();
     for (x, row) in x.iter().zip(weights.chunks_exact(biases.len())) {
@@ -199,7 +199,7 @@ mod tests {
         network
     }
 
-    /// Compares with sums over indices, written out.
+    /// Compares with explicit sums over indices.
     #[test]
     fn outputs_are_those_of_the_definition() {
         let network = network();
@@ -254,9 +254,9 @@ mod tests {
         }
     }
 
-    /// For standard normal inputs, W₁ᵀx has variance 2. The mean square of h is half of it, 1, and
-    /// the mean square of y is the same. Over 400 inputs, 4000 units and 400 outputs, both have
-    /// standard deviations of about 0.07.
+    /// For standard normal inputs, W₁ᵀx has variance 2. The mean square of h is half of this
+    /// variance, 1, and the mean square of y is also 1. Over 400 inputs, 4000 units and 400
+    /// outputs, both have standard deviations of about 0.07.
     #[test]
     fn a_random_network_keeps_the_size_of_its_inputs() {
         let sizes = Sizes { inputs: 400, hidden: 4000, outputs: 400 };

@@ -210,8 +210,8 @@ fn trained(trial: &Trial, direction: Direction) -> Option<TrainedTrial> {
 impl Study {
     /// Returns BO-BOS's rule for a trial, even after the trial has ended.
     ///
-    /// Returns `None` if the study has another rule or if the trial has no rule. A trial has no
-    /// rule if it is an initial trial, has not reported all of its first epochs, or cannot be
+    /// Returns `None` if the study uses a different rule or if the trial has no rule. A trial has
+    /// no rule if it is an initial trial, has not reported all of its first epochs, or cannot be
     /// evaluated.
     ///
     /// # Errors

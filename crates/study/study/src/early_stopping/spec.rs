@@ -110,7 +110,7 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// Adds the content, key by key, as in a study file.
+    /// Adds the keys of the `[early_stopping]` table, as in a study file.
     pub(crate) fn push_keys(spec: Option<&Self>, keys: &mut Keys) {
         keys.push(&["early_stopping", "rule"], spec.map(|spec| spec.rule.name()));
         keys.push(&["early_stopping", "epochs"], spec.map(|spec| spec.epochs));

@@ -1,4 +1,5 @@
-//! The finished trials of a study with reports during training, in the form that its model uses.
+//! The finished trials of a study with reports during training, in the form that the study's model
+//! uses.
 
 use fedbo_space::{Direction, Space};
 use fedbo_storage::{Told, Trial};
@@ -15,8 +16,8 @@ pub(crate) struct ToldTrials {
     space: Space,
     direction: Direction,
     told: Vec<Trial>,
-    /// The settings of BO-BOS, if it is the rule. They determine whether a trial that BO-BOS
-    /// stopped enters the model with its expected final value.
+    /// The settings of BO-BOS, if the study uses this rule. They determine whether a trial that
+    /// BO-BOS stopped enters the model with its expected final value.
     bos: Option<BosSettings>,
 }
 
@@ -87,11 +88,12 @@ impl ToldTrials {
     ///
     /// ŷ(N) = y(e) + median_j (y_j(N) − y_j(e))
     ///
-    /// over the trials j that finished before it, have a final value and reached e. Returns y(e)
-    /// while there are none. This preserves the order of trials at e and limits the influence of
-    /// diverged values. Without it, the model would remain uncertain about the final value. It
-    /// would propose the same region repeatedly, and the rule would stop each of these trials after
-    /// the first epoch: docs/decisions/0015-early-stopping.md.
+    /// over the trials j that finished before this trial, have a final value and reached e. Returns
+    /// y(e) while there are none. Adding a median preserves the order of trials at e and limits the
+    /// influence of diverged values. Without an expected final value, the model would remain
+    /// uncertain about the final value. The strategy would propose the same region repeatedly, and
+    /// the rule would stop each of these trials after the first epoch:
+    /// docs/decisions/0015-early-stopping.md.
     fn end_by_gains(&self, place: usize, curve: &LearningCurve) -> f64 {
         let epoch = curve.n_epochs();
         let gain = |trial: &Trial| Some(trial.value()? - value_at(trial, epoch)?);

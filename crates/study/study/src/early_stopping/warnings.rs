@@ -1,4 +1,4 @@
-//! Warnings about trials with useless reports, given once per run.
+//! Warnings about trials with useless reports, each given once per run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -327,7 +327,7 @@ fn mistakes_in_early_stopping_are_named_with_the_way_out() {
     }
 }
 
-/// A definition stored by an earlier version has no such key.
+/// A definition stored by an earlier version has no `early_stopping` key.
 #[test]
 fn a_definition_without_early_stopping_reads_and_writes_as_before() {
     let definition = load(WHOLE).unwrap().definition;
@@ -380,7 +380,7 @@ fn objectives_and_constraints_are_read_as_the_file_says() {
     assert_eq!(definition.direction, Direction::Minimize);
     let bounds: Vec<_> = definition.constraints.iter().map(Constraint::in_words).collect();
     assert_eq!(bounds, ["ms at most 50", "accuracy at least 0.9"]);
-    // They are part of the definition.
+    // Objectives and constraints are part of the definition.
     let text = definition.to_text();
     assert_eq!(Definition::from_text("train", &text).unwrap(), *definition);
     let other = load(&file.replace("at_most = 50", "at_most = 60")).unwrap().definition;

@@ -104,7 +104,7 @@ pub enum MetaError {
         /// Name of the strategy.
         strategy: &'static str,
     },
-    /// A trial of an old study is outside the new space.
+    /// A trial from an old study is outside the new space.
     #[error("old study {name:?}, trial {index}: {message}")]
     Trial {
         /// Name of the old study.

@@ -255,7 +255,7 @@ fn count(left_out: &mut Vec<LeftOut>, n_trials: usize, why: &str) {
     }
 }
 
-/// Parses a parameter's value. Fails if the text is not a value of the parameter.
+/// Parses a parameter's value. Fails if the string is not a value of the parameter.
 fn cell(parameter: &Parameter, text: &str) -> Result<Value, ()> {
     match parameter.kind().choices() {
         [] => parameter.parse(text).map_err(|_| ()),

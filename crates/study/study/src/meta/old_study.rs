@@ -162,7 +162,7 @@ impl OldStudy {
         })
     }
 
-    /// Returns true if both have the same content. Ignores the name.
+    /// Returns true if both studies have the same content, regardless of their names.
     pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         let named = Self { name: other.name.clone(), ..self.clone() };
         named == *other

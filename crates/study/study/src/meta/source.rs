@@ -50,7 +50,7 @@ pub(super) struct OldTrials {
     /// Names of the parameters.
     pub(super) parameters: Vec<String>,
     /// Trials with a finite value, in completion order or in the row order of the CSV file.
-    /// Parameters are strings.
+    /// Parameter values are strings.
     pub(super) rows: Vec<(Vec<String>, f64)>,
     pub(super) left_out: Vec<LeftOut>,
 }
@@ -59,7 +59,7 @@ impl OldSource {
     /// Parses the source of an old study. Relative paths are relative to `folder`.
     ///
     /// # Errors
-    /// Returns a description of the expected text.
+    /// Returns a description of the expected format.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let path = Path::new(text);
         let is_csv = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
@@ -96,10 +96,10 @@ impl OldSource {
     }
 
     /// Reads all trials as points of a space with the same parameters, for a federation's agent
-    /// that made them earlier.
+    /// that evaluated them earlier.
     ///
     /// # Errors
-    /// Returns the reason why they are unusable.
+    /// Returns the reason why the trials are unusable.
     pub fn observations(&self, space: &Space, direction: Direction) -> Result<OldStudy, String> {
         let settings = MetaSettings { trials_max: usize::MAX, ..MetaSettings::default() };
         // The seed is unused: values are spread only if the spaces differ, and this case is

@@ -17,7 +17,7 @@ use crate::StudyError;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetaSpec {
-    /// Settings for reading and weighting them.
+    /// Settings for reading and weighting the old studies.
     pub settings: MetaSettings,
     /// The old studies, in file order.
     pub studies: Vec<OldStudy>,
@@ -39,7 +39,7 @@ pub struct MetaSettings {
     pub decay: f64,
     /// ε: additional rate of decay if the old studies are far from the new one.
     pub gap_exponent: f64,
-    /// η: rate at which the weights follow the distances; 0 keeps all weights equal.
+    /// η: learning rate with which the weights follow the distances; 0 keeps all weights equal.
     pub rate: f64,
     /// Number of the old studies' best points that are evaluated before the strategy is used.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -57,7 +57,7 @@ impl MetaSettings {
 }
 
 impl Default for MetaSettings {
-    /// Equal spaces, a common scale, and the weights of the thesis' experiments.
+    /// Requires equal spaces, and uses a common scale and the weights of the thesis's experiments.
     fn default() -> Self {
         let share = MetaShare::default();
         Self {

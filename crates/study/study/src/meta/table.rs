@@ -37,7 +37,7 @@ pub struct MetaFile {
     pub sources: Vec<OldSource>,
 }
 
-/// Maximum number of points of old studies that are evaluated first.
+/// Maximum number of points from old studies that are evaluated first.
 const WARM_START_MAX: usize = 1000;
 /// Maximum number of old studies per study.
 const STUDIES_MAX: usize = 100;
@@ -180,7 +180,7 @@ impl MetaFile {
     /// storage of the new study.
     ///
     /// # Errors
-    /// Fails if one of them cannot be read, is the new study itself, or does not match.
+    /// Fails if an old study cannot be read, is the new study itself, or does not match.
     pub fn read(
         &self,
         definition: &Definition,

@@ -15,7 +15,7 @@ pub struct TransferStep {
     /// If a shared prior trusts the negated functions more, the share is negative and its magnitude
     /// is their weight: good points of the old studies are bad here.
     pub share: f64,
-    /// One entry per old study, in order; empty if the strategy weights them as one.
+    /// One entry per old study, in order; empty if the strategy gives all of them one joint weight.
     pub studies: Vec<OldStudyTrust>,
 }
 
@@ -24,15 +24,16 @@ pub struct TransferStep {
 pub struct OldStudyTrust {
     /// Name of the old study.
     pub name: String,
-    /// Its fraction of the old studies' share. The weights sum to 1 unless all of them are 0.
+    /// The old study's fraction of the combined share of all old studies. The weights sum to 1
+    /// unless all of them are 0.
     pub weight: f64,
-    /// The largest difference between its values and those of the new study, averaged over its
-    /// trials.
+    /// Upper bound on the difference between the old study's values and the new study's, averaged
+    /// over the old study's trials.
     ///
-    /// This is an upper bound that includes the uncertainty about the new study. It is in the units
-    /// of the values, or in standard deviations with [`MetaScale::Own`].
+    /// The bound includes the uncertainty about the new study. It is in the units of the values, or
+    /// in standard deviations with [`MetaScale::Own`].
     pub distance: Option<f64>,
-    /// True if its weight is no longer significant.
+    /// True if the old study's weight is no longer significant.
     pub dropped: bool,
 }
 

@@ -32,8 +32,8 @@ impl Forward for Counting {
     }
 }
 
-/// A manually leased trial and a trial trained by a run, with 1,000 reports each: a new report does
-/// not cause all earlier reports to be read.
+/// Covers a manually leased trial and a trial trained by a run, with 1,000 reports each. A new
+/// report does not cause all earlier reports to be read.
 #[test]
 fn a_report_does_not_read_all_earlier_ones() {
     let n_epochs = 1000;
@@ -66,8 +66,8 @@ fn a_report_does_not_read_all_earlier_ones() {
     }
 }
 
-/// Two programs take turns to report on one trial. The trial is then restarted, with other values
-/// at the same epochs.
+/// Two programs take turns to report on one trial. The trial is then restarted, with different
+/// values at the same epochs.
 #[test]
 fn reports_of_others_count_and_those_of_an_earlier_attempt_do_not() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());

@@ -1,4 +1,4 @@
-//! Tests of the reports that count, and of the warnings about the others.
+//! Tests that only valid reports count, and that the others cause warnings.
 
 use fedbo_objective::{
     Failure, Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId, Unusable,

@@ -207,7 +207,7 @@ fn a_trial_of_many_reports_is_judged_like_any_other() {
         .unwrap();
     assert_eq!(report.n_stopped, 1);
     let last = study.trials().unwrap().pop().unwrap();
-    // The averages of the others up to epoch s are (s + 1)/4000, which exceeds 0.3 from epoch 1200
+    // The other trials' averages up to epoch s are (s + 1)/4000, which exceeds 0.3 from epoch 1200
     // on.
     assert!(matches!(last.told(), Some(Told::Stopped { epoch: 1200, .. })), "{:?}", last.state);
     assert_eq!(last.reports.len(), 1200);

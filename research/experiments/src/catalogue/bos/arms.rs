@@ -24,28 +24,29 @@ use fedbo_runner::Ended;
 pub(super) enum Method {
     /// GP-UCB over complete training runs.
     GpUcb,
-    /// GP-UCB over points and epochs, without a rule. It shows the benefit of intermediate values.
+    /// GP-UCB over points and epochs, without a stopping rule. This arm shows the benefit of
+    /// intermediate values.
     EpochGpUcb,
     /// BO-BOS with K_1 divided by this number after each trial.
     BoBos(f64),
-    /// The same with n/N as the epoch's coordinate, as in the thesis.
+    /// Like [`Self::BoBos`], with n/N as the epoch's coordinate, as in the thesis.
     BoBosLinear(f64),
-    /// The same with one process per curve, as in the thesis.
+    /// Like [`Self::BoBos`], with one process per curve, as in the thesis.
     BoBosOneProcess(f64),
     /// BO-BOS as in a study: one process per curve, schedule b, and the given value at the end of a
     /// stopped trial.
     BoBosOfStudy(ToldEnd),
     /// BO-BOS as in the authors' code.
     BoBosAuthors,
-    /// BO-BOS with α and β from the Bayesian update, as in the text.
+    /// BO-BOS with α and β from the Bayesian update, as in the thesis' text.
     BoBosUpdate,
-    /// The stops of [`Method::BoBos`] with this schedule, assigned to other trials: a placebo.
+    /// A placebo: the stops of [`Method::BoBos`] with this schedule, assigned to different trials.
     DealtStops(f64),
     /// Random search.
     Random,
     /// Random search with asynchronous halving.
     Asha,
-    /// The same with points from GP-UCB over epochs.
+    /// Like [`Self::Asha`], with points from GP-UCB over epochs.
     AshaGp,
     /// The median rule with points from GP-UCB over epochs.
     MedianGp,
@@ -116,10 +117,10 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
 pub(super) struct Setup {
     pub(super) space: Space,
     pub(super) n_epochs: usize,
-    /// Root of the arm's randomness, the same for all arms of a run.
+    /// Root seed of the arm, which is the same for all arms of a run.
     pub(super) seed: Seed,
     pub(super) modelling: Modelling,
-    /// Settings of a trial's stopping problem except for K_1, and bounds of values.
+    /// Settings of a trial's stopping problem, except for K_1, and bounds on the values.
     pub(super) bos: BosSettings,
 }
 

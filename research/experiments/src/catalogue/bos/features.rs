@@ -25,7 +25,7 @@ const ARMS: [Arm; 6] = [
 /// have to be trained to the end to identify wrong stops.
 const ARMS_EMAILS: [Arm; 5] = [ARMS[0], ARMS[1], ARMS[2], ARMS[4], ARMS[5]];
 
-/// Runs on images instead of the thesis' e-mails, which needs no data folder.
+/// Runs on images instead of the thesis' e-mails, so that no data folder is needed.
 pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     plan("bos-features", FeatureSelection::digits(), &ARMS)?.run(call)
 }

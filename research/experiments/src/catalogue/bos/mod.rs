@@ -40,7 +40,7 @@ struct Configuration {
     /// Value of the `experiment` column.
     name: String,
     problem: Box<dyn TrainingProblem>,
-    /// Best value of a complete training run, if known.
+    /// Best possible value of a complete training run, if known.
     optimum: Option<f64>,
     arms: Vec<Arm>,
     modelling: Modelling,

@@ -79,7 +79,8 @@ const N_DRAWN: u64 = 8;
 const N_EPOCHS: usize = 50;
 const FIRST_EPOCHS: usize = 8;
 
-/// Fig. A.5: returns of the same random policies after each epoch, with and without discount.
+/// Reproduces Fig. A.5: the returns of the same random policies after each epoch, with and without
+/// discount.
 ///
 /// Writes figures of some of them into one folder per discount. The returned table describes, for
 /// all policies, the shape of a curve and how well its start predicts its end.

@@ -1,4 +1,5 @@
-//! All rules on the same trials: their savings and error rates, to compare rules at equal savings.
+//! Replays all rules on the same trials, so that their error rates can be compared at equal
+//! savings.
 
 use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
 use fedbo_strategies::early_stopping::{
@@ -69,7 +70,7 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
 
 impl Replayed {
     /// Replays the rule on these trials in order. The incumbent and the other trials' curves are
-    /// those under this rule.
+    /// the ones that result from this rule.
     ///
     /// # Errors
     /// If a stopping problem cannot be solved.

@@ -24,14 +24,15 @@ pub(super) struct TrainingRun<'a> {
     pub(super) unit: &'a RowLabels,
     /// The problem to tune.
     pub(super) problem: &'a dyn TrainingProblem,
-    /// Initial points, the same in every arm that has some. They are trained completely.
+    /// Initial points, the same in every arm that has initial points. Their trials are trained to
+    /// the end.
     pub(super) initial: &'a [Vec<f64>],
     /// Number of epochs after which no further trial starts.
     pub(super) budget: usize,
     /// Best value of a complete training run, if known.
     pub(super) optimum: Option<f64>,
-    /// The number shown for a complete training run instead of its value. Incomplete ones then show
-    /// nothing.
+    /// The number shown for a complete training run instead of its value. If set, incomplete runs
+    /// show nothing.
     pub(super) shown: Option<&'a Shown>,
 }
 
@@ -67,7 +68,7 @@ pub(super) struct RunTrace {
     pub(super) trials: Vec<TrialTrace>,
 }
 
-/// Rows of a run. Each is at the number of epochs spent by the end of its trial.
+/// Rows of a run. The iteration of a row is the number of epochs spent by the end of its trial.
 struct RunRows {
     tally: RowBuilder,
     spent: usize,
@@ -101,7 +102,7 @@ impl RunRows {
 }
 
 impl TrainingRun<'_> {
-    /// The repetition, which seeds the randomness of training.
+    /// Returns the repetition, which seeds the randomness of training.
     fn run(&self) -> u64 {
         u64::from(self.unit.run)
     }

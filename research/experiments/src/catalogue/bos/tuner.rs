@@ -18,7 +18,7 @@ pub(super) struct TrainingTrial {
     pub(super) n_epochs: usize,
 }
 
-/// Asks `propose` for trial `number` and its number of epochs. There are no pending trials.
+/// Asks `propose` for trial `number` and its number of epochs, without pending trials.
 fn asked(
     seed: Seed,
     dim: usize,
@@ -118,8 +118,8 @@ fn trained(trial: &Running) -> TrainedTrial {
     TrainedTrial { number: trial.number, curve: trial.curve.clone(), training: Training::Running }
 }
 
-/// GP-UCB over complete training runs, with the predicted end as the value of a stopped trial
-/// (Domhan et al. 2015).
+/// GP-UCB over complete training runs, with the predicted final value as the value of a stopped
+/// trial (Domhan et al. 2015).
 pub(super) struct Predicted {
     pub(super) strategy: GpUcb,
     pub(super) rule: CurvePredictionRule,
@@ -216,7 +216,7 @@ impl Tuner for Bos {
 /// The placebo of a rule: stops at BO-BOS's stopping epochs, but for other trials.
 pub(super) struct PlaceboRule {
     pub(super) strategy: EpochGpUcb,
-    /// Final epochs of the trials after the initial ones, used cyclically.
+    /// Stopping epochs of the trials after the initial ones, which are used cyclically.
     pub(super) ends: Vec<usize>,
     pub(super) dim: usize,
     pub(super) seed: Seed,

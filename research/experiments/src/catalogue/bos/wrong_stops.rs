@@ -12,7 +12,7 @@ pub(super) struct StopCount {
     pub(super) n_stopped: usize,
     /// Number of stopped trials that would have become the incumbent.
     pub(super) n_wrong: usize,
-    /// Number of epochs of complete training runs, and number of trained epochs.
+    /// Number of epochs if all training runs were complete, and number of epochs actually trained.
     pub(super) n_epochs_whole: usize,
     pub(super) n_epochs_trained: usize,
 }
@@ -37,7 +37,7 @@ impl StopCount {
         self.n_epochs_trained += other.n_epochs_trained;
     }
 
-    /// Returns the share of the epochs of complete trials that was saved.
+    /// Returns the share of epochs that was saved compared with complete trials.
     pub(super) fn saved(self) -> f64 {
         1.0 - share(self.n_epochs_trained, self.n_epochs_whole).unwrap_or(1.0)
     }

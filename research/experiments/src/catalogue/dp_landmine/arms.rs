@@ -31,12 +31,12 @@ pub(super) mod panel {
 pub(super) enum Setting {
     /// As in the paper and the authors' code.
     Paper,
-    /// Our own, see [`open`].
+    /// Our own setting, see [`open`].
     Ours,
 }
 
 impl Setting {
-    /// Length scales of the shared features.
+    /// Returns the length scales of the shared features.
     pub(super) fn lengthscales(self) -> LengthscaleLaw {
         match self {
             Self::Paper => LengthscaleLaw::Fixed(0.01),
@@ -46,8 +46,8 @@ impl Setting {
 
     /// Returns the settings of the agents' own Thompson sampling.
     ///
-    /// The paper's are as follows: SE with one length scale from ℓ = 1, variance 0.1 and noise
-    /// variance 1e-6, raw outputs, maximum likelihood with ten starts after 10, 15, 20, …
+    /// The paper's settings are as follows: SE with one length scale from ℓ = 1, variance 0.1 and
+    /// noise variance 1e-6, raw outputs, maximum likelihood with ten starts after 10, 15, 20, …
     /// observations, 100 fresh features for the agent's own sample, and repeated points replaced by
     /// random ones (authors' code), with 1000 points and 20 ascents (appendix B.2.6).
     ///
@@ -115,7 +115,7 @@ impl Arm {
     }
 }
 
-/// The paper's setting with P regions, without privacy: FTS for P = 1 and FTS-DE otherwise.
+/// Returns the paper's setting with P regions, without privacy: FTS for P = 1 and FTS-DE otherwise.
 fn plain(n_regions: u32) -> CollaborationMode {
     CollaborationMode {
         n_regions,
@@ -141,7 +141,7 @@ fn plain(n_regions: u32) -> CollaborationMode {
     }
 }
 
-/// The paper's mechanism: P = 4, S = 22.
+/// Returns the paper's mechanism with P = 4 and S = 22.
 fn papers(sampling: PaperSampling, noise_multiplier: f64) -> CollaborationMode {
     CollaborationMode {
         release: Release::Paper { sampling, noise_multiplier, max_norm: 22.0 },
@@ -158,18 +158,18 @@ fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<CollaborationMode
 pub(super) const EPSILONS: [f64; 3] = [2.0, 4.0, 8.0];
 const OUR_RELEASES: u64 = 5;
 
-/// Our setting without privacy, designed to help.
+/// Returns our setting without privacy, which is designed to help.
 ///
 /// Few features with many length scales let a message carry information between its observations,
 /// and expose few coordinates to noise. Each agent standardizes its outputs. Messages are posterior
 /// means under large noise (σ² = 1), so that they contain broad structure instead of details. All
-/// agents have the same weight, because 29 are too few to divide among regions.
+/// agents have the same weight, because 29 agents are too few to divide among regions.
 ///
 /// The setting was written down before it was run, with random features and with σ² from the
-/// agent's own fit. Variants were then tried at epsilon = 8, with four runs each on another seed:
-/// of σ², length scales, features, number and timing of releases, weights, p_t and start. Most were
-/// within noise of each other, and a p_t that relies more on the others was worse. σ² = 1 and
-/// quasi-random features were adopted.
+/// agent's own fit. Variants were then tried at epsilon = 8, with four runs each on a different
+/// seed: of σ², length scales, features, number and timing of releases, weights, p_t and start.
+/// Most were within noise of each other, and a p_t that relies more on the others was worse. σ² = 1
+/// and quasi-random features were adopted.
 fn open() -> CollaborationMode {
     CollaborationMode {
         n_regions: 4,
@@ -185,8 +185,8 @@ fn open() -> CollaborationMode {
     }
 }
 
-/// The same within a budget: five releases from all agents, clipped so strongly (S = 1) that only
-/// the direction matters.
+/// Returns [`open`] within a budget: five releases from all agents, clipped so strongly (S = 1)
+/// that only the direction of a vector matters.
 fn ours(epsilon: f64) -> anyhow::Result<CollaborationMode> {
     Ok(CollaborationMode {
         memory: Memory::Mean { discount: 1.0 },

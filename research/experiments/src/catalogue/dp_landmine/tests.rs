@@ -17,7 +17,7 @@ fn arm<'a>(arms: &'a [Arm], name: &str, panel: &str) -> &'a Arm {
     arm
 }
 
-/// The first fields and a few rounds.
+/// Returns a setup with the first fields and a few rounds.
 fn small(n_agents: usize, n_rounds: u64) -> Setup {
     let mut setup = Setup::read(&published_data("landmine")).expect("the data folder");
     setup.svms.truncate(n_agents);

@@ -50,7 +50,7 @@ const MESSAGE: MessageSettings = MessageSettings {
     standardize: false,
 };
 
-/// The paper's setting with P regions, without privacy: FTS for P = 1 and FTS-DE otherwise.
+/// Returns the paper's setting with P regions, without privacy: FTS for P = 1 and FTS-DE otherwise.
 fn plain(n_regions: u32) -> CollaborationMode {
     CollaborationMode {
         n_regions,
@@ -72,7 +72,7 @@ fn plain(n_regions: u32) -> CollaborationMode {
     }
 }
 
-/// The paper's mechanism.
+/// Returns the paper's mechanism.
 fn paper(
     n_regions: u32,
     rate: f64,
@@ -89,10 +89,10 @@ fn paper(
     })
 }
 
-/// Configuration for a small budget: releases from all agents (q = 1) while agents still learn a
-/// lot, each as informative as possible. Vectors are posterior means, clipped to a small S: their
-/// direction matters, and the noise shrinks with S. The configuration was chosen on other seeds
-/// than the experiment's.
+/// Returns our configuration for a small budget: releases from all agents (q = 1) while agents
+/// still learn a lot, each as informative as possible. Vectors are posterior means, clipped to a
+/// small S, because only their direction matters and the noise shrinks with S. The configuration
+/// was chosen on seeds that differ from the experiment's.
 fn ours(noise_multiplier: f64) -> CollaborationMode {
     CollaborationMode {
         n_regions: 4,

@@ -42,7 +42,7 @@ impl Case {
     }
 }
 
-/// Fig. 1: stars of 1, 3, 5 and 7 agents.
+/// Runs Fig. 1: stars of 1, 3, 5 and 7 agents.
 pub(super) fn star(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let case = |landscape: Landscape, setting, n_agents| {
         let suffix = match setting {
@@ -53,7 +53,7 @@ pub(super) fn star(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
             landscape,
             graph: GraphSpec::Star,
             n_agents,
-            // The code of the figure ran the second function for 50 rounds.
+            // The authors' code for the figure ran the second function for 50 rounds.
             n_rounds: match (setting, landscape.name) {
                 (Setting::Authors, "rosenbrock") => 50,
                 _ => 100,
@@ -86,7 +86,7 @@ pub(super) fn star(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     study.run(call)
 }
 
-/// Twenty agents on random graphs.
+/// Runs twenty agents on random graphs.
 pub(super) fn connectivity(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let study = Study {
         name: "dts-connectivity",
@@ -107,7 +107,7 @@ pub(super) fn connectivity(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     study.run(call)
 }
 
-/// Different graphs with the same number of agents.
+/// Runs different graphs with the same number of agents.
 pub(super) fn topologies(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     const N_AGENTS: u32 = 12;
     let graphs = [
@@ -142,7 +142,7 @@ fn cases<T>(each: &[T], case: impl Fn(Landscape, &T) -> Case) -> Vec<Case> {
 struct Study {
     name: &'static str,
     title: &'static str,
-    /// Names in the authors' readings, if there is a figure of theirs.
+    /// Names in the authors' readings, if the authors published a figure.
     published: Option<Published>,
     cases: Vec<Case>,
 }

@@ -36,7 +36,8 @@ pub(super) struct Landscape {
     radius: f64,
 }
 
-/// The paper's two functions. Domains, noise and radius are those in the code of its figure.
+/// The paper's two functions. Domains, noise and radius are taken from the code of the paper's
+/// figure.
 pub(super) const LANDSCAPES: [Landscape; 2] = [
     Landscape {
         name: "ackley",
@@ -58,10 +59,10 @@ pub(super) const LANDSCAPES: [Landscape; 2] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
     /// The paper's text: functions are drawn from the posterior, all data is shared, and regret is
-    /// that of the true function.
+    /// computed from the true function.
     Text,
     /// The authors' code: independent draws per candidate, within a radius of the last point. Only
-    /// the best initial point is shared. Regret is that of noisy values, clipped at 0.
+    /// the best initial point is shared. Regret is computed from noisy values and clipped at 0.
     Authors,
 }
 
@@ -99,7 +100,7 @@ pub(super) struct Team {
 }
 
 impl Team {
-    /// Creates a team of 50 rounds as in the paper's text.
+    /// Creates a team that plays 50 rounds as in the paper's text.
     pub(super) fn of_text(landscape: Landscape, graph: GraphSpec, n_agents: u32) -> Self {
         Self { landscape, graph, n_agents, n_rounds: 50, setting: Setting::Text }
     }

@@ -33,7 +33,7 @@ pub(super) const DIRECT_EVALUATIONS: usize = 2_000;
 
 /// σ² of the paper's messages and models.
 const PAPER_NOISE: f64 = 1e-6;
-/// Smallest σ² if it comes from the sender's own model.
+/// Lower bound on σ² if σ² comes from the sender's own model.
 const NOISE_FLOOR: f64 = 1e-4;
 
 /// The strategy of an arm.
@@ -54,7 +54,8 @@ pub(super) enum Form {
     Paper,
     /// As in the runs of the authors of FTS.
     Authors,
-    /// The paper's variant, with models of outputs that were shuffled among their inputs.
+    /// As in the rival's own paper, but with models of outputs that were shuffled among their
+    /// inputs.
     Placebo,
 }
 
@@ -67,7 +68,7 @@ pub(super) struct Arm {
     pub(super) n_features: usize,
 }
 
-/// All arms.
+/// Returns all arms.
 pub(super) fn arms() -> Vec<Arm> {
     let (ours, authors, placebo) = (Form::Paper, Form::Authors, Form::Placebo);
     let mut arms = Vec::new();
@@ -225,8 +226,8 @@ impl Arm {
         }
     }
 
-    /// Returns the settings of an agent that only sends. σ² is given, so its own model needs no
-    /// fit.
+    /// Returns the settings of an agent that only sends. σ² is given, so the agent's own model
+    /// needs no fit.
     fn senders(&self, settings: &FtsSettings, other: &Contributor) -> FtsSettings {
         let mut settings = settings.clone();
         let given = settings.own.surrogate.initial().clone();
@@ -242,7 +243,7 @@ impl Arm {
         if self.configuration == PAPER { PAPER_NOISE } else { other.noise_variance }
     }
 
-    /// Returns the models for RGPE and TAF, converted to the numbers that are sent and back.
+    /// Returns the models for RGPE and TAF, after conversion to the numbers that are sent and back.
     fn models(
         &self,
         map: &Arc<FeatureMap>,
@@ -266,7 +267,7 @@ impl Arm {
         Ok(models)
     }
 
-    /// Returns DIRECT in the paper's setting, and for the authors' variants in both settings: their
+    /// Returns DIRECT in the paper's setting, and for the authors' variants in both settings, whose
     /// independent draw per point permits no other search.
     fn maximizer(&self) -> Maximizer {
         let direct = matches!(self.rule, Rule::Rgpe(Form::Authors) | Rule::Taf(Form::Authors));

@@ -32,7 +32,7 @@ struct Setup {
     fields: Fields,
     /// The authors' observations of every field.
     recorded: Vec<Contributor>,
-    /// The observations from every field's own tuning, by run.
+    /// The observations that every field made while tuning on its own, by run.
     past: BTreeMap<u32, Vec<Contributor>>,
 }
 

@@ -53,7 +53,7 @@ struct AuthorsTarget {
     best: f64,
 }
 
-/// The results of the authors' own runs. Empty if the data folder lacks them.
+/// The results of the authors' own runs; empty if the data folder lacks them.
 pub(super) struct Authors {
     ends: Vec<AuthorsResult>,
     curves: Vec<AuthorsCurve>,
@@ -108,8 +108,8 @@ fn written(estimate: Option<Estimate>) -> String {
     )
 }
 
-/// Fig. 2a: every arm's best AUC and the length of each agent's message in both settings, and the
-/// authors' values in the paper's setting.
+/// Returns the tables for Fig. 2a: every arm's best AUC and the length of each agent's message in
+/// both settings, and the authors' values in the paper's setting.
 pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summary) -> Vec<String> {
     let authors = &authors.ends;
     let mut table = MarkdownTable::new(
@@ -175,7 +175,8 @@ const CHECKPOINTS: [u32; 4] = [5, 10, 20, 50];
 const OF_RUN_TIME: [&str; 6] =
     ["ts", "fts M=100", "rgpe M=100", "taf M=100", "rgpe authors", "taf authors"];
 
-/// Fig. 3a: best AUC on field 0 and the seconds spent on decisions until then, M = 100.
+/// Returns the tables for Fig. 3a: the best AUC on field 0 and the seconds spent on decisions until
+/// then, for M = 100.
 pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
     let authors = &authors.curves;
     let mut table = MarkdownTable::new(
@@ -210,7 +211,9 @@ pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
     ]
 }
 
-/// Fig. 5: the same for the other five targets, after the last query, with the authors' own runs.
+/// Returns the table for Fig. 5: the best AUC after the last query for each of the other five
+/// targets, and the mean seconds spent on decisions, followed by the best AUC in the authors' own
+/// runs.
 pub(super) fn by_target(authors: &Authors, rows: &[Row]) -> String {
     let title = "Fig. 5: best AUC after 50 queries by target, M = 100 (mean over runs), and the seconds spent on 50 decisions (mean \
                  over targets 1 to 5)";
@@ -271,7 +274,8 @@ fn course(rows: &[Row], configuration: &str, arm: &str, field: usize) -> BTreeMa
     means.collect()
 }
 
-/// Fig. 2a, with the same final values plotted against the seconds spent on decisions.
+/// Returns the figure for Fig. 2a, with the same final values also plotted against the seconds
+/// spent on decisions.
 pub(super) fn tradeoff(arms: &[Arm], rows: &[Row]) -> TradeoffSpec {
     let panels = [PAPER, TRANSFER].into_iter().flat_map(|configuration| {
         [

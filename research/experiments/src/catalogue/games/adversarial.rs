@@ -37,12 +37,13 @@ const N_TICKS: usize = 11;
 const N_PAIRS: usize = 400;
 /// Number of random actions per side used to determine whether an image is contested.
 const N_TRIED: usize = 50;
-/// Range of the success rate in random pairs in which attacks are about as hard as defences.
+/// Range of the success rate over random pairs within which attacks are about as hard as defences.
 const COMPARABLE: [f64; 2] = [0.2, 0.8];
 /// Numbers of draws compared as in Fig. E.8, and with the exact expectation.
 const SAMPLES: [usize; 4] = [20, 200, 500, 1000];
 
-/// Levels of attacker and defender (Table 8.1). True if expectations are those of R2-B2-Lite.
+/// Levels of attacker and defender (Table 8.1). The flag is true if expectations are computed as in
+/// R2-B2-Lite.
 const LEVELS: [(&[usize], bool); 7] = [
     (&[0, 0], false),
     (&[1, 0], false),
@@ -78,7 +79,7 @@ const SAMPLED: &str = "number of draws";
 const UNDEFENDED: &str = "attack by Bayesian optimization, no defender";
 const DEFENDED: &str = "attack by Bayesian optimization";
 
-/// Table 8.1 and related experiments.
+/// Runs Table 8.1 and related experiments.
 pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let problem = ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE)?;
     let picture = |file, title: &str, experiments: &[&str]| PartPicture {
@@ -201,7 +202,7 @@ enum Model {
     /// points. The expectation over 500 draws makes each point expensive, and 150 draws with the
     /// full search were no better (112.1 ± 4.0 and 110.6 ± 3.4 successes of 1 v 0).
     Own,
-    /// The same with GP-MW at level 0, on a grid.
+    /// Like [`Self::Own`] with GP-MW at level 0, on a grid.
     GpMw,
     /// [`PlayerSettings::as_in_authors_adversarial_code`], on a grid and therefore without its
     /// search.
@@ -246,7 +247,8 @@ fn configuration(
     })
 }
 
-/// Level 2 against level 1 on a grid, by the number of draws for an expectation (Fig. E.8).
+/// Creates the configuration with level 2 against level 1 on a grid, by the number of draws for an
+/// expectation (Fig. E.8).
 fn sampled(problem: &Arc<ImageAttack>, images: &[usize]) -> anyhow::Result<Configuration> {
     let levels = arm_name(&[2, 1], Expectation::Exact);
     let exact = format!("{levels}, exact");
@@ -260,8 +262,8 @@ fn sampled(problem: &Arc<ImageAttack>, images: &[usize]) -> anyhow::Result<Confi
     Ok(Configuration { arms, ..without_arms(SAMPLED, problem, images, Actions::Grid, pairs)? })
 }
 
-/// Attackers that use Bayesian optimization on a grid, without a defender or against one at level 0
-/// or 1 (Fig. E.10).
+/// Creates the configuration with attackers that use Bayesian optimization on a grid, without a
+/// defender or against one at level 0 or 1 (Fig. E.10).
 fn searched(
     name: &str,
     problem: &Arc<ImageAttack>,
@@ -271,7 +273,7 @@ fn searched(
     let ActionSet::Finite(points) = actions.set() else {
         anyhow::bail!("a grid of finitely many actions");
     };
-    // Without a defender this player still acts, but without effect.
+    // Without a defender, the second player still acts, but its actions have no effect.
     let defenders: &[usize] = if name == UNDEFENDED { &[0] } else { &[0, 1] };
     let (mut arms, mut pairs) = (Vec::new(), Vec::new());
     for search in AttackSearch::ALL {
@@ -378,9 +380,9 @@ mod tests {
     use super::super::outcome::{over_games, paired};
     use super::*;
 
-    /// The thesis's result in Table 8.1, on ten images with one start. A player one level above the
-    /// other wins more attacks, or suffers fewer, than at level 0, by more than two standard
-    /// errors. Payoffs sum to 1.
+    /// Checks the thesis's result in Table 8.1, on ten images with one start. A player one level
+    /// above the other wins more attacks, or suffers fewer, than at level 0, by more than two
+    /// standard errors. Payoffs sum to 1.
     #[test]
     fn one_level_above_the_other_pays_for_attackers_and_defenders() {
         let problem = ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE).unwrap();

@@ -15,7 +15,7 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    /// Creates an arm with any players.
+    /// Creates an arm with arbitrary players.
     pub(super) fn new(
         name: impl Into<String>,
         seats: impl Fn(&Game) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
@@ -23,7 +23,7 @@ impl Arm {
         Self::seeded(name, move |game, _| seats(game))
     }
 
-    /// Creates an arm with any players, which may differ between runs.
+    /// Creates an arm with arbitrary players, which may differ between runs.
     pub(super) fn seeded(
         name: impl Into<String>,
         seats: impl Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
@@ -40,7 +40,7 @@ impl Arm {
         Self::seeded_levels(levels, expectation, move |game, _| basics(game))
     }
 
-    /// Does the same with player settings that differ between runs.
+    /// Like [`Arm::levels`], with player settings that differ between runs.
     pub(super) fn seeded_levels(
         levels: &'static [usize],
         expectation: Expectation,
@@ -81,8 +81,8 @@ pub(super) fn arm_name(levels: &[usize], expectation: Expectation) -> String {
 /// level allows: it believes that a player above level k − 1 is at k − 1. If no other player is at
 /// k − 1 or above, it believes that all of them are at k − 1.
 ///
-/// In "2 v 1 v 0", the first player is therefore right about both others. It is wrong in "2 v 0"
-/// and in "1 v 2".
+/// In "2 v 1 v 0", the first player is therefore right about both others. The first player is wrong
+/// in "2 v 0" and in "1 v 2".
 ///
 /// # Errors
 /// If there are too many beliefs.
@@ -111,7 +111,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the levels of the other players in the beliefs of player `player`, in their order.
+    /// Returns the levels that player `player` believes the others to have, in the order of the
+    /// players.
     fn believed(seats: &[Reasoner], player: usize) -> Vec<usize> {
         match &seats[player].reasoning {
             Reasoning::Level0 => Vec::new(),

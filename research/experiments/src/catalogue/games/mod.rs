@@ -46,7 +46,7 @@ trait GameProblem: Send + Sync {
         None
     }
 
-    /// Returns a player's payoffs for all joint actions, if they are a table.
+    /// Returns a player's payoffs for all joint actions, if a table of them exists.
     fn table(&self, _player: usize) -> Option<&PayoffTable> {
         None
     }
@@ -81,7 +81,7 @@ struct Shown {
 struct Configuration {
     /// Name in notes. The `experiment` column is that of [`Shown`].
     name: String,
-    /// Run r plays arena r modulo their number. The quotient is the index of the start.
+    /// Run r plays arena r modulo the number of arenas. The quotient is the index of the start.
     arenas: Vec<Box<dyn GameProblem>>,
     /// Number of rounds after the initial ones.
     n_rounds: usize,
@@ -123,7 +123,7 @@ struct Plan {
     metric: Metric,
     /// Rounds after which arms are compared, in addition to the last one.
     checkpoints: Vec<i64>,
-    /// The units that count as one value in standard errors.
+    /// The unit of replication that counts as one value in standard errors.
     clusters: Clusters,
     /// Names of the cells in [`Played`].
     columns: Vec<String>,

@@ -7,7 +7,7 @@ use fedbo_report::{Estimate, LEVEL, Metric, Row, holm, p_value_text};
 /// Values of one match by name.
 pub(super) type Measures = BTreeMap<&'static str, f64>;
 
-/// The column `experiment`, and the arm.
+/// Value of the column `experiment`, and name of the arm.
 type ArmKey = (String, String);
 
 /// Rows and measures of all matches.
@@ -49,7 +49,8 @@ impl Outcome {
         runs.iter().filter_map(mean).collect()
     }
 
-    /// Returns a measure for each run of an arm, by indices in the plan.
+    /// Returns a measure for each run of an arm. Configuration and arm are given by their indices
+    /// in the plan.
     pub(super) fn measure(
         &self,
         configuration: usize,
@@ -61,7 +62,7 @@ impl Outcome {
     }
 }
 
-/// Returns arm − control for the runs that both have.
+/// Returns arm − control for the runs that both contain.
 pub(super) fn paired(arm: &BTreeMap<u32, f64>, control: &BTreeMap<u32, f64>) -> BTreeMap<u32, f64> {
     let both = arm.iter().filter_map(|(run, value)| Some((*run, value - control.get(run)?)));
     both.collect()

@@ -19,7 +19,7 @@ pub(super) struct Match<'a> {
     pub(super) history: History,
     /// The outcome of each round.
     pub(super) played: Vec<Played>,
-    /// The players. Their models are those of the last decision.
+    /// The players, with their models as of the last decision.
     pub(super) players: Vec<Player>,
     /// Seconds spent on each player's decisions, round by round.
     seconds: Vec<Vec<f64>>,
@@ -67,7 +67,8 @@ impl<'a> Match<'a> {
             let began = Instant::now();
             let mut stream = seed.stream(fedbo_games::PLAY, index, round as u64);
             actions.push(player.decide(&self.history, &mut stream)?.action);
-            // Microseconds are precise enough. The file has as many rows as there are rounds.
+            // Microseconds are precise enough. Shorter numbers keep the file small, as it has a row
+            // for every round.
             seconds.push((began.elapsed().as_secs_f64() * 1e6).round() / 1e6);
         }
         let played = self.arena.play(&actions, seed, round)?;

@@ -23,7 +23,7 @@ const N_INITIAL: usize = 5;
 /// Number of draws for an expectation over 36 or 38 dimensions. For a prey at level 1 in ten games,
 /// 15, 60 and 240 draws gave payoffs of 0.887 ± 0.015, 0.877 ± 0.014 and 0.886 ± 0.011.
 const N_SAMPLES: usize = 60;
-/// Numbers of the players.
+/// Player numbers.
 const PREDATOR: usize = 0;
 const PREY: usize = 2;
 
@@ -53,7 +53,7 @@ const NEVER_OUTSIDE: &str = "never outside";
 const ONE_LENGTH: &str = "one length scale";
 const MANY_LENGTHS: &str = "55 length scales";
 
-/// Fig. 8.5.
+/// Runs Fig. 8.5.
 pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let plan = Plan {
         name: "games-predator-prey",
@@ -127,8 +127,9 @@ fn configuration(
     })
 }
 
-/// [`PlayerSettings::for_game`] with a search that is affordable for an expectation over many
-/// draws, and one length scale for all dimensions: 155 payoffs do not determine 55 length scales.
+/// Returns [`PlayerSettings::for_game`] with a search that is affordable for an expectation over
+/// many draws, and with one length scale for all dimensions, because 155 payoffs do not determine
+/// 55 length scales.
 fn basics(game: &Game, seed: Seed, is_isotropic: bool) -> Vec<PlayerSettings> {
     let of = |player| {
         let mut basics = PlayerSettings::for_game(game, player, (0.0, 1.0));
@@ -250,8 +251,9 @@ mod tests {
 
     use super::*;
 
-    /// Section 8.4.3 in three games of 60 rounds: a prey at level 1 stays inside more often than
-    /// one at level 0. It earns more, and so do the predators. Initial rounds are the same.
+    /// Checks section 8.4.3 in three games of 60 rounds: a prey at level 1 stays inside more often
+    /// than one at level 0. The prey earns more, and so do the predators. Initial rounds are the
+    /// same.
     #[test]
     fn a_prey_at_level_1_learns_to_stay_inside() {
         let configuration = configuration(ONE_LENGTH, &LEVELS[..2], true, Vec::new()).unwrap();

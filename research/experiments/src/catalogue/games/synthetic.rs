@@ -35,7 +35,7 @@ const TOO_HIGH: [&[usize]; 2] = [&[2, 0], &[3, 0]];
 /// The configuration that satisfies the assumptions of the theorems.
 const THEOREMS: &str = "general-sum, theorems";
 
-/// Fig. 8.2 and related experiments.
+/// Runs Fig. 8.2 and related experiments.
 pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let data = call.data_folder()?;
     let plan = Plan {
@@ -151,7 +151,8 @@ impl Two {
     }
 }
 
-/// Agent 1 at level 1 believes that agent 2, which plays GP-MW, acts uniformly at random.
+/// Creates the arm in which agent 1, at level 1, wrongly believes that agent 2, which plays GP-MW,
+/// acts uniformly at random.
 fn wrong_law(
     basics: impl Fn(&Game) -> Vec<fedbo_games::PlayerSettings> + Send + Sync + 'static,
 ) -> Arm {
@@ -169,7 +170,7 @@ fn wrong_law(
     })
 }
 
-/// Level 0 against level 0.
+/// Returns the name of the arm with level 0 against level 0.
 fn base() -> String {
     arm_name(&[0, 0], Expectation::Exact)
 }
@@ -197,7 +198,7 @@ fn shown(name: &str, agent: &str, pairs: Vec<(String, String)>) -> Vec<Shown> {
     vec![Shown { experiment: name.into(), agent: agent.into(), player: 0, pairs }]
 }
 
-/// Draws ten pairs of functions in the same way as the authors.
+/// Draws ten pairs of functions in the same way as the authors do.
 fn fresh_pairs(seed: Seed) -> anyhow::Result<Vec<[Values; 2]>> {
     let draws = GridDraws::new(N_ACTIONS, 2)?;
     let unit = |game: usize, agent| {
@@ -340,9 +341,9 @@ mod tests {
         assert_eq!(n_again, 1);
     }
 
-    /// Thesis section 8.4.1 on ten games of our own: with standardized payoffs and the true noise,
-    /// level 2 against 1 has less regret than level 0 against 0 in all three kinds of game, by more
-    /// than two standard errors over games.
+    /// Checks thesis section 8.4.1 on ten games of our own: with standardized payoffs and the true
+    /// noise, level 2 against 1 has less regret than level 0 against 0 in all three kinds of game,
+    /// by more than two standard errors over games.
     #[test]
     fn one_level_above_the_other_is_better_than_level_0() {
         let pairs = fresh_pairs(Seed::new(11)).unwrap();

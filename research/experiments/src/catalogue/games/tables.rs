@@ -26,7 +26,7 @@ impl TableGame {
     /// initial rounds, and Gaussian noise on the players' observations.
     ///
     /// # Errors
-    /// If there are fewer than two players, or the number of payoffs differs from that of joint
+    /// If there are fewer than two players, or a table's size differs from the number of joint
     /// actions.
     pub(super) fn new(
         payoffs: Vec<Values>,
@@ -73,7 +73,7 @@ impl GameProblem for TableGame {
 /// Returns a joint action as indices.
 ///
 /// # Errors
-/// If an action is a point of a cube.
+/// If an action is not an index.
 pub(super) fn indices(actions: &[Action]) -> anyhow::Result<Vec<usize>> {
     let index = |action: &Action| match action {
         Action::Index(index) => Ok(*index),
@@ -118,7 +118,7 @@ impl Kind {
     }
 }
 
-/// A function's values at all joint actions, with the last agent's index running fastest.
+/// A function's values at all joint actions. The last agent's index varies fastest.
 pub(super) type Values = Vec<f64>;
 
 /// Returns 1 − f.
@@ -148,7 +148,7 @@ impl GridDraws {
         Ok(Self { factor: SpdFactor::new(&gram)?, n_players })
     }
 
-    /// Returns one draw, with the last coordinate running fastest.
+    /// Returns one draw, in which the last coordinate varies fastest.
     pub(super) fn draw(&self, stream: &mut Stream) -> Values {
         let n_players = u32::try_from(self.n_players).unwrap_or(u32::MAX);
         let n_joint = self.factor.size().pow(n_players);
@@ -195,8 +195,8 @@ mod tests {
 
     use super::*;
 
-    /// The images of all unit vectors are the columns of F with F Fᵀ = K, where K is a kernel on
-    /// points of the cube.
+    /// The images of the unit vectors are the columns of a matrix F with F Fᵀ = K, where K is the
+    /// kernel matrix of points in the cube.
     #[test]
     fn draws_have_the_covariance_of_the_kernel() {
         for (n, n_players) in [(5_usize, 2_usize), (4, 3)] {

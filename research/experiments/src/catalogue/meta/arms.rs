@@ -24,9 +24,9 @@ pub(super) enum Rule {
     Ts,
     /// GP-UCB after the best point of every earlier task, in random order.
     WarmStart,
-    /// RM-GP-UCB with learned weights, comparing outputs on this scale.
+    /// RM-GP-UCB with learned weights. Outputs are compared on this scale.
     RmGpUcb(OutputScale),
-    /// The same on the usual scale, with the largest distance of a task instead of the mean one
+    /// RM-GP-UCB on the usual scale, with a task's largest distance instead of its mean distance
     /// (Lemma 7.1 except for the noise term).
     LargestGap,
     /// RM-GP-UCB with equal weights.
@@ -61,7 +61,7 @@ pub(super) struct Arm {
 pub(super) const LEARNED: &str = "rm-gp-ucb";
 /// RM-GP-UCB on raw outputs, as in the authors' code.
 pub(super) const RAW: &str = "rm-gp-ucb raw";
-/// RM-GP-UCB with the largest distance of a task instead of the mean one (Fig. D.5).
+/// RM-GP-UCB with a task's largest distance instead of its mean distance (Fig. D.5).
 pub(super) const LARGEST: &str = "rm-gp-ucb max";
 /// Controls for the learned weights.
 const CONTROLS: [&str; 9] =
@@ -69,7 +69,7 @@ const CONTROLS: [&str; 9] =
 /// ζ of PEM-BO, equal to β in fedbo's studies with GP-UCB.
 const PEM_MULTIPLIER: f64 = 2.0;
 
-/// Returns the arms of all real problems, plus the `further` ones.
+/// Returns the arms that all real problems have, followed by `further`.
 pub(super) fn arms(further: &[(&'static str, Rule)]) -> Vec<Arm> {
     let common = [
         ("gp-ucb", Rule::GpUcb),
@@ -118,8 +118,8 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Creates GP-UCB as in the arm with this name. It also makes the observations of the earlier
-/// tasks. Its model allows for noise, as in all arms, because the objectives are rough.
+/// Creates GP-UCB as in the arm with this name. This strategy also makes the observations of the
+/// earlier tasks. As in all arms, the model allows for noise, because the objectives are rough.
 ///
 /// # Errors
 /// If a setting is out of range.

@@ -126,7 +126,7 @@ fn likeness_note(size: &Size, runs: u32, seed: Seed) -> String {
     )
 }
 
-/// Returns a note on the total weight of the similar tasks. Their share of equal weights is 0.3.
+/// Returns a note on the total weight of the similar tasks, which would be 0.3 with equal weights.
 fn similar_note(size: &Size, weights: &[TaskWeightRow]) -> String {
     const QUERIES: [i64; 5] = [1, 5, 10, 20, 30];
     let number = if size.n_similar == 3 { "three".to_owned() } else { size.n_similar.to_string() };

@@ -32,7 +32,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     let folder = call.data_folder()?;
     let records = read_cnn_records(folder)?;
     let seed = call.seed();
-    // The surfaces are part of the problem: the same for all seeds.
+    // The surfaces are part of the problem and therefore the same for all seeds.
     let replays = records
         .iter()
         .map(|records| CnnReplay::new(records, Seed::new(0)).map(Arc::new))

@@ -7,8 +7,8 @@ use fedbo_strategies::{Observation, Points, Source, Surrogate, SurrogateSettings
 use fedbo_streams::{Purpose, Seed};
 
 /// The posterior median of a Gaussian process fitted to all records of a data set, clipped to the
-/// range of the records. It is smooth, without training noise, and unreliable far from the records.
-/// It is not a network, and nothing is trained.
+/// range of the records. This surface is smooth, without training noise, and unreliable far from
+/// the records. No network is trained.
 pub(super) struct CnnReplay {
     data_set: &'static str,
     space: Space,

@@ -27,7 +27,7 @@ const CONFIGURATIONS: [(&str, LogisticScore, LogisticScale); 2] = [
     ("log-likelihood", LogisticScore::LogLikelihood, LogisticScale::Linear),
 ];
 
-/// Runs on red wines instead of the thesis' patients, which needs no data folder.
+/// Runs on red wines instead of the thesis' patients, so that no data folder is needed.
 pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let growing = Growing {
         name: "meta-growing-data",

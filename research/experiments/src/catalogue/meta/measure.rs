@@ -35,7 +35,8 @@ pub(super) struct Declaration {
 pub(super) enum Naming {
     /// Names of the tasks.
     Tasks,
-    /// Ranks at the last query, for runs with different targets. Ranks after the third are omitted.
+    /// Ranks by weight at the last query, for runs with different targets. Ranks after the third
+    /// are omitted.
     Ranks,
 }
 
@@ -176,7 +177,7 @@ mod tests {
     use super::super::run_setting::{N_INITIAL, N_META_OBS, earlier_task, occasions};
     use super::*;
 
-    /// Runs two searches on a function with the help of a third.
+    /// Runs two searches on a function with the help of a third one.
     fn try_out(stop: &AtomicBool) -> anyhow::Result<Measured> {
         let problem = || TestFunction::new(Function::Branin, 0.0, Seed::new(0)).map(Arc::new);
         let folder = tempfile::tempdir()?;

@@ -81,7 +81,7 @@ pub(super) fn earlier_task(
     }))
 }
 
-/// Creates run settings in parallel. Settings whose creation was stopped are omitted.
+/// Creates run settings in parallel. Settings for which creation was stopped are omitted.
 ///
 /// # Errors
 /// If one cannot be created.

@@ -47,7 +47,8 @@ mod tests {
         let a = [1.0, 2.0, 4.0];
         assert!((correlation(&a, &[3.0, 5.0, 9.0]) - 1.0).abs() < 1e-12);
         assert!((correlation(&a, &[-1.0, -2.0, -4.0]) + 1.0).abs() < 1e-12);
-        // By hand: deviations (−4, −1, 5)/3 and (−1, 1, 0): −(1)·… = 3/3 over √(42/9·2).
+        // By hand: with the deviations (−4, −1, 5)/3 and (−1, 1, 0), the covariance sum is 3/3 and
+        // the norms' product is √(42/9·2).
         let expected = 1.0 / (42.0_f64 / 9.0 * 2.0).sqrt();
         assert!((correlation(&a, &[0.0, 2.0, 1.0]) - expected).abs() < 1e-12);
         assert!(correlation(&a, &[1.0, 1.0, 1.0]).is_nan());

@@ -14,7 +14,7 @@ use super::arms::{LEARNED, Rule, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
 use super::run_setting::{N_META_OBS, RunSetting};
 
-/// With five initial points, the maximum that PEM-BO supports with 28 tasks.
+/// Together with five initial points, this is the maximum that PEM-BO supports with 28 tasks.
 const N_QUERIES: u64 = 20;
 
 pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
@@ -74,7 +74,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     Ok(ExperimentResult { notes, ..measured.concluded })
 }
 
-/// Returns the observations of field number `number`: its values at random points of the grid.
+/// Returns the observations of field `number`, which are its values at random points of the grid.
 fn some_points(number: usize, grid: &LandmineGrid, seed: &Seed) -> MetaTask {
     let mut order: Vec<usize> = (0..grid.points().len()).collect();
     let mut stream = seed.stream(Purpose::HISTORY, number as u64, 0);

@@ -66,8 +66,8 @@ struct Panel {
     arms: Vec<Arm>,
 }
 
-/// Settings as in the thesis' text: η N^{3/2} = `rate`, the mean of the gaps, and uniform weights
-/// at the first query.
+/// Returns the settings of the thesis' text: η N^{3/2} = `rate`, the mean of the gaps, and uniform
+/// weights at the first query.
 fn belief(rate: f64, decay: f64, gap_exponent: f64) -> MetaBeliefSettings {
     MetaBeliefSettings {
         gap_bound: GapBound::practical(),

@@ -34,7 +34,7 @@ enum Others {
     /// This number of the others, drawn for each party and repetition. Smaller sets are subsets of
     /// larger ones.
     Parties(usize),
-    /// This number of evaluations each, the first ones of each party.
+    /// All of the others, each with only this number of its evaluations, the first ones.
     Observations(usize),
     /// This number of quarters of the others, drawn in the same way, have unrelated tasks
     /// ([`Told::Turned`]).
@@ -90,7 +90,7 @@ impl Others {
     }
 
     /// Returns the parties that `task` of `n_tasks` joins, with the observations that each of them
-    /// tells.
+    /// reports.
     fn told(self, task: usize, n_tasks: usize, seed: Seed) -> Vec<(Told, usize)> {
         let mut others: Vec<usize> = (0..n_tasks).filter(|other| *other != task).collect();
         seed.stream(Purpose::PROBLEM, task as u64, 0).shuffle(&mut others);
@@ -118,7 +118,7 @@ impl Others {
     }
 }
 
-/// The observations that a party tells.
+/// The observations that a party reports to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     /// The first of its own observations.
@@ -134,7 +134,7 @@ impl Told {
     const ALL: [Self; 5] =
         [Self::First(5), Self::First(15), Self::First(N_PAST), Self::Turned, Self::Mirrored];
 
-    /// Returns the history told by a party with this past. `seed` is the party's own.
+    /// Returns the history that a party with this past reports. `seed` is the party's own.
     fn history(self, past: &[Observation], seed: Seed) -> Vec<Observation> {
         let n = match self {
             Self::First(n) => n,
@@ -231,8 +231,8 @@ fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     Ok(Known { map, messages })
 }
 
-/// Creates the session of the parties with some tasks, and the messages of the others that each of
-/// them joins.
+/// Creates the session of the parties with the given tasks, and the messages of the parties that
+/// each of them joins.
 fn session(
     family: &Family,
     others: Others,

@@ -16,13 +16,13 @@ use super::Arm;
 /// The relation of the others' messages to the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outlook {
-    /// The others tell their true outputs.
+    /// The others report their true outputs.
     Honest,
     /// The outputs of all others are negated.
     Negated,
     /// The outputs of every second other party are negated.
     HalfNegated,
-    /// The points of all others are mirrored at the centre of the space, which gives other
+    /// The points of all others are mirrored at the centre of the space, which gives different
     /// functions with the same values.
     Mirrored,
 }
@@ -37,7 +37,7 @@ impl Outlook {
         }
     }
 
-    /// Returns the observation that a party tells instead of its own.
+    /// Returns the observation that a party reports instead of its own.
     pub(super) fn told(self, party: usize, observation: &Observation) -> Observation {
         let mut told = observation.clone();
         let negates = match self {

@@ -38,7 +38,7 @@ const N_FEATURES: usize = 200;
 const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
 /// The primary claims of the experiment: the shared prior beats these controls on these families
 /// with honest others, after the given numbers of queries. There is no claim against the other
-/// controls. The strongest of these are a warm start and `log-ei-1`.
+/// controls. The strongest of the other controls are a warm start and `log-ei-1`.
 const PRIMARY: [(&str, &[Arm], &[i64]); 4] = [
     ("landmine", &[Arm::Fts, Arm::LogEi], &[3, 5, 10]),
     ("wine", &[Arm::LogEi], &[5]),
@@ -55,7 +55,7 @@ enum Arm {
     Taf,
     Fts,
     LogEi,
-    /// The same with one random point instead of three.
+    /// Log expected improvement alone, with one random point instead of three.
     LogEiFromOne,
     Ts,
     WarmStart,
@@ -336,8 +336,8 @@ fn feature_map(dim: usize, n_features: usize, seed: Seed) -> anyhow::Result<Arc<
     Ok(Arc::new(map))
 }
 
-/// Computes the shared features, and all messages and models, from [`N_PAST`] uniformly random
-/// points each.
+/// Computes the shared features, and all messages and models, each from [`N_PAST`] uniformly random
+/// points.
 fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     let map = feature_map(family.tasks[0].space().dim(), N_FEATURES, seed)?;
     let (mut messages, mut models) = (Messages::new(), Vec::new());

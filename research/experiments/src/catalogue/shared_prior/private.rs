@@ -38,8 +38,8 @@ const EPSILONS: [f64; 2] = [2.0, 4.0];
 const DELTA: f64 = 1e-5;
 /// N, the number of parties in a release.
 const SIZES: [usize; 5] = [12, 25, 50, 100, 200];
-/// The N at which every arm runs. At the others only the shared prior runs, to find the smallest
-/// federation with a benefit.
+/// The values of N at which every arm runs. At the other values, only the shared prior runs, to
+/// find the smallest federation with a benefit.
 const COMPARED: [usize; 2] = [50, 200];
 /// M of DP-FTS-DE. Its noise grows with √M, that of the shared prior with √r.
 const N_FEATURES_FTS: usize = 40;

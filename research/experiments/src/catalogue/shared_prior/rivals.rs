@@ -22,8 +22,8 @@ use self::pooled::{Pooled, PooledImprovement};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     /// All observations of all parties under one Gaussian process ([`Pooled`]), regardless of the
-    /// amount of data sent, which is every observation. It is a bound to the extent that its model
-    /// is right.
+    /// amount of data sent, which is every observation. This method bounds what the others' data
+    /// can contribute, to the extent that its model is right.
     Pooled,
     /// The others' hyperparameters instead of a fit: the geometric means of their length scales,
     /// signal variances and noise variances (Yue & Al Kontar 2021, arXiv 2111.14008). Each party
@@ -47,7 +47,7 @@ pub(super) enum Method {
 const N_RANDOM_FIRST: usize = 3;
 /// Weight of the party's own posterior in a barycentre.
 const OWN_WEIGHT: f64 = 0.5;
-/// Standard deviations below this value are rounding error.
+/// Standard deviations below this value are rounding errors.
 const LEAST_STD: f64 = 1e-7;
 
 /// A party with one of the methods.
@@ -153,8 +153,8 @@ fn average_hyperparameters(others: &[&Posterior]) -> Result<(Kernel, f64), GpErr
     Ok((kernel, mean(&|other| other.noise_variance())))
 }
 
-/// ln EI of the barycentre: mean(x) = Σ_k w_k mean_k(x), std(x) = Σ_k w_k std_k(x). Before any own
-/// output, mean(x).
+/// ln EI of the barycentre, with mean(x) = Σ_k w_k mean_k(x) and std(x) = Σ_k w_k std_k(x). Before
+/// the party's first output, the value is mean(x).
 struct Barycentre<'a> {
     own: Predictor<'a>,
     others: &'a [Predictor<'static>],
@@ -206,7 +206,7 @@ impl Function for Barycentre<'_> {
         sums.into_iter().map(|(mean, std)| self.score(mean, std).value).collect()
     }
 
-    /// σ_k ∇σ_k = −v_k·∇v_k, as in [`Acquisition`].
+    /// Uses σ_k ∇σ_k = −v_k·∇v_k, as in [`Acquisition`].
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let found: Vec<_> = self
             .predictors()

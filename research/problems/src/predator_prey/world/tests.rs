@@ -68,7 +68,7 @@ fn speed_follows_the_closed_form_of_damping() {
 }
 
 /// A full push would approach 0.4 F, which is 1.2 for a predator and 1.6 for the prey. The maximum
-/// speeds are lower, and limit it. The direction is unchanged.
+/// speeds are lower, so they limit the speed. The direction is unchanged.
 #[test]
 fn full_pushes_end_at_the_maximal_speed() {
     let mut world = apart();
@@ -141,8 +141,8 @@ fn contacts_keep_momentum() {
     assert!(n_pushed > 20, "{n_pushed}");
 }
 
-/// Rotating all positions, velocities and forces by a quarter turn, or mirroring them, does the
-/// same to the next step.
+/// Rotating all positions, velocities and forces by a quarter turn, or mirroring them, transforms
+/// the next step in the same way.
 #[test]
 fn a_step_has_no_preferred_direction() {
     let turned = |v: Vector| [-v[1], v[0]];
@@ -186,9 +186,9 @@ fn agents_see_themselves_then_obstacles_then_the_others_then_the_prey() {
     assert_eq!(world.observation_of(0)[8..10], [2.0, 3.0]);
 }
 
-/// One step in the style of the environment's own program: discs in one list, forces accumulated
-/// over all pairs, the smoothed depth as the logarithm of a sum of two exponentials, and polar
-/// coordinates for direction and speed.
+/// Computes one step in the style of the environment's own program: discs in one list, forces
+/// accumulated over all pairs, the smoothed depth as the logarithm of a sum of two exponentials,
+/// and polar coordinates for direction and speed.
 fn twin(world: &World, forces: &[Vector; N_AGENTS]) -> [Body; N_AGENTS] {
     let agents = world.agents.iter().map(|body| body.position).zip(SIZES);
     let obstacles = world.obstacles.iter().map(|&place| (place, 0.2));

@@ -1,5 +1,5 @@
-//! Compares the equations with another formulation, and checks conservation laws, symmetries and
-//! the order of the integrator.
+//! Compares the equations with a different formulation, and checks conservation laws, symmetries
+//! and the order of the integrator.
 
 use std::f64::consts::TAU;
 
@@ -59,9 +59,9 @@ fn energy_and_momenta(motion: &Motion) -> (f64, [f64; 2], f64) {
     (energy, momentum, spin)
 }
 
-/// Lagrange's equations and those of rods held together by forces give the same accelerations,
-/// including beyond the stops. Accelerations are up to a few hundred, so rounding is far below the
-/// tolerance.
+/// Lagrange's equations and the equations of rods that are held together by forces give the same
+/// accelerations, including beyond the stops. Accelerations are up to a few hundred, so rounding is
+/// far below the tolerance.
 #[test]
 fn accelerations_are_those_of_rods_held_together_by_forces() {
     let mut stream = stream(0);
@@ -151,7 +151,7 @@ fn drag_takes_energy_in_every_step() {
 
 /// A stretched swimmer slides with v̇ = −(k' l/m) v, moves sideways with v̇ = −(k l/m) v and turns
 /// with ω̇ = −(k l/m) ω: the drag on each piece is proportional to its speed. The method's factor
-/// for a step h is e^(−z) up to z⁵/120, z = 10 h.
+/// for a step h is e^(−z) up to z⁵/120, where z = 10 h.
 #[test]
 fn a_stretched_swimmer_at_rest_stays_and_a_moving_one_slows_exponentially() {
     let rest = run(&Medium::VISCOUS, Motion::ZERO, (100, 0.02), |_| [0.0; 2]);

@@ -1,4 +1,4 @@
-//! Tests of dialogues without a coordinator: events are synthetic, and effects are compared.
+//! Tests dialogues without a coordinator, by comparing the effects of synthetic events.
 
 mod network;
 
@@ -35,12 +35,12 @@ struct Study {
 }
 
 impl Study {
-    /// One-minute rounds, with a collection period of 54 seconds.
+    /// Creates a study with one-minute rounds and a collection period of 54 seconds.
     fn relayed() -> Self {
         Self::new("algorithm = \"fts\"\nrounds = 8\ninitial = 1", "[network]\ncollect_s = 54.0\n")
     }
 
-    /// The same for a study with two servers.
+    /// Like [`Self::relayed`], but with two servers.
     fn summed() -> Self {
         let other = card_of(&SigningKey::from_seed([2; 32]));
         let sum =
@@ -49,7 +49,7 @@ impl Study {
         Self::new("algorithm = \"dp-fts-de\"\nrounds = 8", &(privacy.to_owned() + &sum))
     }
 
-    /// One-minute windows.
+    /// Creates a study with one-minute windows.
     fn free() -> Self {
         let head = "algorithm = \"fts\"\nrounds = 8\ninitial = 1\npace = \"free\"\nwindows = 9";
         Self::new(head, "")
@@ -124,7 +124,7 @@ impl Study {
         }
     }
 
-    /// Returns the helper's key of a round, if the study has a helper.
+    /// Returns the helper's key for a round, if the study has a helper.
     fn key(&self, round: u64) -> Option<RoundKey> {
         let key = || RoundKey::new(&self.helper, &self.membership.digest, round, [7; 32]);
         self.has_helper().then(key)
@@ -171,7 +171,7 @@ fn unreachable() -> LinkError {
 
 const T0: u64 = 1_000_000;
 
-/// A machine and its contact.
+/// A dialogue machine and its contact.
 struct Talk<D> {
     study: Study,
     contact: Contact,
@@ -196,7 +196,7 @@ impl<D: Dialogue> Talk<D> {
         (next.unwrap(), self.contact.take_effects())
     }
 
-    /// Returns the error of an event.
+    /// Passes an event to the machine, and returns the error.
     fn fails(&mut self, event: Event<D::Task>, ms: u64) -> RunError {
         self.machine.handle(&mut self.contact, event, Now { ms, chance: 0.5 }).unwrap_err()
     }
@@ -232,7 +232,7 @@ fn an_upload_is_made_then_sent_at_its_instant_after_the_history_was_compared() {
         matches!(effects[..], [Effect::Answered, Effect::Decide(0, Verdict::Acknowledged)]),
         "{effects:?}"
     );
-    // An upload that the agent's budget does not allow is not sent.
+    // If the agent's budget does not allow an upload, none is sent.
     let mut talk = Talk::rounds(Study::relayed());
     talk.deliver(false, T0);
     talk.state(running(0, 0), T0);
@@ -253,7 +253,7 @@ fn a_round_is_missed_only_after_its_state_was_asked_for() {
     let (next, effects) = talk.state(running(0, 310_000), asked);
     assert!(matches!(next, Next::Done));
     assert!(matches!(effects[..], [Effect::Miss { round: 0, is_made: false, .. }]), "{effects:?}");
-    // Unless the round has restarted since.
+    // The upload is still possible if the round has restarted since.
     assert!(matches!(talk.deliver(false, asked), Next::AskState));
     assert!(matches!(talk.state(running(0, 1_000), asked).0, Next::Make(0)));
 }
@@ -266,7 +266,7 @@ fn nothing_is_made_before_the_helper_has_answered() {
     let (next, effects) = talk.state(held, T0);
     assert!(matches!(next, Next::Poll(_)), "{next:?}");
     assert!(matches!(effects[..], [Effect::HelperAwaited(0), Effect::StudyWaits(_)]));
-    // Also if the coordinator says that the round has begun.
+    // This holds even if the coordinator reports that the round has begun.
     assert!(matches!(talk.deliver(false, T0 + 1_000), Next::AskState));
     let (next, effects) = talk.state(running(0, 0), T0 + 1_000);
     assert_eq!(waits(&next), 1_000);
@@ -276,8 +276,8 @@ fn nothing_is_made_before_the_helper_has_answered() {
     assert!(matches!(talk.state(answered, T0 + 2_000).0, Next::Make(0)));
 }
 
-/// An upload with a scheduled instant is retried at instants, each within half of the collection
-/// period, and never before the time that the server requests.
+/// An upload with a scheduled instant is retried at further instants. The pauses are at most half
+/// of the collection period, and never shorter than the server requests.
 #[test]
 fn failed_attempts_are_repeated_at_instants() {
     let mut talk = Talk::rounds(Study::relayed());
@@ -285,7 +285,7 @@ fn failed_attempts_are_repeated_at_instants() {
     let mut ms = T0 + waits(&talk.state(running(0, 0), T0).0);
     for n in 1..9 {
         let next = match talk.deliver(true, ms) {
-            // The coordinator may have been restored since its last response.
+            // The coordinator may have been restored from a backup since its last response.
             Next::AskState if n > 1 => talk.state(running(0, ms - T0), ms).0,
             next => next,
         };
@@ -408,7 +408,8 @@ fn misconduct_ends_the_dialogue() {
     assert!(matches!(error, RunError::Misconduct(Misconduct::RoundBack { last: 3, found: 2 })));
 }
 
-/// A study that has not started is reported once, however often it is polled, and polls pause.
+/// A study that has not started is reported once, however often it is polled, and there are pauses
+/// between polls.
 #[test]
 fn a_study_that_waits_is_polled_with_pauses() {
     let mut talk = Talk::rounds(Study::relayed());
@@ -464,11 +465,11 @@ fn a_request_that_is_set_aside_is_resumed() {
     assert!(talk.machine.has_unsent(false));
     talk.on(Event::Sent(Ok(())), at + 1);
     assert!(!talk.machine.has_unsent(false));
-    // One upload in a window.
+    // There is only one upload per window.
     assert!(matches!(talk.on(turn(), at + 2).0, Next::Rest(Step::Waits(_))));
 }
 
-/// By the coordinator's count, the agent has reached its maximum number of releases.
+/// According to the coordinator, the agent has reached its maximum number of releases.
 #[test]
 fn an_agent_whose_upload_is_not_collected_has_nothing_to_send() {
     let study = Study::free();

@@ -1,6 +1,6 @@
-//! Dialogues in virtual time over an unreliable network: requests and responses are lost, delayed
-//! and duplicated. Agents stop and restart from their logs, the coordinator pauses and loses
-//! uploads, and the helper is unreachable for a while. All randomness comes from one stream.
+//! Runs dialogues in virtual time over an unreliable network. Requests and responses are lost,
+//! delayed and duplicated. Agents stop and restart from their logs, the coordinator pauses and
+//! loses uploads, and the helper is unreachable for a while. All randomness comes from one stream.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -17,7 +17,7 @@ const HORIZON_MS: u64 = 300_000;
 trait Played: Dialogue + Sized {
     fn new(study: &Study, log: &Log) -> Self;
 
-    /// Returns the task of the next turn; `None` while a trial must end first.
+    /// Returns the task of the next turn, or `None` while a trial must end first.
     fn task(agent: &mut Agent<Self>, study: &Study) -> Option<Self::Task>;
 
     /// Records that the turn's task is done.
@@ -30,10 +30,10 @@ trait Played: Dialogue + Sized {
 /// The durable part of an agent.
 #[derive(Default)]
 struct Log {
-    /// Uploads by round: `None` while undecided, otherwise true if acknowledged.
+    /// Uploads by round. `None` while undecided, otherwise true if acknowledged.
     uploads: BTreeMap<u64, Option<bool>>,
     handouts: Vec<Vec<u8>>,
-    /// Rounds with a trial that has ended.
+    /// Rounds whose trial has ended.
     ended: BTreeSet<u64>,
 }
 
@@ -49,7 +49,7 @@ struct Agent<D> {
     contact: Contact,
     machine: D,
     log: Log,
-    /// Number of the process; `is_up` is false between two processes.
+    /// Number of the current process. `is_up` is false between two processes.
     process: u32,
     is_up: bool,
     /// The number of the current request.
@@ -59,7 +59,7 @@ struct Agent<D> {
     has_finished: bool,
     /// Time of the next turn.
     wakes_ms: u64,
-    /// The time of the last turn, and the number of earlier ones at the same time.
+    /// The time of the last turn, and the number of earlier turns at the same time.
     n_turns: (u64, u32),
 }
 
@@ -189,7 +189,7 @@ impl Clockwork {
 struct Coordinator {
     round: u64,
     state: StudyState,
-    /// The start of the round; `None` while the round waits for the helper.
+    /// The start of the round, or `None` while the round waits for the helper.
     began_ms: Option<u64>,
     helper_back_ms: u64,
     counted: BTreeSet<(u32, u64)>,
@@ -288,7 +288,7 @@ impl<D: Played> World<D> {
         }
     }
 
-    /// Advances rounds to a time.
+    /// Advances the rounds to the given time.
     fn pass_time(&mut self, time: u64) {
         let last = self.study.federation.last_round();
         let coordinator = &mut self.coordinator;
@@ -418,7 +418,7 @@ impl<D: Played> World<D> {
                 Effect::Resent(..) => self.n_resent += 1,
                 Effect::HelperAwaited(_) => self.n_held += 1,
                 Effect::Retry(_, wait) => {
-                    // After a restart of the round, its instants lie ahead again.
+                    // After a restart of the round, its instants are in the future again.
                     let pace = &agent.contact.pace;
                     let first = match pace.upload_at(pace.round()) {
                         Instant::At(at) => at.saturating_sub(now.ms),
@@ -467,7 +467,7 @@ impl<D: Played> World<D> {
         }
     }
 
-    /// Sends a request zero times, once or twice. Without a response, the agent's link gives up.
+    /// Delivers a request zero times, once or twice. Without a response, the agent's link gives up.
     fn ask(&mut self, slot: u32, body: Body) {
         self.trace.push((
             self.world.now,
@@ -583,7 +583,7 @@ impl Coordinator {
     }
 }
 
-/// Plays a study, and checks that agents deliver in every round without faults.
+/// Runs a study, and checks that agents deliver in every round without faults.
 fn play<D: Played>(study: fn() -> Study, seed: u64, prepare: fn(&mut World<D>)) -> World<D> {
     let mut world: World<D> = World::new(study(), seed);
     prepare(&mut world);

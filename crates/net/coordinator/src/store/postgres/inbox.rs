@@ -8,15 +8,15 @@ use super::rows::{Outcome, bytes, forget_before, int, no_study, signed, slot_num
 use super::{PATIENCE, PostgresStore};
 use crate::store::{Arrived, Lead, Posted, Posting, StoreError, StudyKey};
 
-/// Inbox for vectors from replicas to the leader.
+/// Inbox for vectors in transit from replicas to the leader.
 ///
-/// Its contents are deleted when the round ends. A crash of the database loses them too; agents are
-/// then asked to resend their vectors.
+/// The contents are deleted when the round ends. They are also lost if the database crashes; agents
+/// are then asked to resend their vectors.
 impl PostgresStore {
     /// Stores a vector if its round is open, in one transaction.
     ///
-    /// The first vector of a slot and round counts (INV-6). A repeat returns the same result as the
-    /// first, even after the round.
+    /// The first vector from a slot for a round counts (INV-6). A repeat returns the same result as
+    /// the first, even after the round.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -73,8 +73,8 @@ impl PostgresStore {
                 // All agents are enrolled, but no leader has begun the first round.
                 _ if !has_begun => Posted::BeforeTheFirst,
                 _ if round > current => Posted::Early { current: unsigned(current) },
-                // A concurrent statement stored another vector of this slot. The next attempt sees
-                // it.
+                // A concurrent statement stored another vector from this slot, which the next
+                // attempt sees.
                 _ if round == current && is_open => continue,
                 _ => Posted::Late,
             });
@@ -85,7 +85,7 @@ impl PostgresStore {
         })
     }
 
-    /// Returns true if a vector of this slot and round would be accepted and is missing.
+    /// Returns true if a vector from this slot for this round would be accepted and is missing.
     ///
     /// # Errors
     /// If the store cannot be read.

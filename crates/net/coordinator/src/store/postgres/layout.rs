@@ -7,10 +7,10 @@ use fedbo_postgres::Layout;
 /// - `holder` leads a study until `until_ms`, with the fencing token `token`.
 /// - `is_open` is true while the round accepts vectors.
 /// - `identity` is the coordinator's public key, as known to agents.
-/// - `inbox` has the newest vector of each slot, sealed. The vector is deleted once its round is
-///   over; in a relayed study, its mark is kept.
+/// - `inbox` contains the newest vector from each slot, sealed. The vector is deleted once its
+///   round is over; in a relayed study, its mark is kept.
 /// - Unlogged tables are not part of base backups, WAL archives or standbys, and are empty after a
-///   crash of the server. `inbox_epoch` is then empty too, and gets a new number.
+///   crash of the server. `inbox_epoch` is then empty as well, and gets a new number.
 pub(super) const LAYOUT: Layout = Layout {
     schema: "fedbo_coordinator",
     version: 1,

@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Store in a database, with its own schema `fedbo_coordinator`.
 ///
-/// Any number of processes may share it; one of them leads each study. Calls block, and must not be
-/// made on a thread that runs async tasks.
+/// Any number of processes can share the store; one of them leads each study. Calls block, and must
+/// not be made on a thread that runs async tasks.
 pub struct PostgresStore {
     pool: Arc<Pool>,
     ledgers: Ledgers,
@@ -83,8 +83,8 @@ impl PostgresStore {
         self.pool.place()
     }
 
-    /// Returns the coordinator's public key, as known to agents. `None` until the first replica has
-    /// recorded it.
+    /// Returns the coordinator's public key, as known to agents. Returns `None` until the first
+    /// replica has recorded it.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -119,7 +119,7 @@ impl PostgresStore {
         read.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    /// Runs an idempotent write. The write is retried if it is unknown whether it was committed.
+    /// Runs an idempotent write. If it is unknown whether the write was committed, it is retried.
     fn write<R>(&self, act: impl Fn(&mut Transaction<'_>) -> Outcome<R>) -> Result<R, StoreError> {
         self.write_once(|tx, _| act(tx))
     }

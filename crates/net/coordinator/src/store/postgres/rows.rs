@@ -1,4 +1,4 @@
-//! Rows, parameters and common parts of transactions.
+//! Conversions of rows and parameters, and statements shared by transactions.
 
 use std::path::PathBuf;
 
@@ -120,7 +120,7 @@ pub(super) fn void_tokens(tx: &mut Transaction<'_>, study: StudyKey, slot: i64) 
     Ok(())
 }
 
-/// Checks that the key has no other slot of the study. An agent with two slots would count twice.
+/// Checks that the key has no other slot in the study. An agent with two slots would count twice.
 pub(super) fn check_free(
     tx: &mut Transaction<'_>,
     study: StudyKey,

@@ -10,7 +10,7 @@ use crate::store::{
     Lead, Opening, ShardId, ShardPart, ShardReport, ShardView, StoreError, StudyKey,
 };
 
-/// Milliseconds since 1970 by the server's clock.
+/// SQL expression for the time by the server's clock, in milliseconds since 1970.
 const NOW_MS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// Table through which shards and the leader communicate.
@@ -34,7 +34,7 @@ impl PostgresStore {
         })
     }
 
-    /// Returns the current round, and the slots of other shards that have reported within
+    /// Returns the current round, and the slots reported by other shards within the last
     /// `lease_ms`.
     ///
     /// # Errors
@@ -65,8 +65,8 @@ impl PostgresStore {
             let Some(began_ms) = began_ms else {
                 return Ok(view);
             };
-            // A shard with chosen vectors may be gone by now. A vector that was not chosen is too
-            // late anyway.
+            // A shard with chosen vectors may be gone by now, and a vector that was not chosen is
+            // too late in any case.
             let sql = format!(
                 "SELECT shard, slots, counts FROM fedbo_coordinator.shards
                  WHERE study = $1 AND round = $2 AND began_ms = $3 AND (shard = $4 OR seen_ms > {NOW_MS} - $5) ORDER BY shard"
@@ -82,11 +82,11 @@ impl PostgresStore {
         })
     }
 
-    /// Records the slots of a shard. A shard may accept vectors of a round only after this has
-    /// returned true once.
+    /// Records the slots for which a shard has vectors. A shard may accept vectors for a round only
+    /// after this has returned true once for the round.
     ///
-    /// Returns false if the round has another opening, if it is shut and the report is not final,
-    /// or if the report is final and the shard has not reported before.
+    /// Returns false if the round has a different opening, if it is shut and the report is not
+    /// final, or if the report is final and the shard has not reported before.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -154,7 +154,7 @@ impl PostgresStore {
         })
     }
 
-    /// Returns the parts of a round, by shard.
+    /// Returns the parts of a round, ordered by shard.
     ///
     /// # Errors
     /// If the store cannot be read.

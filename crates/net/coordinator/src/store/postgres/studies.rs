@@ -53,8 +53,8 @@ impl Store for PostgresStore {
                 &[text(&name), text(&config)],
             )?;
             let Some(added) = added else {
-                // If the response to the commit was lost, this may be the study that this call
-                // created.
+                // If the response to an earlier commit was lost, this call may itself have created
+                // the study.
                 return match study_named(tx, name)? {
                     known if is_again && known.config == config => Ok(known),
                     _ => Err(StoreError::Exists {
@@ -132,8 +132,8 @@ impl Store for PostgresStore {
             locked(tx, study)?;
             check_slot(tx, study, slot)?;
             void_tokens(tx, study, number)?;
-            // The token exists only if this call inserted it and the response to the commit was
-            // lost.
+            // The token can exist already only if an earlier attempt of this call inserted it and
+            // the response to the commit was lost.
             tx.query_typed(
                 "INSERT INTO fedbo_coordinator.tokens (secret, study, slot, expires_ms) VALUES ($1, $2, $3, $4)
                  ON CONFLICT DO NOTHING",
@@ -176,8 +176,8 @@ impl Store for PostgresStore {
             let sql = "SELECT key FROM fedbo_coordinator.slots WHERE study = $1 AND slot = $2";
             let before = tx.query_typed_one(sql, &[int(&study.0), int(&number)])?;
             if self::key(&before, 0)?.is_some_and(|before| before != key.0) {
-                // The slot gets another agent: its earlier deliveries belong to the previous one,
-                // and its counter restarts.
+                // The slot gets a new agent: earlier deliveries belong to the previous agent, and
+                // the counter restarts.
                 add_table(tx, "counters", COUNTERS)?;
                 tx.query_typed(
                     "INSERT INTO fedbo_coordinator.counters (study, slot, recent, since) VALUES ($1, $2, '', $3)
@@ -550,8 +550,8 @@ fn is_there(tx: &mut Transaction<'_>, table: &str) -> Outcome<bool> {
     Ok(tx.query_typed_one(sql, &[text(&name)])?.try_get(0)?)
 }
 
-/// Key of the advisory lock that is held while a table is added, since two replicas may need it at
-/// the same time. The number reads "coun".
+/// Key of the advisory lock that is held while a table is added, since two replicas may try to add
+/// it at the same time. In ASCII, the number is "coun".
 const ADDING: i64 = 0x636f_756e;
 
 /// Creates a table on first use.

@@ -37,8 +37,8 @@ impl Search {
         }
     }
 
-    /// Creates the search on these points, before any observation. It models noise, because the
-    /// defender's moves act as noise.
+    /// Creates the search on these points, before any observation. The search models noise, because
+    /// the defender's moves act as noise.
     fn strategy(self, points: &Points) -> anyhow::Result<Box<dyn Strategy>> {
         let domain = Domain::Finite(Arc::new(points.clone()));
         let (dim, seed, repeats) = (domain.dim(), Seed::new(0), Repeats::Allow);
@@ -61,7 +61,7 @@ impl Search {
 struct BoAttacker {
     search: Search,
     points: Points,
-    /// Cached search, and the number of rounds it has been told. The search is a function of these
+    /// Cached search, and the number of rounds it has been told. The search depends only on these
     /// rounds.
     told: Mutex<Option<(Box<dyn Strategy>, usize)>>,
 }
@@ -151,9 +151,9 @@ mod tests {
 
     use super::*;
 
-    /// Payoffs have their peak at action 3 of 9, independent of the other player. Both searches end
-    /// there, and a search built from the record chooses the same as one that was updated round by
-    /// round.
+    /// Payoffs have their peak at action 3 of 9, independent of the other player. Both searches
+    /// converge to it, and a search built from the record makes the same choice as one that was
+    /// updated round by round.
     #[test]
     fn a_search_finds_the_best_attack_and_is_a_function_of_the_record() {
         let points = Points::from_flat(1, (0..9).map(|i| f64::from(i) / 8.0).collect());

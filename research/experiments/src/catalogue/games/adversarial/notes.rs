@@ -59,7 +59,7 @@ impl Tables<'_> {
         table.into_text()
     }
 
-    /// All comparisons of [`Tables::claims`] and [`Tables::samples`].
+    /// Returns all comparisons of [`Tables::claims`] and [`Tables::samples`].
     fn comparisons(&self) -> Comparisons {
         let claims = CLAIMS.iter().flat_map(|(arm, control)| {
             NAMES.map(|name| over_games(&self.gain(name, arm, control), N_IMAGES))
@@ -133,15 +133,15 @@ impl Tables<'_> {
         table.into_text()
     }
 
-    /// Returns the successes of an attacker by Bayesian optimization against a defender at level 0,
-    /// minus those against one at level 1.
+    /// Returns the successes of an attacker that uses Bayesian optimization against a defender at
+    /// level 0, minus those against one at level 1.
     fn thwarted(&self, search: AttackSearch) -> Option<Estimate> {
         let [base, defended] = [0, 1].map(|defender| attack_name(search, defender));
         over_games(&self.gain(DEFENDED, &base, &defended), N_IMAGES)
     }
 
-    /// Returns the arms of the configuration with sampled expectations. The expectation of the
-    /// first one is exact.
+    /// Returns the arms of the configuration with sampled expectations. The first arm has the exact
+    /// expectation.
     fn sampled(&self) -> &[Arm] {
         let configuration = self.configurations.iter().find(|each| each.name == SAMPLED);
         configuration.map_or(&[][..], |each| &each.arms)
@@ -153,7 +153,7 @@ impl Tables<'_> {
         over_games(&self.gain(SAMPLED, &exact.name, arm), N_IMAGES)
     }
 
-    /// Returns the successes of an arm minus those of another, for each run.
+    /// Returns the successes of an arm minus those of its control, for each run.
     fn gain(&self, configuration: &str, arm: &str, control: &str) -> BTreeMap<u32, f64> {
         paired(&self.of(configuration, arm), &self.of(configuration, control))
     }

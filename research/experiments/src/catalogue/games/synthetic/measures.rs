@@ -14,7 +14,7 @@ pub(super) const GAIN: &str = "information gain";
 /// Bound of Theorem 8.1 at level 0, and of Theorems 8.2 and 8.3 above.
 pub(super) const BOUND: &str = "bound";
 
-/// R_{1,T}.
+/// Returns R_{1,T}.
 pub(super) fn external_regret(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let table = played.arena.table(0).context("payoffs that are not a table")?;
     let plays = played.after_initial();
@@ -23,7 +23,7 @@ pub(super) fn external_regret(played: &Match<'_>) -> anyhow::Result<Vec<(&'stati
     Ok(vec![(EXTERNAL, table.external_regret(0, &plays?))])
 }
 
-/// R_{1,T}, the information gain and the bound for a game without initial rounds.
+/// Returns R_{1,T}, the information gain and the bound, for a game without initial rounds.
 pub(super) fn regret_and_bound(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let mut found = external_regret(played)?;
     let (game, player) = (played.game(), &played.players[0]);

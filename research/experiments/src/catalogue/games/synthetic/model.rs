@@ -17,12 +17,13 @@ pub(super) const THEOREMS_NOISE_STD: f64 = 0.25 / RANGE;
 /// δ of the theorems.
 pub(super) const FAILURE_PROB: f64 = 0.1;
 
-/// The agents' model of their payoffs. Kernel and length scale are always those of the draws.
+/// The agents' model of their payoffs. Kernel and length scale always match those from which
+/// payoffs are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
     /// Noise variance 1, raw payoffs, and standard deviations that include the noise.
     Authors,
-    /// The same with the true noise variance, 1e-8.
+    /// Like [`Self::Authors`], with the true noise variance 1e-8.
     TrueNoise,
     /// The true noise, standardized payoffs, and standard deviations that exclude the noise.
     Standardized,

@@ -146,7 +146,7 @@ fn comparisons<'a>(
     Comparisons::of(all)
 }
 
-/// Returns the mean regret of an arm minus that of another, for each run.
+/// Returns the mean regret of an arm minus that of its control, for each run.
 fn gain(
     outcome: &Outcome,
     name: &str,
@@ -246,7 +246,7 @@ impl Tables<'_> {
         tables
     }
 
-    /// R_{1,T}/T.
+    /// Returns a table of R_{1,T}/T.
     fn external(&self, model: &str, columns: &[Column], arms: &[&str]) -> String {
         let title = format!(
             "External regret of agent 1 per round, R_1,T/T with T = {N_ROUNDS} (8.1), {model}"

@@ -9,7 +9,8 @@ use super::super::{Configuration, GameProblem};
 use super::model::{Level0, Model};
 use super::{N_ROUNDS, measures, pair, shown};
 
-/// Number of actions per agent, which gives 8,000 joint actions. The thesis does not state it.
+/// Number of actions per agent, which gives 8,000 joint actions. The thesis does not state this
+/// number.
 const N_ACTIONS: usize = 20;
 
 /// Agent 1 against two others (Fig. E.5a).

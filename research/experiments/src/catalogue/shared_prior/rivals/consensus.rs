@@ -96,7 +96,7 @@ impl Collaborator for Consensus {
         &self.map
     }
 
-    /// Returns x̂, d numbers.
+    /// Returns the d coordinates of x̂.
     fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         match self.progress() {
             None => Ok(self.domain.random(stream)),

@@ -33,7 +33,7 @@ const LEAST_VARIANCE: f64 = 1e-14;
 ///
 /// cov(f_n(x), f_m(x')) = k(x, x') (ρ + (1 − ρ)·[n = m])
 ///
-/// Outputs are in each party's own units. The length scales and signal variance of k are those of
+/// Outputs are in each party's own units. The length scales and signal variance of k are taken from
 /// the parties' own fits, up to one factor each. Both factors, ρ and the noise σ² maximize the
 /// evidence on a grid, one after another: a rough function without noise for a single party is a
 /// smooth common function with noise for all parties together.
@@ -48,7 +48,7 @@ const LEAST_VARIANCE: f64 = 1e-14;
 /// give w ~ N(μ, (I + A)⁻¹), (I + A) μ = b, with A = Σ Q_nᵀ D_n⁻¹ Q_n, b = Σ Q_nᵀ D_n⁻¹ y_n,
 /// D_n = k(X_n, X_n) − Q_n Q_nᵀ + σ² I. Cost: O(N n m² + m³) per value of ρ.
 pub(super) struct Pooled {
-    /// Computes L⁻¹ k(Z, x) and its gradient. Its outputs are 0.
+    /// Computes L⁻¹ k(Z, x) and its gradient. The predictor's outputs are 0.
     common: Predictor<'static>,
     noise_variance: f64,
     others: Coefficients,
@@ -94,7 +94,7 @@ impl Pooled {
         Self::given(&scaled(kernel, &chosen)?, noise_variance, share, others)
     }
 
-    /// Does the same with given hyperparameters.
+    /// Creates the statistics with given hyperparameters.
     fn given(
         kernel: &Kernel,
         noise_variance: f64,
@@ -186,8 +186,8 @@ impl Coefficients {
     }
 }
 
-/// ln Σ_s π_s EI_s(x) of the party's own function, given its own outputs as well. Before any own
-/// output, the mean given the others.
+/// ln Σ_s π_s EI_s(x) of the party's own function, given its own outputs as well. Before the
+/// party's first output, the value is the mean given the others.
 ///
 /// As in the shared prior, the party's outputs are y = s (level + f + e) with an unknown scale s
 /// among those of [`SharedPriorSettings::default_for`], level ~ N(0, τ²), and π_s ∝ p(y | s). With
@@ -197,7 +197,7 @@ impl Coefficients {
 /// mean_s(x) = s q(x)·μ + c(x)·K⁻¹(y − s Q μ),   var_s(x) = s² (c(x, x) − c(x)·K⁻¹ c(x))
 pub(super) struct PooledImprovement<'a> {
     pooled: &'a Pooled,
-    /// Computes k(X, x) and its gradient. Its outputs are 0.
+    /// Computes k(X, x) and its gradient. The predictor's outputs are 0.
     own: Predictor<'static>,
     /// ((I + A)⁻¹ − I) q for each own input: c(x) = k(X, x) + (these rows)·q(x) + τ² 1.
     rows: Vec<Vec<f64>>,
@@ -205,11 +205,11 @@ pub(super) struct PooledImprovement<'a> {
     factor: SpdFactor,
     level_variance: f64,
     sizes: Vec<Size>,
-    /// The best own output.
+    /// The party's own best output.
     best: Option<f64>,
 }
 
-/// One of the scales of outputs.
+/// One of the candidate scales of the outputs.
 struct Size {
     size: f64,
     /// ln π_s.
@@ -346,7 +346,8 @@ impl Function for PooledImprovement<'_> {
         values
     }
 
-    /// With e = Σ_s ∂/∂mean_s α_s − 2 ∂/∂var K⁻¹ c, c = k(X, x) + R q + τ² 1 and t = (I + A)^(−½) q, the gradient is
+    /// Computes the gradient. With e = Σ_s ∂/∂mean_s α_s − 2 ∂/∂var K⁻¹ c, c = k(X, x) + R q + τ² 1
+    /// and t = (I + A)^(−½) q, it is
     ///
     /// e·∇k(X, x) + (Σ_s s ∂/∂mean_s μ + 2 ∂/∂var ((I + A)^(−½)ᵀ t − q) + Rᵀe)·∇q
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {

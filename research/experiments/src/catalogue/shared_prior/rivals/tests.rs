@@ -57,7 +57,7 @@ fn what_others_know_leads_the_first_query() {
     }
 }
 
-/// Three random queries, then queries with the given hyperparameters.
+/// The party makes three random queries, and then queries with the given hyperparameters.
 #[test]
 fn average_hyperparameters_come_after_random_queries() {
     let mut rival = rival(Method::AverageHyperparameters);
