@@ -250,8 +250,8 @@ fn the_ends_of_the_ranges() {
     assert!(matches!(tiny(1.0, f64::MIN_POSITIVE), Err(Unproved::NoFiniteEpsilon { .. })));
 }
 
-/// Ten thousand different releases cost more than ten thousand times the cheapest release, and less
-/// than ten thousand times the most expensive one.
+/// Ten thousand different releases cost more than ten thousand releases like the cheapest one, and
+/// less than ten thousand like the most expensive one.
 #[test]
 fn ten_thousand_different_releases_are_composed() {
     let delta = Delta::new(1e-6).unwrap();

@@ -1,5 +1,5 @@
-//! Tests that malformed and extreme vectors are accepted like any other, are clipped to norm K, and
-//! never cause a panic (INV-5, INV-7).
+//! Tests that malformed and extreme vectors are accepted like any other, have a norm of at most K
+//! after clipping, and never cause a panic (INV-5, INV-7).
 
 use crate::common;
 

@@ -67,7 +67,8 @@ fn rows_of<'py>(py: Python<'py>, rows: &[Row], space: &Space) -> PyResult<Bound<
 
 #[pymethods]
 impl Federation {
-    /// Parses a text in the format of a `federation.toml`. Its agents have names but no objectives.
+    /// Parses a federation from a string in the format of `federation.toml`. Its agents have names
+    /// but no objectives.
     #[staticmethod]
     fn from_text(py: Python<'_>, text: &str) -> PyResult<Self> {
         let read = py.detach(|| fedbo_federation::Federation::from_text(text, ALGORITHMS));
@@ -137,7 +138,7 @@ impl Federation {
         convert::space(py, &self.federation.space)
     }
 
-    /// Names of the agents, each with True if the file defines its objective.
+    /// Pairs of an agent's name and True if the file defines its objective.
     #[getter]
     fn agents(&self) -> Vec<(String, bool)> {
         let elsewhere = |of: &_| matches!(of, fedbo_federation::AgentObjective::Elsewhere);

@@ -63,7 +63,7 @@ pub struct MeanRanks {
     pub iteration: Option<i64>,
     /// The group; `None` for all tasks.
     pub group: Option<TaskGroup>,
-    /// Number of tasks that have a run with an outcome of every arm.
+    /// Number of tasks with at least one run in which every arm has an outcome.
     pub tasks: usize,
     /// Each arm with its mean rank, in the order of the file. A task counts once: its runs are
     /// averaged first.
@@ -114,7 +114,8 @@ pub struct Signs {
 /// Returns the p-value of the sign test: the probability of at least as large a majority if wins
 /// and losses are equally likely, without ties:
 ///
-/// p = min(1, 2 P(K ≤ k)),   K ~ Bin(n, 1/2),   P(K ≤ k) = I(1/2; n − k, k + 1),   k = min(wins, losses),   n = wins + losses
+/// p = min(1, 2 P(K ≤ k)),   K ~ Bin(n, 1/2),   P(K ≤ k) = I(1/2; n − k, k + 1),   k = min(wins,
+/// losses),   n = wins + losses
 ///
 /// with I the regularized incomplete beta function. `None` for n = 0.
 #[must_use]
@@ -147,7 +148,8 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 impl Summary {
-    /// Adds the ranks, quantiles and signs of these rows, separately for each configuration. The
+    /// Adds ranks, quantiles and counts of wins and losses computed from these rows, separately for
+    /// each configuration. The
     /// sign tests over all tasks are corrected together.
     pub fn rank(&mut self, rows: &[Row], request: &RankingRequest) {
         let mut parts: Vec<&mut Summary> = if self.configurations.is_empty() {

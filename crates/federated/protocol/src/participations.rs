@@ -3,8 +3,8 @@
 /// Counts the releases that include each slot, and enforces a limit per slot (k of T).
 ///
 /// A release costs only the agents that it includes, because an absent vector changes nothing. An
-/// agent therefore pays for k releases, even if there are T (`fedbo-privacy`, ACCOUNTING.md,
-/// "k of T"). The participants of each release are public.
+/// agent therefore pays for at most k releases, even if there are T (`fedbo-privacy`,
+/// ACCOUNTING.md, "k of T"). The participants of each release are public.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participations {
     most: u64,

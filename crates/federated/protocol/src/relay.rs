@@ -127,8 +127,8 @@ impl Relay {
         self
     }
 
-    /// Resumes in a later round if only the coordinator crashed. `newest` gives the round of each
-    /// sender's newest broadcast message. Agents send any later messages again.
+    /// Resumes in a later round, after a crash of only the coordinator. `newest` gives the round of
+    /// each sender's newest broadcast message. Agents send any later messages again.
     #[must_use]
     pub fn from_round(mut self, round: u64, newest: impl IntoIterator<Item = (u32, u64)>) -> Self {
         self.round = round;

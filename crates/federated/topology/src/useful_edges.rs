@@ -24,7 +24,8 @@ pub struct EnlargingEdges {
 pub struct Extension {
     /// The agent.
     pub agent: u32,
-    /// The edges that the agent lacks to members of the clique, with the smaller number first.
+    /// The missing edges between the agent and members of the clique, each with the smaller agent
+    /// number first.
     pub edges: Vec<Edge>,
 }
 
@@ -173,7 +174,8 @@ mod tests {
 
     const ALL: usize = usize::MAX;
 
-    /// Finds the edges by definition: recomputes the largest clique with each missing edge added.
+    /// Finds the edges directly from the definition: recomputes the largest clique with each
+    /// missing edge added.
     fn brute_force(graph: &Graph) -> Vec<Edge> {
         let size = graph.max_clique().size();
         let pairs = graph.agents().flat_map(|a| (a + 1..graph.n_agents()).map(move |b| (a, b)));

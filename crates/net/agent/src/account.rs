@@ -127,8 +127,8 @@ pub(crate) fn settle(
     })
 }
 
-/// Checks that an account is signed by the coordinator for this agent, is recent, and has plausible
-/// counters.
+/// Checks that an account is signed by the coordinator for this agent, is recent, and has only
+/// counters that an agent can reach.
 pub(crate) fn check(
     coordinator: &PublicKey,
     key: &PublicKey,

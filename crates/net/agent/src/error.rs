@@ -231,7 +231,8 @@ pub enum RunError {
         /// The study's own δ.
         delta: f64,
     },
-    /// The agent has a budget, but the study does not charge it (INV-25).
+    /// The agent has a budget, but the study does not charge it as the default mode does, and the
+    /// agent's owner has not exempted the study (INV-25).
     #[error(
         "study {study:?} {what}, and the agent has a budget (in [privacy] of its file, or of a file used earlier with its \
          folder), so nothing is sent to it; to take part anyway, set allow_unprotected = [{study:?}] under [privacy], next to \
@@ -334,7 +335,7 @@ pub enum RunError {
         /// The reason for the refusal.
         source: Misconduct,
     },
-    /// The log has a handout after a different number of trials than there are.
+    /// A handout was logged after a different number of finished trials than there are now.
     #[error(
         "the agent's database does not match its trials: a round began after {logged} trials, but there are {found} now; \
          restore both from the same copy"

@@ -427,8 +427,9 @@ impl Shares {
 }
 
 impl LedgerPlan {
-    /// Checks that this round collects vectors exactly if planned, and that no earlier release is
-    /// missing (INV-3). `n_released` is `None` if two servers sum, because they can miss a round.
+    /// Checks that this round collects vectors if and only if that is planned, and that no earlier
+    /// release is missing (INV-3). `n_released` is `None` if two servers sum, because they can miss
+    /// a round.
     ///
     /// The round itself is already released if the coordinator was restarted between the release
     /// and the next handout.

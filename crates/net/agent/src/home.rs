@@ -14,8 +14,8 @@ use crate::{Membership, budget};
 /// Name of the agent's database in its folder.
 const DATABASE_FILE: &str = "agent.db";
 
-/// An agent's folder. Raw data never leaves the folder (INV-12). An agent sends only one weight
-/// sample per round.
+/// An agent's folder. Raw data never leaves the folder: an agent sends one vector of fixed size in
+/// each collecting round, and nothing else (INV-12).
 #[derive(Debug)]
 pub struct Home {
     folder: PathBuf,

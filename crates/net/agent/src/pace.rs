@@ -131,9 +131,9 @@ impl Pace {
         }
     }
 
-    /// Records the study's state from an unsigned response. Rounds only advance, rounds beyond the
-    /// study's last are ignored, and the start of a round moves only if the round restarts. Returns
-    /// true if any instant has changed.
+    /// Records the study's state from an unsigned response. Rounds only advance, at most to the
+    /// round after the study's last, and the start of a round moves only if the round restarts.
+    /// Returns true if any instant has changed.
     pub(crate) fn heard(
         &mut self,
         round: u64,

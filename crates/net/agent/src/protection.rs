@@ -134,7 +134,7 @@ fn seconds(ms: u64) -> f64 {
 }
 
 /// Checks that an agent may send to this study: the agent has no budget, the study charges its
-/// releases, or the agent's owner has exempted the study (INV-25).
+/// releases as the default mode does, or the agent's owner has exempted the study (INV-25).
 pub(crate) fn check(
     study: &str,
     federation: &Federation,

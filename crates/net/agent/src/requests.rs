@@ -14,8 +14,8 @@ pub(crate) struct Requests {
     last: u64,
     answered: u64,
     /// Counter of the first request that was set aside since the last response. The next response
-    /// can belong to any transmission since then, so it only shows that the coordinator has seen
-    /// this counter.
+    /// can belong to any transmission since then, so it only shows that the coordinator has seen at
+    /// least this counter.
     aside: Option<u64>,
 }
 

@@ -148,7 +148,8 @@ impl<'a> Session<'a> {
     /// # Errors
     /// If the home or the configuration cannot be used, another process runs the study, or the
     /// study charges privacy and the agent has no budget. Also if the agent has a budget, from this
-    /// run or an earlier one, but the study does not charge it ([`RunError::Unprotected`]).
+    /// run or an earlier one, but the study does not charge it as the default mode does and is not
+    /// in [`Parts::allow_unprotected`] ([`RunError::Unprotected`]).
     pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
         let Parts { home, membership, federation, .. } = parts;
         let lock = home.hold(&membership)?;

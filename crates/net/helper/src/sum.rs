@@ -78,7 +78,7 @@ struct Current {
     key: OpeningKey,
     /// Digest of each slot's report, and the verdict on it.
     verdicts: BTreeMap<u32, (Digest, Verdict)>,
-    /// The sums of the verified vectors, or `None` while the round is being closed.
+    /// The helper's shares of the verified vectors, or `None` while the round is being closed.
     sums: Option<ServerRound>,
 }
 

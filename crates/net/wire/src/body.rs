@@ -354,7 +354,7 @@ impl ProblemCode {
         self.row().1
     }
 
-    /// Returns true if the same request may succeed later.
+    /// Returns true if repeating the same request later may succeed without any other change.
     pub fn is_temporary(self) -> bool {
         self.row().2
     }

@@ -107,7 +107,7 @@ impl Grid {
         let spread = if beta > 1.0 {
             unsampled.min(-beta * q.ln())
         } else {
-            // r stays near 1 − q for x below −s, where s = z² ln(|β| q/(1 − q)). Use the
+            // r stays near 1 − q for x below −z s, where s = z ln(|β| q/(1 − q)). Use the
             // probability of that tail.
             let s = (z * (below_zero * q / (1.0 - q)).ln()).max(0.0);
             let near_least = 0.5 * s * s + 3.0 + s.ln_1p();

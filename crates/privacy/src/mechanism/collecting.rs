@@ -110,7 +110,8 @@ impl Collecting {
     ///
     /// The sums start from the noise, so a sum without noise never exists. The cost is
     /// O(P M + N M), and each vector costs the same regardless of its content and coin: no branch
-    /// depends on either (INV-5). Secrets are cleared as soon as they have been used.
+    /// depends on either (INV-5). Each vector is cleared after it was added, and the other secrets
+    /// before this returns.
     ///
     /// # Errors
     /// If the source provides no randomness. In that case no vector has been read, and the round

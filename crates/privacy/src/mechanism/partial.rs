@@ -149,7 +149,7 @@ impl PartialSum {
     /// `n_vectors` slots.
     ///
     /// # Errors
-    /// If the sum of `n_vectors` clipped vectors cannot produce the numbers.
+    /// If the numbers cannot be the sum of `n_vectors` clipped vectors of this mechanism.
     pub fn of(
         mechanism: &Mechanism,
         (round, shape): (u64, ReleaseShape),

@@ -184,8 +184,8 @@ impl Mechanism {
         &self.noise
     }
 
-    /// Returns σ g, the standard deviation of the noise on each released value. It is at least z S
-    /// / √P, with S / √P rounded to the lattice.
+    /// Returns σ g, the standard deviation of the noise on each released value. It is at least
+    /// z S / √P, with S / √P rounded down to the lattice.
     #[expect(
         clippy::cast_precision_loss,
         reason = "only for weighting a release; the noise is drawn in integers"

@@ -211,7 +211,7 @@ const FAR: f64 = 8.0;
 /// Factor by which leaving off up to a third of the values, such as penalties, must shorten the
 /// axis.
 const VERY_FAR: f64 = 50.0;
-/// Minimum number of values for some to be left off.
+/// Values are left off only if there are at least this many.
 const N_FOR_LIMIT: usize = 5;
 
 /// Returns the number of values, starting from the best, that are not far beyond all others.

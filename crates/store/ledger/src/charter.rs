@@ -27,8 +27,8 @@ pub struct Charter {
     pub mode: Mode,
     /// The accountant that computes ε.
     pub accountant: AccountantKind,
-    /// Maximum number of releases that can include the same agent (k of T). In that case, ε bounds
-    /// the cost of that many releases. `None` if every agent can be in every release.
+    /// Maximum number of releases that can include the same agent (k of T). With such a limit, ε
+    /// bounds the cost of that many releases. `None` if every agent can be in every release.
     pub participations: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ use crate::{Charter, Head, LedgerError};
 pub(crate) struct FileBackend {
     file: File,
     connection: Connection,
-    /// Held until this process ends.
+    /// Released when the backend is dropped or this process ends.
     _lock: Lock,
 }
 

@@ -33,7 +33,7 @@ pub struct Committed {
 
 /// A study's ledger that only this process has open for writing.
 ///
-/// A release is charged and stored in one durable transaction before its first byte can be sent
+/// A release is charged and stored in one durable transaction before its first byte is sent
 /// ([`Ledger::commit`]). Stored releases are returned byte for byte ([`Ledger::stored`]). A ledger
 /// file must be on a local disk.
 pub struct Ledger {
@@ -240,8 +240,8 @@ impl Ledger {
         .into())
     }
 
-    /// Charges and stores a release in one transaction that is durable when this returns. Only then
-    /// can the first byte of the release be sent (INV-1).
+    /// Charges and stores a release in one transaction that is durable when this returns `Ok`.
+    /// Callers must not send any byte of the release before that (INV-1).
     ///
     /// Checks the budget again. Refuses a round that was already released, even with the same
     /// bytes, so call [`Ledger::stored`] first.

@@ -76,7 +76,7 @@ fn a_hostile_charter_begins_nothing() {
     }
     refused(&|c| c.config = vec![0; CONFIG_BYTES_MAX + 1], "config = 16777217 bytes");
     assert_eq!(files(folder.path()), []);
-    // These charters are unusual but valid.
+    // These charters are unusual, but they are valid and can be stored.
     for (i, (name, config, epsilon)) in [
         ("'; DROP TABLE entries; --", vec![0xff; 1000], f64::MIN_POSITIVE),
         ("größe \u{202e} 🜛", Vec::new(), f64::MAX),

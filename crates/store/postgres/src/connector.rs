@@ -120,8 +120,8 @@ fn complete(config: &mut Config) {
     }
 }
 
-/// Checks that `fsync`, `full_page_writes` and `synchronous_commit` have values that cannot lose
-/// acknowledged commits. Returns `synchronous_commit`.
+/// Refuses a server on which `fsync`, `full_page_writes` or `synchronous_commit` is `off`, because
+/// it may lose acknowledged commits. Returns `synchronous_commit`.
 ///
 /// # Errors
 /// [`Problem::Unsafe`] with the name of the setting that is off.

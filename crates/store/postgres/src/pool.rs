@@ -124,7 +124,8 @@ impl Pool {
     /// Checks a layout. Creates it if it is missing and `creates` is true.
     ///
     /// # Errors
-    /// If the layout is missing, has a different version, or the schema belongs to another program.
+    /// If the layout is missing or has a different version, if the schema belongs to another
+    /// program, or if the server cannot be used.
     pub fn prepare(&self, layout: &Layout, creates: bool) -> Result<(), PoolError> {
         let mut client = self.take(None).map_err(PoolError::Problem)?;
         let found = layout.prepare(&mut client, creates);

@@ -23,7 +23,8 @@ pub enum Problem {
     Server(postgres::Error),
     /// Something cannot be used. Contains the reason.
     Refused(String),
-    /// A server setting that may lose acknowledged commits. Contains the setting's name.
+    /// A setting is off without which the server may lose acknowledged commits. Contains the
+    /// setting's name.
     Unsafe(&'static str),
     /// The response to a commit was lost, and the outcome could not be determined before the
     /// deadline.

@@ -227,8 +227,8 @@ fn in_words(holding: &TrialLease) -> String {
 ///
 /// A person may do so if the trial is waiting, its lease has expired, or its holder is gone. A
 /// person may also do so for a trial without a lease, unless the holding process is known to be
-/// alive. Such trials are held by a person, or by a process whose state is unknown because it is on
-/// another machine.
+/// alive. Such trials are held by a person, or by a process whose state is unknown, for example
+/// because it is on another machine.
 pub(crate) fn may_change(
     trial: &Trial,
     teller: TellAuthority<'_>,

@@ -344,7 +344,7 @@ pub enum StorageError {
         /// The address that was probably intended, preceded by a separator. May be empty.
         hint: String,
     },
-    /// The storage does not exist, and the mode does not allow creating it.
+    /// The storage does not exist, and the call must not create it.
     #[error("{place}: there is no such storage")]
     Absent {
         /// The storage's address or file.

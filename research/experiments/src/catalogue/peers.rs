@@ -1,4 +1,4 @@
-//! Samplers of other packages as strategies of a study. A Python process proposes points;
+//! Samplers from other packages, used as study strategies. A Python process proposes points;
 //! everything else is the same as for our own strategies.
 
 use std::io::{BufRead as _, BufReader, Write as _};

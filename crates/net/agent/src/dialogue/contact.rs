@@ -364,7 +364,7 @@ impl Contact {
     }
 
     /// Returns the time until the next attempt to send an upload after a failed one, or `None` if
-    /// uploads have no scheduled instants.
+    /// the attempt has no scheduled instant.
     fn after_attempt(&mut self, round: u64, now: Now) -> Option<Duration> {
         let (n, instant) = self.pace.due(round, self.n_attempts.saturating_add(1), now.ms);
         match instant {

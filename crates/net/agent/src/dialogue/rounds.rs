@@ -156,8 +156,8 @@ impl Rounds {
         contact.poll(wait_s, None)
     }
 
-    /// Polls until the study leaves this state. The coordinator responds when it does, or
-    /// immediately if the state has already changed.
+    /// Returns a poll that waits for the study to leave this state. The coordinator responds when
+    /// the study does, or immediately if the state has already changed.
     fn await_study(&mut self, contact: &mut Contact, state: StudyState, now: Now) -> Next {
         contact.report_state(state);
         self.polled_ms = now.ms;

@@ -99,8 +99,8 @@ pub(super) async fn get(
     }
 }
 
-/// Returns true if an upload from this slot for this round is missing, for example after a crash of
-/// the coordinator.
+/// Returns true if an upload that the agent in this slot has delivered for this round is missing,
+/// for example after a crash of the coordinator.
 async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
     match served.vectors.clone() {
         Vectors::Thread => match served.with_host(|host| host.awaits(slot, round)) {

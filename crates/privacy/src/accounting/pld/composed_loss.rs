@@ -30,7 +30,7 @@ impl Summand {
         self.losses.first().map_or(1.0, |loss| loss.step)
     }
 
-    /// Returns the sum of the losses at point 0 of each lattice.
+    /// Returns the sum, over all releases, of the loss at point 0 of the release's lattice.
     fn shift(&self) -> f64 {
         let each = self.losses.iter().zip(&self.counts);
         each.map(|(loss, count)| count * loss.offset).sum()
@@ -244,8 +244,8 @@ impl ComposedLoss {
     }
 
     /// Returns ε with δ(ε) = exp(`log_delta`): an upper bound if rounding up, a lower bound if
-    /// rounding down; at least 0. `None` if that ε lies above the window or the window is not
-    /// finite.
+    /// rounding down; at least 0. `None` if an infinite loss has probability δ or more, if that ε
+    /// lies above the window, or if the window is not finite.
     pub(super) fn epsilon(&self, log_delta: f64) -> Option<f64> {
         if !self.is_finite() {
             return None;
@@ -261,6 +261,11 @@ impl ComposedLoss {
             Rounding::Down => (log_delta + self.log_defect - self.log_moment, self.outside),
         };
         let mut tail = Tail::new(self);
+        // INV-14: if the mass above the window alone exceeds δ, ε lies above the window, and the
+        // window's end is no bound.
+        if self.rounding == Rounding::Up && self.above > (target + self.theta * tail.loss()).exp() {
+            return None;
+        }
         while let Some(next) = tail.next() {
             // δ(l) exp(θ l) at the point above, and the value allowed there.
             let allowed = (target + self.theta * tail.loss()).exp() + missing;
@@ -317,7 +322,8 @@ impl ComposedLoss {
 }
 
 /// Sums over the window from above. At a point l, with masses w:
-/// D = Σ_{k > l} w_k e^{−θ(k − l)} (1 − e^{l − k}),  V = Σ_{k ≥ l} w_k e^{−(θ + 1)(k − l)},  δ(l) = D exp(K − θ l).
+/// D = Σ_{k > l} w_k e^{−θ(k − l)} (1 − e^{l − k}),  V = Σ_{k ≥ l} w_k e^{−(θ + 1)(k − l)},
+/// δ(l) = D exp(K − θ l).
 struct Tail<'a> {
     law: &'a ComposedLoss,
     /// The next point is at `index` − 1.
@@ -365,5 +371,33 @@ impl<'a> Tail<'a> {
         self.delta = self.decay * (above + (1.0 - self.fast) * mean);
         self.mean = self.law.masses[self.index] + self.decay * self.fast * mean;
         Some(Step { at_loss: self.delta, above, mean })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounting::subsampled::{Direction, Subsampled};
+
+    /// A sum with mean 25 and standard deviation 7 has ε = 54.37 at δ = 1e-5. A window that ends
+    /// below it proves nothing, and its end would be far too small a bound.
+    #[test]
+    fn a_window_below_epsilon_is_no_bound() {
+        let part = Subsampled { rate: 1.0, multiplier: 1.0, count: 50.0 };
+        let within = |bottom: f64| {
+            let summand = Summand {
+                losses: vec![LatticeLoss::rounded_up(&part, Direction::Remove, 0.02, 9.0)],
+                counts: vec![part.count],
+                theta: 0.6,
+                bottom,
+                chernoff: (0.5, 0.5),
+            };
+            compose(&Fft::new(8192), &summand, Rounding::Up).epsilon(1e-5_f64.ln())
+        };
+        let epsilon = within(-40.0).expect("an ε within the window");
+        assert!((54.3..54.5).contains(&epsilon), "{epsilon}");
+        for bottom in [-400.0, -200.0, -163.0] {
+            assert_eq!(within(bottom), None, "{bottom}");
+        }
     }
 }

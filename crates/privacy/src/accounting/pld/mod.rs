@@ -59,9 +59,8 @@ impl PldAccountant {
 
     /// Returns bounds on ε from both sides: the same computation, with losses also rounded down.
     ///
-    /// The lower bound shows how tight the accountant is; it is not a guarantee, because it
-    /// represents discrete noise by its continuous reduction and all events of a class by one
-    /// event.
+    /// The lower bound shows how tight the accountant is; it is not a guarantee. It represents
+    /// discrete noise by its continuous reduction, and all events of a class by one event.
     ///
     /// # Errors
     /// If no finite ε is proved.
@@ -115,10 +114,11 @@ impl PldAccountant {
                     Rounding::Down => Some(better.max(found)),
                 });
             }
+            let is_coarse = epsilon.is_none() || parts.len() < all.len();
             let mut epsilon = epsilon.map_or(limit, |epsilon| epsilon.min(limit));
-            if parts.len() < all.len() && rounding == Rounding::Up {
-                // If there are many rates and many multipliers, the classes are coarse. The Rényi
-                // bound needs no classes.
+            if is_coarse && rounding == Rounding::Up {
+                // If there are many rates and many multipliers, the classes are coarse, and the
+                // window may miss ε. The Rényi bound needs neither classes nor a window.
                 let renyi = renyi(way);
                 if renyi.is_finite() {
                     epsilon = epsilon.min(renyi.max(0.0));
@@ -194,7 +194,8 @@ impl PldAccountant {
     }
 }
 
-/// Returns an upper bound on the loss of all releases: infinite for [`Direction::Remove`]; for [`Direction::Add`] the
+/// Returns an upper bound on the loss of all releases: infinite for [`Direction::Remove`]; for
+/// [`Direction::Add`] the
 /// sum of ln(Q/P) ≤ −ln(1 − q) over them.
 fn largest_loss(parts: &[Subsampled], direction: Direction) -> f64 {
     match direction {

@@ -1,7 +1,7 @@
 //! Trials in a PostgreSQL database, which processes on several machines can share.
 //!
-//! Every change is one transaction that first locks its study's row. Other processes wait, and
-//! transactions are never aborted partway. A commit returns when the server's log is durable.
+//! Every change is one transaction that first locks its study's row. It is therefore never aborted
+//! partway, and other processes wait. A commit returns when the server's log is durable.
 
 mod connection;
 mod failure;
@@ -43,7 +43,7 @@ pub struct PostgresStorage {
 }
 
 impl fmt::Debug for PostgresStorage {
-    /// Prints only the address, without the password, to keep observations out of logs.
+    /// Prints only the address, without the password, to keep secrets and observations out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresStorage").field(&self.place).finish()
     }

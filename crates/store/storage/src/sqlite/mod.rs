@@ -1,7 +1,7 @@
 //! Trials in a SQLite file, which several processes on one machine can share.
 //!
-//! Every change is one transaction that first takes the file's write lock. Other processes wait,
-//! and transactions are never aborted partway. A commit returns when the log is durable.
+//! Every change is one transaction that first takes the file's write lock. It is therefore never
+//! aborted partway, and other processes wait. A commit returns when the log is durable.
 
 mod backup;
 mod failure;
@@ -131,7 +131,7 @@ impl SqliteStorage {
         result.map_err(|failure| failure.into_error(self.path(), Operation::Write))
     }
 
-    /// Copies the log into the file.
+    /// Checkpoints the write-ahead log into the database file.
     fn copy_log(&self) {
         if let Access::Write(connection) = &*self.access() {
             File::copy_log(connection);

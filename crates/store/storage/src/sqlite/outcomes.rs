@@ -8,8 +8,9 @@ use super::failure::Failure;
 use super::rows::signed;
 use crate::{StudyKey, Told, Trial, TrialState};
 
-/// The numbers after the value of trial `number`, by position from 1. `value` has no declared type,
-/// because SQLite would then store −0.0 as 0. Programs without support for the table ignore it.
+/// The numbers after the value of trial `number`, by position from 1. `value` has the type ANY,
+/// because with type REAL, SQLite would store −0.0 as 0. Programs without support for the table
+/// ignore it.
 pub(super) const TABLE: &str = "
 CREATE TABLE IF NOT EXISTS outcomes (
     study INTEGER NOT NULL,

@@ -15,8 +15,9 @@ pub(super) const FORMAT: Format = Format {
     verify: Some("fedbo storage verify"),
 };
 
-/// Times are in milliseconds since 1970. `value` has no declared type, because SQLite would then
-/// store −0.0 as 0. `point` is JSON. A trial is waiting if it has neither `holder` nor `told_seq`,
+/// Times are in milliseconds since 1970. `value` has the type ANY, because with type REAL, SQLite
+/// would store −0.0 as 0. `point` is JSON. A trial is waiting if it has neither `holder` nor
+/// `told_seq`,
 /// running if it has a `holder`, and finished if it has a `told_seq`.
 const STEP_1: &str = "
 CREATE TABLE studies (

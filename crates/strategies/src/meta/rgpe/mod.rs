@@ -150,7 +150,8 @@ pub(super) fn authors_search() -> Maximizer {
 /// The weight of a model is the fraction of S samples in which it misranks the fewest pairs of the
 /// target's observations. The target's own samples hold out one observation at a time. A task that
 /// is clearly worse than the target is dropped, and the target wins ties. Nothing can be ranked
-/// before two different outputs have been observed; [`Unranked`] selects the queries until then.
+/// before two different outputs have been observed. Until then, all models have equal weights, and
+/// [`Unranked`] selects the queries.
 ///
 /// Each combination of observation count and model has its own random stream, so the weights are a
 /// function of the observations. Running trials count as observations at their posterior means.

@@ -18,7 +18,7 @@ use super::synthetic::placebo_tasks;
 pub(super) enum Rule {
     /// GP-UCB on the target alone, with the β_t of the thesis' experiments.
     GpUcb,
-    /// Expected improvement on the target alone, which the rivals maximize.
+    /// Expected improvement, which the rivals also maximize, on the target alone.
     LogEi,
     /// Thompson sampling on the target alone.
     Ts,
@@ -118,7 +118,7 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Creates GP-UCB as in the arm with this name. This strategy also makes the observations of the
+/// Creates the strategy of the `gp-ucb` arm. This strategy also makes the observations of the
 /// earlier tasks. As in all arms, the model allows for noise, because the objectives are rough.
 ///
 /// # Errors

@@ -60,7 +60,7 @@ enum Arm {
     Ts,
     WarmStart,
     Placebo,
-    /// Another use of the others' knowledge.
+    /// A rival method that uses the other parties' models.
     Rival(Method),
     /// A rival for parties that start together.
     Consensus,
@@ -216,7 +216,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_arms("shared-prior", &Arm::WITHOUT_RIVALS, call)
 }
 
-/// Runs other uses of the others' knowledge, which cost far more than the shared prior.
+/// Runs the rival methods, which cost far more than the shared prior.
 pub(super) fn run_rivals(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_arms("shared-prior-rivals", &Arm::RIVALS, call)
 }
@@ -360,7 +360,7 @@ fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     Ok(Known { map, messages, models })
 }
 
-/// Returns the message of an arm's agent with this past.
+/// Returns the message that an arm's agent sends after the observations in `history`.
 fn message(
     arm: Arm,
     problem: &dyn Problem,
@@ -374,7 +374,7 @@ fn message(
     message_of(agent, AgentPlan { id, history, initial: Vec::new(), n_rounds: 0 }, &seed)
 }
 
-/// Returns evaluations at uniformly random points, to be maximized.
+/// Returns evaluations at uniformly random points, with signs such that larger is better.
 fn past(problem: &dyn Problem, seed: Seed) -> anyhow::Result<Vec<Observation>> {
     let domain = Domain::Space(problem.space().clone());
     let mut stream = seed.stream(Purpose::INITIAL_DESIGN, 0, 0);
