@@ -60,7 +60,7 @@ class Federation:
     @property
     def agents(self, /) -> list[tuple[str, bool]]:
         """
-        Names of the agents, each with True if the file defines its objective.
+        Pairs of an agent's name and True if the file defines its objective.
         """
     @property
     def algorithm(self, /) -> str:
@@ -94,7 +94,8 @@ class Federation:
     @staticmethod
     def from_text(text: str) -> Federation:
         """
-        Parses a text in the format of a `federation.toml`. Its agents have names but no objectives.
+        Parses a federation from a string in the format of `federation.toml`. Its agents have names
+        but no objectives.
         """
     @property
     def initial(self, /) -> int:
