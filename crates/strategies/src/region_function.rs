@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use crate::Partition;
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::{Function, Points};
 use fedbo_space::Space;
 use fedbo_streams::Stream;
 
+use crate::Partition;
 use crate::domain::Candidates;
 use crate::{Domain, Maximizer, StrategyError};
 

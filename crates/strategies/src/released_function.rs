@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::Partition;
 use fedbo_gp::{FeatureDescription, FeatureMap};
 use fedbo_optim::Points;
 use fedbo_space::Space;
@@ -10,8 +9,8 @@ use fedbo_streams::{Purpose, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Domain, LocalProb, Maximizer, Observation, Proposal, RegionFunction, Source, Strategy,
-    StrategyError, Surrogate,
+    Domain, LocalProb, Maximizer, Observation, Partition, Proposal, RegionFunction, Source,
+    Strategy, StrategyError, Surrogate,
 };
 
 /// The function defined by a federation's releases: φ(x)·ω^(i) for x in region i. The function is

@@ -34,7 +34,7 @@ const DIALECT: [(&str, &str); 14] = [
 ];
 
 /// Collects the Rust sources below a folder.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(folder).expect("a folder of sources");
     for entry in entries.map(|entry| entry.expect("an entry")) {
         let path = entry.path();

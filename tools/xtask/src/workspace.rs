@@ -73,6 +73,7 @@ mod tests_of_rooms {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::language::sources;
 
     /// Rooms of `crates` from bottom to top, as in ARCHITECTURE.md. Rooms in the same line are
     /// independent.
@@ -165,6 +166,30 @@ mod tests_of_rooms {
     #[derive(Deserialize)]
     struct Profiles {
         profile: BTreeMap<String, toml::Table>,
+    }
+
+    /// Equal labels would give equal draws to streams with different purposes.
+    #[test]
+    fn purposes_of_random_streams_have_different_labels() {
+        let mut files = Vec::new();
+        for folder in ["crates", "games", "research"] {
+            sources(&root().join(folder), &mut files);
+        }
+        let mut labels: BTreeMap<String, String> = BTreeMap::new();
+        for path in files {
+            let text = fs::read_to_string(&path).expect("a source");
+            let constants = ["Purpose = Purpose::new(\"", "Self = Self::new(\""];
+            for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                let found = constants.iter().find_map(|constant| line.split_once(constant));
+                let Some((_, rest)) = found else { continue };
+                let label = rest.split('"').next().unwrap_or_default().to_owned();
+                let place = format!("{}: {line}", path.display());
+                if let Some(other) = labels.insert(label, place.clone()) {
+                    panic!("one label for two purposes:\n{other}\n{place}");
+                }
+            }
+        }
+        assert!(labels.len() >= 19, "{labels:?}");
     }
 
     /// Both workspaces share build artifacts, so a package has the same settings in both.

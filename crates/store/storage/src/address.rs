@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use fedbo_database::Mode;
+use fedbo_error_class::masked;
+
 use crate::{
     MemoryStorage, PostgresAddress, PostgresStorage, SqliteStorage, Storage, StorageError,
     UpgradeReport, upgrade,
 };
-use fedbo_database::Mode;
-use fedbo_error_class::masked;
 
 /// The address of a storage of studies: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or
 /// `memory:`. Formatting omits the password.
