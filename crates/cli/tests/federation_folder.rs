@@ -124,17 +124,22 @@ impl Process {
 
     /// Waits for a line that contains `part`.
     pub(crate) fn wait_for(&mut self, part: &str) -> String {
+        self.wait_for_parts(&[part])
+    }
+
+    /// Waits for a line that contains all `parts`.
+    pub(crate) fn wait_for_parts(&mut self, parts: &[&str]) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.log.recv_timeout(left) {
                 Ok(line) => {
                     self.said.push(line.clone());
-                    if line.contains(part) {
+                    if parts.iter().all(|part| line.contains(part)) {
                         return line;
                     }
                 }
-                Err(error) => panic!("no {part:?}: {error}; it said {:#?}", self.said),
+                Err(error) => panic!("no {parts:?}: {error}; it said {:#?}", self.said),
             }
         }
     }

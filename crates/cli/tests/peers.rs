@@ -203,7 +203,8 @@ fn a_full_disk_loses_nothing() {
 fn patience_ends_and_nothing_is_lost() {
     let circle = PeerRing::new(Graph::Ring(3), 3, "patience_s = 0.3\n");
     let mut peers: Vec<_> = (0..2).map(|peer| circle.start(peer)).collect();
-    peers[0].wait_for("continues without lab 2");
+    // On a loaded machine the round may also continue without peer 1.
+    peers[0].wait_for_parts(&["continues without", "lab 2"]);
     peers[0].wait_for("round 3");
     peers[0].wait_for("the peer runs until");
     peers.push(circle.start(2));
