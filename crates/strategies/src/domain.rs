@@ -81,6 +81,11 @@ impl Domain {
     /// Returns points that cover the domain, or all points of a finite domain.
     pub(crate) fn cover(&self) -> Points {
         match self {
+            Self::Space(space) if space.has_conditions() => {
+                let points = sobol(space.dim(), 256, 0);
+                let snapped: Vec<Vec<f64>> = points.rows().map(|unit| space.snap(unit)).collect();
+                Points::from_rows(space.dim(), snapped.iter())
+            }
             Self::Space(space) => sobol(space.dim(), 256, 0),
             Self::Finite(points) => points.as_ref().clone(),
             Self::Factored(sampler) => sampler.domain().clone(),
@@ -181,7 +186,7 @@ impl Maximizer {
                         .collect(),
                     Self::Direct(search) => vec![search.maximize(function)?.x],
                     Self::Snapped(search) => {
-                        let search = SnappedSearch { function, space, search };
+                        let search = SnappedSearch { function, space, search, only: None };
                         return search.candidates(extra, stream);
                     }
                 };

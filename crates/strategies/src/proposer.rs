@@ -10,6 +10,7 @@ use fedbo_streams::{Seed, Stream};
 
 use crate::domain::Candidates;
 use crate::feasibility::{Feasibility, FeasibilityWeighted};
+use crate::snapped_search::SnappedSearch;
 use crate::trials::{Open, Trials};
 use crate::{
     Domain, Maximizer, Observation, OutputOption, OwnSampler, Proposal, Repeats, Source,
@@ -314,13 +315,31 @@ impl Proposer {
         extra: &Points,
         stream: &mut Stream,
     ) -> Result<Candidates, StrategyError> {
-        let domain = self.trials.domain();
         match &self.feasibility {
-            None => maximizer.candidates(function, domain, extra, stream),
+            None => self.search_neglected(maximizer, function, extra, stream),
             Some(feasibility) => {
                 let weighed = FeasibilityWeighted { function, feasibility };
-                maximizer.candidates(&weighed, domain, extra, stream)
+                self.search_neglected(maximizer, &weighed, extra, stream)
             }
+        }
+    }
+
+    /// Returns candidates in the neglected branches of a space with conditions, or in the whole
+    /// domain if no branch is neglected.
+    fn search_neglected(
+        &self,
+        maximizer: &Maximizer,
+        function: &dyn Function,
+        extra: &Points,
+        stream: &mut Stream,
+    ) -> Result<Candidates, StrategyError> {
+        let domain = self.trials.domain();
+        match (domain, maximizer, self.trials.neglected()) {
+            (Domain::Space(space), Maximizer::Snapped(search), Some(only)) => {
+                SnappedSearch { function, space, search, only: Some(&only) }
+                    .candidates(extra, stream)
+            }
+            _ => maximizer.candidates(function, domain, extra, stream),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Maximization over a search space with integers, stepped numbers and choices.
 
 use fedbo_optim::{Function, LbfgsbOptions, MultiStart, Points, maximize_in_box, sobol};
-use fedbo_space::{Point, Space, Value};
+use fedbo_space::{Branch, Space};
 use fedbo_streams::Stream;
 
 use crate::StrategyError;
@@ -12,11 +12,16 @@ const N_IMPROVED: usize = 4;
 /// Maximum number of moves per snapped maximum.
 const MAX_ROUNDS: usize = 4;
 
+/// Maximum number of branches that are searched one by one.
+const MAX_BRANCHES: usize = 32;
+/// Minimum number of Sobol points in each branch.
+const N_BRANCH_STARTS: usize = 64;
+
 /// Maximizes over the snapped points of a space.
 ///
 /// 1. A discrete space with few points is enumerated.
 /// 2. Otherwise the relaxed cube is searched from several starts. In a mixed space, snapped Sobol
-///    points are additional starts.
+///    points are additional starts. In a space with conditions, each branch is searched for itself.
 /// 3. The results are snapped and ranked by the function at the snapped points.
 /// 4. In a mixed space, the best results repeatedly move to their best neighbour while that is an
 ///    improvement. A neighbour differs in one parameter, by a different choice or an adjacent
@@ -25,6 +30,8 @@ pub(crate) struct SnappedSearch<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) space: &'a Space,
     pub(crate) search: &'a MultiStart,
+    /// In a space with conditions, searches only the branches with these free coordinates.
+    pub(crate) only: Option<&'a [bool]>,
 }
 
 impl SnappedSearch<'_> {
@@ -41,21 +48,24 @@ impl SnappedSearch<'_> {
         let bits = stream.bits();
         let n_starts = self.search.n_starts as u64;
         if self.space.n_points().is_some_and(|n| n <= n_starts)
-            && let Some(points) = enumerated(self.space)
+            && let Some(points) = enumerated(self.space).and_then(|points| self.allowed(points))
         {
             return Candidates::ranked(&self.function.values(&points), &points);
         }
         let is_mixed = !self.discrete_coordinates().iter().all(|held| !held);
-        let mut starts = extra.clone();
-        if is_mixed {
-            for unit in sobol(dim, self.search.n_starts, bits.wrapping_add(1)).rows() {
-                starts.push(&self.space.snap(unit));
-            }
-        }
-        let found = self.search.maximize(self.function, bits, &starts)?;
         let mut points = Points::new(dim);
-        for maximum in found {
-            push_new(&mut points, &self.space.snap(&maximum.x));
+        if self.space.has_conditions() {
+            self.search_branches(extra, bits, &mut points)?;
+        } else {
+            let mut starts = extra.clone();
+            if is_mixed {
+                for unit in sobol(dim, self.search.n_starts, bits.wrapping_add(1)).rows() {
+                    starts.push(&self.space.snap(unit));
+                }
+            }
+            for maximum in self.search.maximize(self.function, bits, &starts)? {
+                push_new(&mut points, &self.space.snap(&maximum.x));
+            }
         }
         if is_mixed {
             let values = self.function.values(&points);
@@ -66,7 +76,92 @@ impl SnappedSearch<'_> {
                 self.improve(unit, &mut points);
             }
         }
+        let points = self.allowed(points).unwrap_or_else(|| Points::new(dim));
         Candidates::ranked(&self.function.values(&points), &points)
+    }
+
+    /// Returns the points in the branches that are searched; `None` if there are none.
+    fn allowed(&self, points: Points) -> Option<Points> {
+        let Some(only) = self.only else {
+            return Some(points);
+        };
+        let is_allowed = |unit: &&[f64]| self.space.branch_at(unit).is_free == only;
+        let allowed: Vec<&[f64]> = points.rows().filter(is_allowed).collect();
+        (!allowed.is_empty()).then(|| Points::from_rows(points.dim(), allowed))
+    }
+
+    /// Searches every branch of a space with conditions, or a selection if there are many. Adds the
+    /// snapped maxima to `points`.
+    ///
+    /// # Errors
+    /// If no value of the function is finite in any branch.
+    fn search_branches(
+        &self,
+        extra: &Points,
+        bits: u32,
+        points: &mut Points,
+    ) -> Result<(), StrategyError> {
+        let mut branches = self.branches(extra, bits);
+        if let Some(only) = self.only {
+            branches.retain(|branch| branch.is_free == only);
+        }
+        let n_branches = branches.len().max(1);
+        let share = |count: usize, least: usize| (count / n_branches).max(least.min(count));
+        let search = MultiStart {
+            n_starts: share(2 * self.search.n_starts, N_BRANCH_STARTS),
+            n_candidates: share(2 * self.search.n_candidates, 4),
+            n_refine: share(2 * self.search.n_refine, 1),
+            ..*self.search
+        };
+        let mut failure = None;
+        for (index, branch) in (0_u32..).zip(&branches) {
+            let free: Vec<usize> = (0..branch.unit.len()).filter(|j| branch.is_free[*j]).collect();
+            let within = InBranch { function: self.function, branch, free };
+            if within.free.is_empty() {
+                push_new(points, &branch.unit);
+                continue;
+            }
+            let bits = bits.wrapping_add(index);
+            let mut starts = Points::new(within.free.len());
+            let snapped = extra.rows().map(|unit| self.space.snap(unit));
+            for unit in snapped.filter(|unit| within.contains(unit)) {
+                starts.push(&within.restricted(&unit));
+            }
+            for start in sobol(within.free.len(), search.n_starts, bits.wrapping_add(1)).rows() {
+                let unit = self.space.snap(&within.embedded(start));
+                starts.push(&within.restricted(&unit));
+            }
+            match search.maximize(&within, bits, &starts) {
+                Ok(found) => {
+                    for maximum in found {
+                        push_new(points, &self.space.snap(&within.embedded(&maximum.x)));
+                    }
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if points.is_empty() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns all branches, or those of the given starts and of a Sobol sequence if there are more
+    /// than [`MAX_BRANCHES`].
+    pub(crate) fn branches(&self, starts: &Points, bits: u32) -> Vec<Branch> {
+        if let Some(all) = self.space.branches(MAX_BRANCHES) {
+            return all;
+        }
+        let others = sobol(self.space.dim(), MAX_BRANCHES, bits);
+        let mut branches = Vec::new();
+        for unit in starts.rows().chain(others.rows()) {
+            let branch = self.space.branch_at(unit);
+            if !branches.contains(&branch) {
+                branches.push(branch);
+            }
+        }
+        branches.truncate(MAX_BRANCHES);
+        branches
     }
 
     /// Returns true for each coordinate that belongs to an integer, a stepped number or a choice.
@@ -101,7 +196,9 @@ impl SnappedSearch<'_> {
     fn climb(&self, unit: &[f64]) -> Vec<f64> {
         let (mut lower, mut upper) = (vec![0.0; unit.len()], vec![1.0; unit.len()]);
         let mut is_free = false;
+        let branch = self.space.branch_at(unit);
         for (j, held) in self.discrete_coordinates().into_iter().enumerate() {
+            let held = held || !branch.is_free[j];
             if held {
                 (lower[j], upper[j]) = (unit[j], unit[j]);
             }
@@ -129,20 +226,73 @@ impl SnappedSearch<'_> {
     fn neighbours(&self, unit: &[f64]) -> Points {
         let point = self.space.decode(unit);
         let mut neighbours = Points::new(unit.len());
+        let mut from = 0;
         for parameter in self.space.parameters() {
             let kind = parameter.kind();
+            let to = from + parameter.n_coordinates();
             let value = point.get(parameter.name());
             for other in value.map(|value| kind.neighbours(value)).unwrap_or_default() {
-                let changed = point.iter().map(|(name, value)| {
-                    let value = if name == parameter.name() { &other } else { value };
-                    (name.to_owned(), value.clone())
-                });
-                if let Ok(unit) = self.space.encode(&Point::new(changed.collect())) {
-                    neighbours.push(&unit);
+                let mut own = Vec::new();
+                if kind.encode(&other, &mut own).is_some() {
+                    let changed = [&unit[..from], &own, &unit[to..]].concat();
+                    neighbours.push(&self.space.snap(&changed));
                 }
             }
+            from = to;
         }
         neighbours
+    }
+}
+
+/// A function on the free coordinates of a branch.
+struct InBranch<'a> {
+    function: &'a dyn Function,
+    branch: &'a Branch,
+    /// Indices of the free coordinates.
+    free: Vec<usize>,
+}
+
+impl InBranch<'_> {
+    /// Returns the coordinates in the whole cube.
+    fn embedded(&self, part: &[f64]) -> Vec<f64> {
+        let mut unit = self.branch.unit.clone();
+        for (j, value) in self.free.iter().zip(part) {
+            unit[*j] = *value;
+        }
+        unit
+    }
+
+    /// Returns the free coordinates.
+    fn restricted(&self, unit: &[f64]) -> Vec<f64> {
+        self.free.iter().map(|j| unit[*j]).collect()
+    }
+
+    /// Returns true if a snapped point is in the branch.
+    fn contains(&self, unit: &[f64]) -> bool {
+        let is_equal = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9;
+        let pairs = unit.iter().zip(&self.branch.unit).zip(&self.branch.is_free);
+        pairs.into_iter().all(|(pair, is_free)| *is_free || is_equal(pair))
+    }
+}
+
+impl Function for InBranch<'_> {
+    fn dim(&self) -> usize {
+        self.free.len()
+    }
+
+    fn values(&self, points: &Points) -> Vec<f64> {
+        let rows = points.rows().map(|part| self.embedded(part));
+        let dim = self.branch.unit.len();
+        self.function.values(&Points::from_rows(dim, rows.collect::<Vec<_>>().iter()))
+    }
+
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
+        let mut whole = vec![0.0; self.branch.unit.len()];
+        let value = self.function.value_gradient(&self.embedded(point), &mut whole);
+        for (own, j) in gradient.iter_mut().zip(&self.free) {
+            *own = whole[*j];
+        }
+        value
     }
 }
 
@@ -156,23 +306,10 @@ fn push_new(points: &mut Points, unit: &[f64]) {
 /// Maximum size of a discrete space that is enumerated if random draws find no new point.
 const MAX_ENUMERATED: u64 = 100_000;
 
-/// Returns all points of a discrete space in lexicographic order, or `None` if there are more than
-/// 100 000.
+/// Returns all points of a discrete space, or `None` if there are more than 100 000. See
+/// [`Space::points`] for their order.
 pub(crate) fn enumerated(space: &Space) -> Option<Points> {
-    space.n_points().filter(|n| *n <= MAX_ENUMERATED)?;
-    let mut points = vec![Vec::new()];
-    for parameter in space.parameters() {
-        let values: Vec<Value> = parameter.kind().values()?.collect();
-        let extended = points.iter().flat_map(|entries: &Vec<(String, Value)>| {
-            values.iter().map(|value| {
-                let mut entries = entries.clone();
-                entries.push((parameter.name().to_owned(), value.clone()));
-                entries
-            })
-        });
-        points = extended.collect();
-    }
-    let units = points.into_iter().map(|entries| space.encode(&Point::new(entries)));
-    let units: Result<Vec<Vec<f64>>, _> = units.collect();
+    let points = space.points(MAX_ENUMERATED)?;
+    let units: Result<Vec<Vec<f64>>, _> = points.iter().map(|point| space.encode(point)).collect();
     Some(Points::from_rows(space.dim(), units.ok()?))
 }

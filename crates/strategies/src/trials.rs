@@ -32,6 +32,11 @@ impl Repeats {
 /// of √d.
 const FAILED_RADIUS: f64 = 0.01;
 
+/// Share of an equal number of trials that each branch of a space with conditions gets at least.
+const LEAST_SHARE: f64 = 0.4;
+/// Maximum number of branches of which none is neglected.
+const MAX_BRANCHES: usize = 32;
+
 /// The points of the domain that were tried, and the rule for repeating them.
 ///
 /// Two points are equal if their snapped coordinates are equal.
@@ -80,6 +85,47 @@ impl Trials {
             }
         }
         self.n_told += observed.len();
+    }
+
+    /// Returns the free coordinates of the branches of a space with conditions that are neglected:
+    /// those with the fewest trials, if these are fewer than [`LEAST_SHARE`] of an equal share and
+    /// not all points were tried.
+    ///
+    /// A model with few trials in a branch can be certain that the branch is bad, because most of
+    /// its fit comes from other branches.
+    pub(crate) fn neglected(&self) -> Option<Vec<bool>> {
+        let Domain::Space(space) = &self.domain else {
+            return None;
+        };
+        if !space.has_conditions() || !self.n_told.is_multiple_of(2) {
+            return None;
+        }
+        let mut parts: Vec<(Vec<bool>, Option<u64>, usize)> = Vec::new();
+        for branch in space.branches(MAX_BRANCHES)? {
+            match parts.iter_mut().find(|(is_free, ..)| *is_free == branch.is_free) {
+                Some((_, n_points, _)) => {
+                    let counts = n_points.zip(branch.n_points);
+                    *n_points = counts.map(|(a, b)| a.saturating_add(b));
+                }
+                None => parts.push((branch.is_free, branch.n_points, 0)),
+            }
+        }
+        for key in &self.used {
+            let unit: Vec<f64> = key.iter().map(|bits| f64::from_bits(*bits)).collect();
+            let branch = space.branch_at(&unit);
+            if let Some((.., n_tried)) =
+                parts.iter_mut().find(|(is_free, ..)| *is_free == branch.is_free)
+            {
+                *n_tried += 1;
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "counts of trials and branches")]
+        let least = LEAST_SHARE * self.used.len() as f64 / parts.len() as f64;
+        parts.retain(|(_, n_points, n_tried)| n_points.is_none_or(|n| *n_tried as u64 + 1 < n));
+        let (is_free, _, n_tried) = parts.into_iter().min_by_key(|(.., n_tried)| *n_tried)?;
+        #[expect(clippy::cast_precision_loss, reason = "counts of trials")]
+        let is_neglected = (n_tried as f64) < least;
+        is_neglected.then_some(is_free)
     }
 
     /// Combines these trials with the running ones.

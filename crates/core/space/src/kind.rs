@@ -278,6 +278,15 @@ impl Kind {
         Some(())
     }
 
+    /// Appends the coordinates of a parameter that does not exist: the middle of a single
+    /// coordinate, or no choice. All choices are equally far from the latter.
+    pub(crate) fn encode_absent(&self, unit: &mut Vec<f64>) {
+        match self.n_coordinates() {
+            1 => unit.push(0.5),
+            n => unit.extend(std::iter::repeat_n(0.0, n)),
+        }
+    }
+
     /// Returns the declaration of this range. A linear scale is omitted.
     pub(crate) fn to_spec(&self) -> ParameterSpec {
         match self {

@@ -5,16 +5,20 @@
 //! files. Start at [`Space`].
 
 pub mod cell;
+mod condition;
 mod direction;
 mod kind;
 mod parameter;
 mod point;
 mod space;
 mod stepped;
+mod tree;
 
+pub use condition::{OneOf, WhenSpec};
 pub use direction::Direction;
 pub use kind::{Kind, Numbers};
 pub use parameter::{Parameter, ParameterSpec};
 pub use point::{Point, Value};
 pub use space::{Space, SpaceError};
 pub use stepped::Stepped;
+pub use tree::Branch;

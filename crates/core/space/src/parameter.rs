@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::condition::{OneOf, WhenSpec};
 use crate::kind::{refused, whole};
 use crate::stepped::Refused;
 use crate::{Kind, SpaceError, Value};
@@ -25,6 +26,10 @@ pub struct ParameterSpec {
     pub step: Option<f64>,
     /// The choices: strings, numbers and booleans (categorical).
     pub choices: Option<Vec<Value>>,
+    /// The condition under which the parameter exists: a value or a list of values for each parent.
+    /// All entries must hold. Without conditions the parameter always exists.
+    #[serde(default, skip_serializing_if = "WhenSpec::is_empty")]
+    pub when: WhenSpec,
 }
 
 impl ParameterSpec {
@@ -57,6 +62,7 @@ impl ParameterSpec {
             log: None,
             step: None,
             choices: Some(choices.into_iter().map(Into::into).collect()),
+            when: WhenSpec::new(),
         }
     }
 
@@ -77,6 +83,26 @@ impl ParameterSpec {
         self
     }
 
+    /// Adds a condition: the parameter exists only if `parent` has this value, or one of a list of
+    /// values ([`OneOf::Any`]). With several conditions, all must hold. A parent that does not exist
+    /// itself meets no condition.
+    ///
+    /// ```
+    /// use fedbo_space::{ParameterSpec, Space};
+    ///
+    /// let booster = ParameterSpec::categorical(["gbtree", "dart"]);
+    /// let rate_drop = ParameterSpec::float(0.0, 0.5).when("booster", "dart");
+    /// let space = Space::from_specs([("booster", &booster), ("rate_drop", &rate_drop)])?;
+    /// assert!(space.decode(&[0.0, 0.4]).get("rate_drop").is_none());
+    /// assert!(space.decode(&[1.0, 0.4]).get("rate_drop").is_some());
+    /// # Ok::<(), fedbo_space::SpaceError>(())
+    /// ```
+    #[must_use]
+    pub fn when(mut self, parent: impl Into<String>, values: impl Into<OneOf>) -> Self {
+        self.when.insert(parent.into(), values.into());
+        self
+    }
+
     pub(crate) fn range(kind: &str, low: f64, high: f64, log: Option<bool>) -> Self {
         Self {
             kind: kind.to_owned(),
@@ -85,6 +111,7 @@ impl ParameterSpec {
             log,
             step: None,
             choices: None,
+            when: WhenSpec::new(),
         }
     }
 }
@@ -94,12 +121,13 @@ impl ParameterSpec {
 pub struct Parameter {
     name: String,
     kind: Kind,
+    when: WhenSpec,
 }
 
 impl Parameter {
     /// Returns the declaration of this parameter. A linear scale is omitted.
     pub fn to_spec(&self) -> ParameterSpec {
-        self.kind.to_spec()
+        ParameterSpec { when: self.when.clone(), ..self.kind.to_spec() }
     }
 
     /// Creates a parameter from a declaration, which is checked first.
@@ -112,7 +140,7 @@ impl Parameter {
             Err(refused) => Err(refused),
         };
         match kind {
-            Ok(kind) => Ok(Self { name: name.to_owned(), kind }),
+            Ok(kind) => Ok(Self { name: name.to_owned(), kind, when: spec.when.clone() }),
             Err((key, found, expected)) => Err(SpaceError::Parameter {
                 name: name.to_owned(),
                 key: key.to_owned(),
@@ -130,6 +158,11 @@ impl Parameter {
     /// The range.
     pub fn kind(&self) -> &Kind {
         &self.kind
+    }
+
+    /// The condition under which the parameter exists, as declared. [`crate::Space::new`] checks it.
+    pub fn when(&self) -> &WhenSpec {
+        &self.when
     }
 
     /// Returns the number of unit-cube coordinates: 1, or the number of choices if there are more

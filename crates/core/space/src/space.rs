@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use fedbo_error_class::{Class, Classified};
 
-use crate::{Parameter, ParameterSpec, Point};
+use crate::condition::{self, Condition};
+use crate::{Parameter, ParameterSpec, Point, Value};
 
 /// A reason for rejecting a space or a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -46,6 +47,16 @@ pub enum SpaceError {
         /// The missing parameter.
         name: String,
     },
+    /// A point has a value for a parameter that does not exist at this point.
+    #[error("parameter {name} = {found}, but it exists only when {condition}; leave it out")]
+    Absent {
+        /// The parameter.
+        name: String,
+        /// The value.
+        found: String,
+        /// The condition under which the parameter exists.
+        condition: String,
+    },
     /// A point names a parameter that the space does not have.
     #[error("there is no parameter {name}; the space has {known}")]
     Unknown {
@@ -64,16 +75,23 @@ impl Classified for SpaceError {
 
 /// A search space: an ordered list of named parameters, presented to optimizers as the unit cube
 /// `[0,1]^d`.
+///
+/// A parameter with a condition exists at some points only. Coordinates of parameters that do not
+/// exist have no effect on the decoded point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
-    parameters: Vec<Parameter>,
+    pub(crate) parameters: Vec<Parameter>,
+    /// The conditions of each parameter.
+    pub(crate) conditions: Vec<Vec<Condition>>,
+    /// Indices of the parameters, parents before children.
+    pub(crate) order: Vec<usize>,
 }
 
 impl Space {
     /// Creates a space from its parameters.
     ///
     /// # Errors
-    /// If there are no parameters, or a name occurs twice.
+    /// If there are no parameters, a name occurs twice, or a condition is not valid.
     pub fn new(parameters: Vec<Parameter>) -> Result<Self, SpaceError> {
         if parameters.is_empty() {
             return Err(SpaceError::Empty);
@@ -84,7 +102,8 @@ impl Space {
                 return Err(SpaceError::Duplicate { name: parameter.name().to_owned() });
             }
         }
-        Ok(Self { parameters })
+        let (conditions, order) = condition::checked(&parameters)?;
+        Ok(Self { parameters, conditions, order })
     }
 
     /// Creates a space from declarations, in their order.
@@ -111,15 +130,6 @@ impl Space {
         self.parameters.iter().map(Parameter::n_coordinates).sum()
     }
 
-    /// Returns the number of distinct points; `None` if a parameter is a float without a step.
-    /// Saturates at `u64::MAX`.
-    pub fn n_points(&self) -> Option<u64> {
-        self.parameters.iter().try_fold(1_u64, |n, parameter| {
-            let n_values = parameter.kind().n_values()?;
-            Some(n.saturating_mul(n_values))
-        })
-    }
-
     /// Returns the point at unit-cube coordinates `unit` (length d). Coordinates outside `[0,1]`
     /// are clamped.
     ///
@@ -133,36 +143,112 @@ impl Space {
             unit.len(),
             self.dim()
         );
-        let mut rest = unit;
-        let mut entries = Vec::with_capacity(self.parameters.len());
-        for parameter in &self.parameters {
-            let (own, others) = rest.split_at(parameter.n_coordinates());
-            entries.push((parameter.name().to_owned(), parameter.kind().decode(own)));
-            rest = others;
+        let own = self.coordinates(unit);
+        if !self.has_conditions() {
+            let of = |(parameter, own): (&Parameter, &[f64])| {
+                (parameter.name().to_owned(), parameter.kind().decode(own))
+            };
+            return Point::new(self.parameters.iter().zip(own.iter().copied()).map(of).collect());
         }
-        Point::new(entries)
+        let mut values: Vec<Option<Value>> = vec![None; self.parameters.len()];
+        let mut indices = vec![None; self.parameters.len()];
+        for &index in &self.order {
+            if self.exists(index, &indices) {
+                let kind = self.parameters[index].kind();
+                let value = kind.decode(own[index]);
+                indices[index] = kind.index_of(&value);
+                values[index] = Some(value);
+            }
+        }
+        let names = self.parameters.iter().map(|parameter| parameter.name().to_owned());
+        let entries = names.zip(values).filter_map(|(name, value)| Some((name, value?)));
+        Point::new(entries.collect())
     }
 
-    /// Returns the unit-cube coordinates of a point (length d).
+    /// Returns the coordinates of each parameter.
+    fn coordinates<'a>(&self, unit: &'a [f64]) -> Vec<&'a [f64]> {
+        let mut rest = unit;
+        let own = self.parameters.iter().map(|parameter| {
+            let (own, others) = rest.split_at(parameter.n_coordinates());
+            rest = others;
+            own
+        });
+        own.collect()
+    }
+
+    /// Returns true if all conditions of a parameter hold. `indices` contains the index of the value
+    /// of each parent that exists.
+    pub(crate) fn exists(&self, index: usize, indices: &[Option<u64>]) -> bool {
+        let holds = |condition: &Condition| {
+            indices[condition.parent].is_some_and(|value| condition.values.contains(&value))
+        };
+        self.conditions[index].iter().all(holds)
+    }
+
+    /// Returns true for each parameter that exists at a point.
+    fn existing(&self, point: &Point) -> Vec<bool> {
+        let mut exist = vec![true; self.parameters.len()];
+        if !self.has_conditions() {
+            return exist;
+        }
+        let mut indices = vec![None; self.parameters.len()];
+        for &index in &self.order {
+            exist[index] = self.exists(index, &indices);
+            if exist[index] {
+                let parameter = &self.parameters[index];
+                let value = point.get(parameter.name());
+                indices[index] = value.and_then(|value| parameter.kind().index_of(value));
+            }
+        }
+        exist
+    }
+
+    /// Returns true if a parameter has a condition, so that points differ in their parameters.
+    pub fn has_conditions(&self) -> bool {
+        self.conditions.iter().any(|conditions| !conditions.is_empty())
+    }
+
+    /// Returns the unit-cube coordinates of a point (length d). A parameter that does not exist at
+    /// the point is in the middle of its coordinate, or has no choice.
     ///
     /// # Errors
-    /// If a parameter is missing or its value is out of range.
+    /// If a parameter is missing, does not exist at this point, or has a value out of range.
     pub fn encode(&self, point: &Point) -> Result<Vec<f64>, SpaceError> {
         let mut unit = Vec::with_capacity(self.dim());
-        for parameter in &self.parameters {
-            let value = point
-                .get(parameter.name())
-                .ok_or_else(|| SpaceError::Missing { name: parameter.name().to_owned() })?;
-            parameter.encode(value, &mut unit)?;
+        for (parameter, exists) in self.parameters.iter().zip(self.existing(point)) {
+            match self.value_at(point, parameter, exists)? {
+                Some(value) => parameter.encode(value, &mut unit)?,
+                None => parameter.kind().encode_absent(&mut unit),
+            }
         }
         Ok(unit)
+    }
+
+    /// Returns a parameter's value at a point; `None` if the parameter does not exist there.
+    fn value_at<'a>(
+        &self,
+        point: &'a Point,
+        parameter: &Parameter,
+        exists: bool,
+    ) -> Result<Option<&'a Value>, SpaceError> {
+        let name = || parameter.name().to_owned();
+        match (point.get(parameter.name()), exists) {
+            (Some(value), true) => Ok(Some(value)),
+            (None, false) => Ok(None),
+            (None, true) => Err(SpaceError::Missing { name: name() }),
+            (Some(value), false) => {
+                let condition = condition::in_words(parameter.when());
+                Err(SpaceError::Absent { name: name(), found: value.to_string(), condition })
+            }
+        }
     }
 
     /// Converts a user's point to the space's order and types: `3` becomes `3.0` for a float, and
     /// `3.0` becomes `3` for an integer. The values are otherwise unchanged.
     ///
     /// # Errors
-    /// If a parameter is missing, unknown or given twice, or a value is out of range.
+    /// If a parameter is missing, unknown or given twice, does not exist at this point, or has a
+    /// value out of range.
     pub fn normalize(&self, point: &Point) -> Result<Point, SpaceError> {
         let mut seen: Vec<&str> = Vec::new();
         for (name, _) in point.iter() {
@@ -173,14 +259,13 @@ impl Space {
             self.parameter(name)?;
             seen.push(name);
         }
-        let entries = self.parameters.iter().map(|parameter| {
-            let name = parameter.name().to_owned();
-            match point.get(parameter.name()) {
-                Some(value) => Ok((name, parameter.normalize(value)?)),
-                None => Err(SpaceError::Missing { name }),
+        let mut entries = Vec::with_capacity(self.parameters.len());
+        for (parameter, exists) in self.parameters.iter().zip(self.existing(point)) {
+            if let Some(value) = self.value_at(point, parameter, exists)? {
+                entries.push((parameter.name().to_owned(), parameter.normalize(value)?));
             }
-        });
-        Ok(Point::new(entries.collect::<Result<_, _>>()?))
+        }
+        Ok(Point::new(entries))
     }
 
     /// Returns the parameter called `name`.

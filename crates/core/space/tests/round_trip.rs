@@ -1,6 +1,6 @@
 //! Conversion of coordinates to points and back, and the errors for invalid declarations.
 
-use fedbo_space::{Parameter, ParameterSpec, Point, Space, SpaceError, Value};
+use fedbo_space::{Parameter, ParameterSpec, Point, Space, SpaceError, Value, WhenSpec};
 use proptest::prelude::*;
 
 fn spec(
@@ -17,6 +17,7 @@ fn spec(
         log: log.then_some(true),
         step: None,
         choices: (!choices.is_empty()).then(|| choices.iter().map(|c| Value::from(*c)).collect()),
+        when: WhenSpec::new(),
     }
 }
 

@@ -24,8 +24,9 @@ pub struct LogEiOptions {
     /// Transform applied to outputs before they are modelled.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
-    /// True to use the augmented expected improvement for a single noisy objective: see [`LogEi`].
-    /// False in definitions that were stored before this option existed.
+    /// True to use the augmented expected improvement for a single objective that is noisy or has
+    /// conditional parameters: see [`LogEi`]. Without it, a search that has converged in one branch
+    /// takes the numerical noise of its model for possible improvements. False in definitions that were stored before this option existed.
     #[serde(default)]
     pub augmented: bool,
 }
@@ -53,7 +54,7 @@ impl StrategyOptions for LogEiOptions {
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
         let settings = LogEiSettings {
             surrogate: setup.surrogate().with_outputs(self.transform_of(setup.outcomes)),
-            augmented: setup.noisy && self.augmented,
+            augmented: self.augmented && (setup.noisy || setup.space.has_conditions()),
             ..LogEiSettings::for_study(setup.dim(), setup.noisy)
         };
         if setup.outcomes == Outcomes::default() {

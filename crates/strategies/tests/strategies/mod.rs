@@ -4,6 +4,7 @@
 
 #[allow(dead_code, reason = "helpers that the tests of two crates share")]
 mod common;
+mod conditions;
 mod repeats;
 mod study;
 mod surrogate;

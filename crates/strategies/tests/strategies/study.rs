@@ -38,7 +38,7 @@ fn model_based(domain: &Domain, noisy: bool) -> Vec<(&'static str, Box<dyn Strat
     ]
 }
 
-fn all_strategies(space: &Space) -> Vec<(&'static str, Box<dyn Strategy>)> {
+pub(crate) fn all_strategies(space: &Space) -> Vec<(&'static str, Box<dyn Strategy>)> {
     let domain = Domain::Space(space.clone());
     let mut all = model_based(&domain, false);
     all.push(("random", Box::new(RandomSearch::new(domain, Repeats::Avoid).unwrap())));
