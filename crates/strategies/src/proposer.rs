@@ -147,6 +147,14 @@ impl Proposer {
         self.trials.n_told()
     }
 
+    /// Returns the free coordinates of the neglected branch that the next query is in, if any.
+    pub(crate) fn neglected(&self) -> Option<Vec<bool>> {
+        match self.maximizer {
+            Maximizer::Snapped(_) => self.trials.neglected(),
+            _ => None,
+        }
+    }
+
     /// Returns the domain of queries.
     pub fn domain(&self) -> &Domain {
         self.trials.domain()
@@ -334,7 +342,7 @@ impl Proposer {
         stream: &mut Stream,
     ) -> Result<Candidates, StrategyError> {
         let domain = self.trials.domain();
-        match (domain, maximizer, self.trials.neglected()) {
+        match (domain, maximizer, self.neglected()) {
             (Domain::Space(space), Maximizer::Snapped(search), Some(only)) => {
                 SnappedSearch { function, space, search, only: Some(&only) }
                     .candidates(extra, stream)

@@ -90,10 +90,6 @@ pub enum HyperparameterPolicy {
         /// With a larger margin, a search loses steps because the outputs are not warped enough.
         /// With a smaller margin, it loses steps because the model switches back and forth.
         warpings: Vec<Warping>,
-        /// True to compute the output transform from outputs that differ by at least 1 % of their range.
-        /// A search that has converged in one branch of a space with conditions observes nearly equal
-        /// outputs there. With them, the transform would make the outputs of other branches equal.
-        separate_outputs: bool,
     },
 }
 
@@ -468,12 +464,7 @@ impl Surrogate {
         if !self.settings.standardize {
             return (outputs.to_vec(), None);
         }
-        let transform = match self.settings.hyperparameters {
-            HyperparameterPolicy::Scheduled { separate_outputs: true, .. } => {
-                OutputTransform::new(&separate(outputs), warping)
-            }
-            _ => OutputTransform::new(outputs, warping),
-        };
+        let transform = OutputTransform::new(outputs, warping);
         let y = outputs.iter().map(|v| transform.apply(*v)).collect();
         (y, Some(transform))
     }
@@ -548,7 +539,7 @@ impl Surrogate {
     /// Fits the hyperparameters and the output warping to only the first m observations. Returns
     /// the initial hyperparameters and the first warping if no fit succeeds.
     fn fit_first(&mut self, m: usize) -> (Hyperparameters, Warping) {
-        let HyperparameterPolicy::Scheduled { initial, options, warpings, .. } =
+        let HyperparameterPolicy::Scheduled { initial, options, warpings } =
             &self.settings.hyperparameters
         else {
             return (self.settings.initial().clone(), Warping::AFFINE);
@@ -681,7 +672,6 @@ impl SurrogateSettings {
                 initial,
                 options,
                 warpings: OutputOption::YeoJohnson.warpings(),
-                separate_outputs: false,
             },
             standardize: true,
             // Achieves the same regrets as 1024 features in half the time.
@@ -717,13 +707,7 @@ impl SurrogateSettings {
     /// Otherwise, bad values for one choice would count too much against other choices with few
     /// trials.
     pub fn for_space(space: &Space, noisy: bool) -> Self {
-        let mut settings = Self::for_coordinates(lengthscale_offsets(space), noisy);
-        if let HyperparameterPolicy::Scheduled { separate_outputs, .. } =
-            &mut settings.hyperparameters
-        {
-            *separate_outputs = space.has_conditions();
-        }
-        settings
+        Self::for_coordinates(lengthscale_offsets(space), noisy)
     }
 
     /// Returns the settings for a noisy objective over a space, with the training epoch as an
@@ -764,24 +748,6 @@ impl SurrogateSettings {
 /// Returns the values at the given indices.
 fn select(places: &[usize], values: &[f64]) -> Vec<f64> {
     places.iter().map(|place| values[*place]).collect()
-}
-
-/// Returns the outputs without those that differ from a larger one by less than 1 % of the range of
-/// the upper nine tenths.
-fn separate(outputs: &[f64]) -> Vec<f64> {
-    let mut sorted = outputs.to_vec();
-    sorted.sort_by(|a, b| b.total_cmp(a));
-    let (Some(best), Some(low)) = (sorted.first(), sorted.get(sorted.len() * 9 / 10)) else {
-        return sorted;
-    };
-    let least = 0.01 * (best - low);
-    let mut kept: Vec<f64> = Vec::with_capacity(sorted.len());
-    for output in sorted {
-        if kept.last().is_none_or(|last| last - output >= least) {
-            kept.push(output);
-        }
-    }
-    kept
 }
 
 /// Returns the offset of each coordinate's log length scale relative to that of a numeric range.

@@ -41,10 +41,13 @@ impl LogEiOptions {
     /// Returns the output transform. With several objectives, `Automatic` does not choose
     /// logarithms of gaps, because these would favour the ends of a front, where one objective is
     /// at its best, over all points in between. On DTLZ2 with three objectives, logarithms lose
-    /// 0.13 in log10 of the missing hypervolume.
-    fn transform_of(self, outcomes: Outcomes) -> OutputOption {
+    /// 0.13 in log10 of the missing hypervolume. With conditional parameters, `Automatic` chooses no
+    /// transform: a search that has converged in one branch observes many nearly equal outputs
+    /// there, and a transform fitted to them makes the outputs of other branches equal.
+    fn transform_of(self, setup: &Setup<'_>) -> OutputOption {
         match self.output_transform {
-            OutputOption::Automatic if outcomes.n_objectives > 1 => OutputOption::YeoJohnson,
+            OutputOption::Automatic if setup.space.has_conditions() => OutputOption::None,
+            OutputOption::Automatic if setup.outcomes.n_objectives > 1 => OutputOption::YeoJohnson,
             given => given,
         }
     }
@@ -53,7 +56,7 @@ impl LogEiOptions {
 impl StrategyOptions for LogEiOptions {
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
         let settings = LogEiSettings {
-            surrogate: setup.surrogate().with_outputs(self.transform_of(setup.outcomes)),
+            surrogate: setup.surrogate().with_outputs(self.transform_of(setup)),
             augmented: self.augmented && (setup.noisy || setup.space.has_conditions()),
             ..LogEiSettings::for_study(setup.dim(), setup.noisy)
         };
@@ -234,7 +237,11 @@ impl LogEiQuery {
     ) -> Result<Proposal, StrategyError> {
         proposer.open(pending)?;
         let posterior = proposer.surrogate().posterior();
-        let incumbent = self.incumbent(posterior);
+        let incumbent = match proposer.neglected() {
+            Some(branch) => branch_incumbent(proposer, &branch),
+            None => None,
+        };
+        let incumbent = incumbent.unwrap_or_else(|| self.incumbent(posterior));
         let fantasized;
         let mut improvement = if pending.is_empty() {
             Improvement::new(posterior, incumbent)
@@ -248,6 +255,19 @@ impl LogEiQuery {
         improvement.augmented = self.augmented;
         proposer.propose_acquisition(&improvement, pending, stream)
     }
+}
+
+/// Returns the best output in the branch with these free coordinates, in the surrogate's units.
+/// Queries of a neglected branch improve on it. If they improved on the best output of all branches,
+/// they would explore the corners of the branch and never tune it.
+fn branch_incumbent(proposer: &Proposer, is_free: &[bool]) -> Option<f64> {
+    let Domain::Space(space) = proposer.domain() else {
+        return None;
+    };
+    let posterior = proposer.surrogate().posterior();
+    let pairs = posterior.inputs().rows().zip(posterior.outputs());
+    let own = pairs.filter(|(unit, _)| space.branch_at(unit).is_free == is_free);
+    own.map(|(_, output)| *output).reduce(f64::max)
 }
 
 impl Strategy for LogEi {
