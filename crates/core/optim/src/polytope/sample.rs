@@ -2,10 +2,10 @@
 
 use super::quadratic::{Rows, add, cholesky, dot, square};
 
-/// A strip with a normal shorter than this is constant in the polytope.
+/// A coordinate that changes by less than this per unit of every free direction is constant.
 const CONSTANT: f64 = 1e-9;
 /// Maximum number of rounds that make the polytope as wide in every direction.
-const MAX_ROUNDS: usize = 12;
+const MAX_ROUNDS: u32 = 12;
 /// The rounds end when no coordinate is wider than another by more than this factor.
 const ROUND: f64 = 4.0;
 
@@ -34,7 +34,7 @@ pub(super) struct State {
 impl Walk {
     /// Prepares walks in the polytope of `rows`, and moves `anchor` to about the centre of gravity.
     ///
-    /// Each round walks from the anchor, moves the anchor to the mean of the walk and changes the
+    /// Each round takes 16 k² + 128 k steps from the anchor, moves the anchor to the mean of the walk and changes the
     /// coordinates so that the covariance of the walk becomes the unit matrix.
     pub(super) fn new(rows: &Rows, anchor: &mut [f64]) -> Self {
         let basis = free_directions(rows);
@@ -48,7 +48,7 @@ impl Walk {
         let mut walk = Self { n_free: k, n_strips, normals, low: vec![], high: vec![] };
         walk.set_limits(rows, anchor);
         for round in 0..MAX_ROUNDS {
-            let mut state = walk.start(u32::try_from(round).unwrap_or(0));
+            let mut state = walk.start(round);
             let (mean, mut covariance) = walk.moments(&mut state);
             if !cholesky(&mut covariance, k) {
                 break;
@@ -227,6 +227,6 @@ impl SplitMix {
 
     /// Returns an index below `n`.
     pub(super) fn below(&mut self, n: usize) -> usize {
-        usize::try_from((u128::from(self.next()) * n as u128) >> 64).unwrap_or(0)
+        usize::try_from((u128::from(self.next()) * n as u128) >> 64).expect("below n")
     }
 }

@@ -110,23 +110,36 @@ impl Case {
     /// x, relative to the length of the vector: 0 if x is the maximum of vector·x. Minimizes over
     /// one multiplier after the other.
     fn distance_to_normal_cone(&self, x: &[f64], vector: &[f64]) -> f64 {
-        let active: Vec<(Vec<f64>, f64)> = self
-            .inequalities()
-            .into_iter()
-            .filter(|(a, b)| b - dot(a, x) < 1e-8)
-            .map(|(a, _)| (a, 0.0))
-            .chain(self.equal.iter().map(|row| (normalized(row).0, f64::NEG_INFINITY)))
-            .collect();
         let length = dot(vector, vector).sqrt();
         if length < 1e-9 {
             return 0.0;
         }
-        let mut rest: Vec<f64> = vector.iter().map(|v| v / length).collect();
+        // Everything is orthogonal to the equations, whose multipliers are free.
+        let mut basis: Vec<Vec<f64>> = Vec::new();
+        let reduce = |basis: &[Vec<f64>], mut row: Vec<f64>| {
+            for known in basis.iter().chain(basis) {
+                let part = dot(known, &row);
+                quadratic::add(&mut row, -part, known);
+            }
+            let norm = dot(&row, &row).sqrt();
+            (norm > 1e-9).then(|| (row.iter().map(|v| v / norm).collect::<Vec<f64>>(), norm))
+        };
+        for row in &self.equal {
+            basis.extend(reduce(&basis, normalized(row).0).map(|(row, _)| row));
+        }
+        let active: Vec<Vec<f64>> = self
+            .inequalities()
+            .into_iter()
+            .filter(|(a, b)| b - dot(a, x) < 1e-8)
+            .filter_map(|(a, _)| Some(reduce(&basis, a)?.0))
+            .collect();
+        let vector = vector.iter().map(|v| v / length).collect();
+        let Some((mut rest, norm)) = reduce(&basis, vector) else { return 0.0 };
         let mut multipliers = vec![0.0_f64; active.len()];
         for _ in 0..200_000 {
             let mut moved = 0.0_f64;
-            for ((row, lowest), multiplier) in active.iter().zip(&mut multipliers) {
-                let next = (*multiplier + dot(row, &rest)).max(*lowest);
+            for (row, multiplier) in active.iter().zip(&mut multipliers) {
+                let next = (*multiplier + dot(row, &rest)).max(0.0);
                 let change = next - *multiplier;
                 moved = moved.max(change.abs());
                 *multiplier = next;
@@ -136,7 +149,7 @@ impl Case {
                 break;
             }
         }
-        dot(&rest, &rest).sqrt()
+        norm * dot(&rest, &rest).sqrt()
     }
 }
 
@@ -308,6 +321,56 @@ fn samples_are_feasible_reproducible_and_spread_also_in_thin_polytopes() {
     assert!((mean(&|z| z[0]) - 0.5).abs() < 0.03);
     assert!((mean(&|z| (z[0] - 0.5).powi(2)) * 12.0 - 1.0).abs() < 0.1);
     assert!((mean(&|z| ((z[0] - z[1]) * 1e6).powi(2)) * 3.0 - 1.0).abs() < 0.1);
+}
+
+#[test]
+fn a_mixture_of_twenty_bounded_shares_is_sampled_evenly() {
+    let mut at_most = Vec::new();
+    for i in 0..20 {
+        let mut row = vec![0.0; 20];
+        row[i] = 1.0;
+        at_most.push((row, 0.08));
+    }
+    let mixture = Polytope::new(20, at_most, vec![(vec![1.0; 20], 1.0)]).unwrap();
+    assert_eq!(mixture.n_free(), 19);
+    let points = mixture.sample(1000, 2);
+    for i in 0..20 {
+        let mean = points.rows().map(|z| z[i]).sum::<f64>() / 1000.0;
+        // The standard deviation of a share is below 0.08/√12 = 0.023.
+        assert!((mean - 0.05).abs() < 5.0 * 0.023 / 1000.0_f64.sqrt(), "{mean}");
+    }
+    let shares = mixture.project(&[1.0; 20]);
+    assert!(distance(&shares, &[0.05; 20]) < 1e-12);
+}
+
+#[test]
+fn fifty_variables_and_forty_rows() {
+    let mut random = SplitMix(7);
+    for _ in 0..10 {
+        let inside: Vec<f64> = (0..50).map(|_| random.uniform()).collect();
+        let mut rows = || {
+            let a: Vec<f64> = (0..50).map(|_| normal(&mut random)).collect();
+            let b = dot(&a, &inside);
+            (a, b)
+        };
+        let equal: Vec<_> = (0..5).map(|_| rows()).collect();
+        let at_most: Vec<_> = (0..40).map(|_| rows()).map(|(a, b)| (a, b + 0.05)).collect();
+        let case = Case { n: 50, inside, at_most, equal };
+        let polytope = case.polytope();
+        assert_eq!(polytope.n_free(), 45);
+        let z: Vec<f64> = (0..50).map(|_| 0.5 + normal(&mut random)).collect();
+        let found = polytope.project(&z);
+        let outwards: Vec<f64> = z.iter().zip(&found).map(|(z, x)| z - x).collect();
+        assert!(case.violation(&found) <= FEASIBLE);
+        assert!(case.distance_to_normal_cone(&found, &outwards) < 1e-6);
+        assert!(polytope.sample(2, 1).rows().all(|z| case.violation(z) <= FEASIBLE));
+        let function = quadratic(&mut random, 50);
+        let found = polytope.maximize(&function, &z, &tight()).unwrap();
+        let mut gradient = vec![0.0; 50];
+        function(&found.x, &mut gradient);
+        assert!(case.violation(&found.x) <= FEASIBLE);
+        assert!(case.distance_to_normal_cone(&found.x, &gradient) < 1e-5);
+    }
 }
 
 /// −½ (x − c)ᵀ A (x − c) with A = Mᵀ M + 0.05 I.
