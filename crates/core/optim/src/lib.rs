@@ -1,4 +1,4 @@
-//! Maximisers over the unit cube and over finite domains.
+//! Maximisers over the unit cube, over polytopes in it and over finite domains.
 //!
 //! Functions implement [`Function`]. The only source of randomness is the number that scrambles the
 //! starting points. This crate does not depend on surrogates, seeds or search spaces. Results are
@@ -9,6 +9,7 @@ mod error;
 mod lbfgsb;
 mod multistart;
 mod points;
+mod polytope;
 mod scan;
 #[cfg(test)]
 mod testing;
@@ -18,6 +19,7 @@ pub use error::OptimError;
 pub use lbfgsb::{Lbfgsb, LbfgsbOptions, LocalMaximum, maximize_in_box};
 pub use multistart::{Maxima, MultiStart, sobol, sobol_point};
 pub use points::Points;
+pub use polytope::{Infeasible, Polytope};
 pub use scan::{Scan, best, rank, scan};
 
 /// A function to maximise on the unit cube `[0,1]^d`.
