@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fedbo_error_class::{Class, Classified};
 
 use crate::condition::{self, Condition};
+use crate::rules::{MixtureSpec, RuleSpec, Rules};
 use crate::{Parameter, ParameterSpec, Point, Value};
 
 /// A reason for rejecting a space or a value.
@@ -57,6 +58,18 @@ pub enum SpaceError {
         /// The condition under which the parameter exists.
         condition: String,
     },
+    /// A rule or a mixture is not valid, or no point satisfies all of them.
+    #[error("{message}")]
+    Rules {
+        /// The rule, the reason and the way out.
+        message: String,
+    },
+    /// A point breaks a rule.
+    #[error("the point breaks the rule {rule}")]
+    Broken {
+        /// The rule and its sum at the point.
+        rule: String,
+    },
     /// A point names a parameter that the space does not have.
     #[error("there is no parameter {name}; the space has {known}")]
     Unknown {
@@ -85,6 +98,7 @@ pub struct Space {
     pub(crate) conditions: Vec<Vec<Condition>>,
     /// Indices of the parameters, parents before children.
     pub(crate) order: Vec<usize>,
+    pub(crate) rules: Option<Rules>,
 }
 
 impl Space {
@@ -103,7 +117,42 @@ impl Space {
             }
         }
         let (conditions, order) = condition::checked(&parameters)?;
-        Ok(Self { parameters, conditions, order })
+        Ok(Self { parameters, conditions, order, rules: None })
+    }
+
+    /// Adds linear rules and mixtures. Every decoded point satisfies them: coordinates of other points
+    /// decode to a nearby one that does.
+    ///
+    /// ```
+    /// use fedbo_space::{MixtureSpec, ParameterSpec, Space};
+    ///
+    /// let share = ParameterSpec::float(0.0, 1.0);
+    /// let mixture = MixtureSpec {
+    ///     name: None,
+    ///     parameters: vec!["water".into(), "oil".into()],
+    ///     total: None,
+    /// };
+    /// let space = Space::from_specs([("water", &share), ("oil", &share)])?;
+    /// let space = space.with_rules(&[], &[mixture])?;
+    /// let point = space.decode(&[0.9, 0.9]);
+    /// assert!((point.number("water") - 0.5).abs() < 1e-12);
+    /// # Ok::<(), fedbo_space::SpaceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a rule is not valid, or no point satisfies all rules.
+    pub fn with_rules(
+        mut self,
+        rules: &[RuleSpec],
+        mixtures: &[MixtureSpec],
+    ) -> Result<Self, SpaceError> {
+        self.rules = Rules::checked(&self.parameters, rules, mixtures)?;
+        Ok(self)
+    }
+
+    /// Returns true if the space has rules or mixtures.
+    pub fn has_rules(&self) -> bool {
+        self.rules.is_some()
     }
 
     /// Creates a space from declarations, in their order.
@@ -144,7 +193,7 @@ impl Space {
             self.dim()
         );
         let own = self.coordinates(unit);
-        if !self.has_conditions() {
+        if !self.has_conditions() && self.rules.is_none() {
             let of = |(parameter, own): (&Parameter, &[f64])| {
                 (parameter.name().to_owned(), parameter.kind().decode(own))
             };
@@ -159,6 +208,9 @@ impl Space {
                 indices[index] = kind.index_of(&value);
                 values[index] = Some(value);
             }
+        }
+        if let Some(rules) = &self.rules {
+            rules.repair(&self.parameters, &mut values);
         }
         let names = self.parameters.iter().map(|parameter| parameter.name().to_owned());
         let entries = names.zip(values).filter_map(|(name, value)| Some((name, value?)));
@@ -248,7 +300,7 @@ impl Space {
     ///
     /// # Errors
     /// If a parameter is missing, unknown or given twice, does not exist at this point, or has a
-    /// value out of range.
+    /// value out of range, or the point breaks a rule.
     pub fn normalize(&self, point: &Point) -> Result<Point, SpaceError> {
         let mut seen: Vec<&str> = Vec::new();
         for (name, _) in point.iter() {
@@ -265,7 +317,32 @@ impl Space {
                 entries.push((parameter.name().to_owned(), parameter.normalize(value)?));
             }
         }
-        Ok(Point::new(entries))
+        let point = Point::new(entries);
+        match self.rules.as_ref().and_then(|rules| rules.broken(&self.parameters, &point)) {
+            Some(rule) => Err(SpaceError::Broken { rule }),
+            None => Ok(point),
+        }
+    }
+
+    /// Returns points of the space in canonical coordinates: the given coordinates (each of length
+    /// d), with those of parameters in rules replaced by a sample that satisfies the rules.
+    pub fn spread(&self, units: &[Vec<f64>], bits: u32) -> Vec<Vec<f64>> {
+        let Some(rules) = &self.rules else {
+            return units.iter().map(|unit| self.snap(unit)).collect();
+        };
+        let drawn = rules.sample(&self.parameters, units.len(), bits);
+        let with = |(unit, values): (&Vec<f64>, Vec<(usize, Value)>)| {
+            let mut parts: Vec<Vec<f64>> =
+                self.coordinates(unit).into_iter().map(<[f64]>::to_vec).collect();
+            for (index, value) in values {
+                let mut own = Vec::new();
+                if self.parameters[index].kind().encode(&value, &mut own).is_some() {
+                    parts[index] = own;
+                }
+            }
+            self.snap(&parts.concat())
+        };
+        units.iter().zip(drawn).map(with).collect()
     }
 
     /// Returns the parameter called `name`.

@@ -99,7 +99,8 @@ impl Space {
         Branch { unit, is_free, n_points }
     }
 
-    /// Returns the number of distinct points; `None` if a parameter is a float without a step.
+    /// Returns the number of distinct points, including those that break a rule; `None` if a parameter
+    /// is a float without a step.
     /// Saturates at `u64::MAX`, also for more than 100 000 branches.
     pub fn n_points(&self) -> Option<u64> {
         if self.parameters.iter().any(|parameter| parameter.kind().n_values().is_none()) {
@@ -145,7 +146,12 @@ impl Space {
                 names().zip(values).filter_map(|(name, value)| Some((name.to_owned(), value?)));
             Point::new(entries.collect())
         };
-        Some(partial.into_iter().map(point).collect())
+        let points = partial.into_iter().map(point);
+        let satisfies = |point: &Point| {
+            let rules = self.rules.as_ref();
+            rules.is_none_or(|rules| rules.broken(&self.parameters, point).is_none())
+        };
+        Some(points.filter(satisfies).collect())
     }
 }
 

@@ -1,0 +1,466 @@
+//! Linear rules between numeric parameters, and mixtures whose shares have a fixed sum.
+
+mod repair;
+mod slice;
+
+use std::collections::BTreeMap;
+
+use fedbo_optim::Polytope;
+use serde::{Deserialize, Serialize};
+
+use crate::{Kind, Parameter, Point, SpaceError};
+
+pub use slice::Slice;
+
+/// Largest violation of a rule by a point of a user, as a fraction of the range of the rule's sum.
+const TOLERANCE: f64 = 1e-6;
+
+/// A linear rule as written in a file: a weighted sum of numeric parameters with bounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleSpec {
+    /// A name for messages. By default, the sum itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The coefficient of each parameter.
+    pub terms: BTreeMap<String, f64>,
+    /// Upper bound of the sum, inclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+    /// Lower bound of the sum, inclusive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    /// The exact sum; excludes the bounds. At least one parameter of the rule must be continuous, or
+    /// the discrete ones must be able to meet it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub equals: Option<f64>,
+}
+
+/// A mixture as written in a file: parameters that are the shares of a total.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixtureSpec {
+    /// A name for messages. By default, the sum itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The parameters.
+    pub parameters: Vec<String>,
+    /// The sum of the shares. 1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+}
+
+impl MixtureSpec {
+    /// Returns the rule that the shares have this total.
+    pub(crate) fn to_rule(&self) -> RuleSpec {
+        let total = self.total.unwrap_or(1.0);
+        RuleSpec {
+            name: self.name.clone(),
+            terms: self.parameters.iter().map(|name| (name.clone(), 1.0)).collect(),
+            equals: Some(total),
+            ..RuleSpec::default()
+        }
+    }
+}
+
+/// A checked rule: low ≤ Σ coefficient · value ≤ high.
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    /// The name, or the sum and its bounds.
+    name: String,
+    /// Index of each parameter, and its coefficient.
+    terms: Vec<(usize, f64)>,
+    low: f64,
+    high: f64,
+    /// Σ |coefficient| · (range of the parameter).
+    scale: f64,
+}
+
+impl Rule {
+    fn sum(&self, numbers: &[f64]) -> f64 {
+        self.terms.iter().map(|(index, coefficient)| coefficient * numbers[*index]).sum()
+    }
+
+    /// Returns true if the sum is within its bounds, with a tolerance as a fraction of its range.
+    fn holds(&self, numbers: &[f64], tolerance: f64) -> bool {
+        let slack = tolerance * self.scale;
+        let sum = self.sum(numbers);
+        sum >= self.low - slack && sum <= self.high + slack
+    }
+
+    /// Returns true if the sum must have one value.
+    #[expect(clippy::float_cmp, reason = "both are the same number if `equals` is given")]
+    fn is_equation(&self) -> bool {
+        self.low == self.high
+    }
+}
+
+/// The rules of a space, checked. Positions refer to [`Rules::members`].
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    rules: Vec<Rule>,
+    /// Indices of the parameters in at least one rule, ascending.
+    members: Vec<usize>,
+    /// Smallest number of each member.
+    low: Vec<f64>,
+    /// Range of each member.
+    range: Vec<f64>,
+    /// The members' shares of their ranges that satisfy the rules, with discrete members taken as
+    /// continuous.
+    relaxed: Polytope,
+    /// Shares of the ranges at a point that satisfies all rules.
+    anchor: Vec<f64>,
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        self.rules == other.rules && self.members == other.members
+    }
+}
+
+impl Rules {
+    /// Checks rules and mixtures; `None` if there are none.
+    pub(crate) fn checked(
+        parameters: &[Parameter],
+        rules: &[RuleSpec],
+        mixtures: &[MixtureSpec],
+    ) -> Result<Option<Self>, SpaceError> {
+        for mixture in mixtures {
+            check_mixture(mixture)?;
+        }
+        let all = rules.iter().cloned().chain(mixtures.iter().map(MixtureSpec::to_rule));
+        let rules: Vec<Rule> =
+            all.map(|spec| checked_rule(parameters, &spec)).collect::<Result<_, _>>()?;
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        let is_member = |index: &usize| {
+            rules.iter().any(|rule| rule.terms.iter().any(|(member, _)| member == index))
+        };
+        let members: Vec<usize> = (0..parameters.len()).filter(is_member).collect();
+        let bounds = members.iter().filter_map(|index| parameters[*index].kind().numbers());
+        let (low, range) = bounds.map(|numbers| (numbers.low, numbers.high - numbers.low)).unzip();
+        let mut checked = Self {
+            relaxed: Polytope::new(members.len(), Vec::new(), Vec::new())
+                .unwrap_or_else(|error| unreachable!("the whole cube: {error}")),
+            rules,
+            members,
+            low,
+            range,
+            anchor: Vec::new(),
+        };
+        let nothing_fixed = vec![None; checked.members.len()];
+        checked.relaxed = checked.polytope(&nothing_fixed).map_err(|names| SpaceError::Rules {
+            message: match names.as_slice() {
+                [one] => format!("rule {one:?} holds nowhere within the ranges of its parameters"),
+                _ => format!("no point satisfies these rules together: {}", names.join("; ")),
+            },
+        })?;
+        checked.anchor = checked.first_point(parameters)?;
+        Ok(Some(checked))
+    }
+
+    /// Returns the name of a rule that a point breaks.
+    pub(crate) fn broken(&self, parameters: &[Parameter], point: &Point) -> Option<String> {
+        let of = |parameter: &Parameter| point.get(parameter.name()).and_then(crate::Value::as_f64);
+        let numbers: Vec<f64> = parameters.iter().map(|each| of(each).unwrap_or(0.0)).collect();
+        let broken = self.rules.iter().find(|rule| !rule.holds(&numbers, TOLERANCE))?;
+        Some(format!("{} (the sum is {})", broken.name, broken.sum(&numbers)))
+    }
+
+    /// Returns the polytope of the members that are not fixed, as shares of their ranges, or the
+    /// names of the rules that contradict each other.
+    fn polytope(&self, fixed: &[Option<f64>]) -> Result<Polytope, Vec<String>> {
+        let free: Vec<usize> = (0..fixed.len()).filter(|at| fixed[*at].is_none()).collect();
+        let (mut at_most, mut equal) = (Vec::new(), Vec::new());
+        let (mut names_at_most, mut names_equal) = (Vec::new(), Vec::new());
+        for rule in &self.rules {
+            let mut row = vec![0.0; free.len()];
+            let mut constant = 0.0;
+            for (index, coefficient) in &rule.terms {
+                let Ok(at) = self.members.binary_search(index) else { continue };
+                constant += coefficient * self.low[at];
+                match fixed[at] {
+                    Some(share) => constant += coefficient * self.range[at] * share,
+                    None => {
+                        let place = free.binary_search(&at).unwrap_or_default();
+                        row[place] += coefficient * self.range[at];
+                    }
+                }
+            }
+            if row.iter().all(|entry| *entry == 0.0) {
+                let slack = 1e-9 * rule.scale;
+                if constant < rule.low - slack || constant > rule.high + slack {
+                    return Err(vec![rule.name.clone()]);
+                }
+                continue;
+            }
+            if rule.is_equation() {
+                equal.push((row, rule.high - constant));
+                names_equal.push(rule.name.clone());
+                continue;
+            }
+            if rule.high.is_finite() {
+                at_most.push((row.clone(), rule.high - constant));
+                names_at_most.push(rule.name.clone());
+            }
+            if rule.low.is_finite() {
+                at_most.push((row.iter().map(|entry| -entry).collect(), constant - rule.low));
+                names_at_most.push(rule.name.clone());
+            }
+        }
+        Polytope::new(free.len(), at_most, equal).map_err(|infeasible| {
+            let first = infeasible.at_most.iter().map(|row| names_at_most[*row].clone());
+            let others = infeasible.equal.iter().map(|row| names_equal[*row].clone());
+            let mut names: Vec<String> = first.chain(others).collect();
+            names.dedup();
+            names
+        })
+    }
+}
+
+fn check_mixture(mixture: &MixtureSpec) -> Result<(), SpaceError> {
+    let refused = |message: String| Err(SpaceError::Rules { message });
+    let mut seen: Vec<&String> = Vec::new();
+    for name in &mixture.parameters {
+        if seen.contains(&name) {
+            return refused(format!("mixture: parameters contains {name:?} twice"));
+        }
+        seen.push(name);
+    }
+    if seen.len() < 2 {
+        return refused(format!(
+            "mixture: parameters = {:?}, expected at least two names",
+            mixture.parameters
+        ));
+    }
+    Ok(())
+}
+
+fn checked_rule(parameters: &[Parameter], spec: &RuleSpec) -> Result<Rule, SpaceError> {
+    let name = spec.name.clone().unwrap_or_else(|| in_words(spec));
+    let refused =
+        |message: String| Err(SpaceError::Rules { message: format!("rule {name:?}: {message}") });
+    if spec.terms.is_empty() {
+        return refused("terms is empty; give a coefficient for each parameter".to_owned());
+    }
+    let mut terms = Vec::with_capacity(spec.terms.len());
+    let mut scale = 0.0;
+    for (parameter, coefficient) in &spec.terms {
+        let Some(index) = parameters.iter().position(|each| each.name() == parameter) else {
+            let known: Vec<&str> = parameters.iter().map(Parameter::name).collect();
+            let known = known.join(", ");
+            return refused(format!("there is no parameter {parameter}; the space has {known}"));
+        };
+        let Some(numbers) = parameters[index].kind().numbers() else {
+            return refused(format!("{parameter} is a choice, and a rule needs numbers"));
+        };
+        if !parameters[index].when().is_empty() {
+            return refused(format!(
+                "{parameter} has a condition, and a rule needs parameters that always exist"
+            ));
+        }
+        if !coefficient.is_finite() || *coefficient == 0.0 {
+            return refused(format!(
+                "terms.{parameter} = {coefficient}, expected a finite number other than 0"
+            ));
+        }
+        scale += coefficient.abs() * (numbers.high - numbers.low);
+        terms.push((index, *coefficient));
+    }
+    let bounds = [("at_most", spec.at_most), ("at_least", spec.at_least), ("equals", spec.equals)];
+    for (key, bound) in bounds {
+        if let Some(bound) = bound.filter(|bound| !bound.is_finite()) {
+            return refused(format!("{key} = {bound}, expected a finite number"));
+        }
+    }
+    let (low, high) = match (spec.at_least, spec.at_most, spec.equals) {
+        (None, None, Some(sum)) => (sum, sum),
+        (_, _, Some(_)) => return refused("equals excludes at_most and at_least".to_owned()),
+        (None, None, None) => {
+            return refused("it has no bound; give at_most, at_least or equals".to_owned());
+        }
+        (low, high, None) => (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY)),
+    };
+    if low > high {
+        return refused(format!("at_least = {low} is above at_most = {high}"));
+    }
+    Ok(Rule { name, terms, low, high, scale })
+}
+
+/// Describes a rule: `a + 2 b ≤ 10`.
+fn in_words(spec: &RuleSpec) -> String {
+    let mut text = String::new();
+    for (name, coefficient) in &spec.terms {
+        let sign = if *coefficient < 0.0 { "-" } else { "+" };
+        match text.is_empty() {
+            true if *coefficient < 0.0 => text.push('-'),
+            true => {}
+            false => text += &format!(" {sign} "),
+        }
+        #[expect(clippy::float_cmp, reason = "a coefficient of exactly 1 is not written")]
+        match coefficient.abs() == 1.0 {
+            true => text += name,
+            false => text += &format!("{} {name}", coefficient.abs()),
+        }
+    }
+    match (spec.equals, spec.at_least, spec.at_most) {
+        (Some(sum), ..) => text += &format!(" = {sum}"),
+        (None, low, high) => {
+            if let Some(low) = low {
+                text = format!("{low} <= {text}");
+            }
+            if let Some(high) = high {
+                text += &format!(" <= {high}");
+            }
+        }
+    }
+    text
+}
+
+/// Returns true if the kind has separate values.
+fn is_discrete(kind: &Kind) -> bool {
+    kind.n_values().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ParameterSpec, Space};
+
+    fn rule(terms: &[(&str, f64)]) -> RuleSpec {
+        let terms = terms.iter().map(|(name, c)| ((*name).to_owned(), *c)).collect();
+        RuleSpec { terms, ..RuleSpec::default() }
+    }
+
+    fn mixture(names: &[&str]) -> MixtureSpec {
+        let parameters = names.iter().map(|name| (*name).to_owned()).collect();
+        MixtureSpec { name: None, parameters, total: None }
+    }
+
+    fn space(specs: &[(&str, ParameterSpec)]) -> Space {
+        Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap()
+    }
+
+    /// Returns coordinates from a Weyl sequence.
+    fn unit(dim: usize, k: u32) -> Vec<f64> {
+        let step = |j: usize| 0.5_f64.powf(1.0 / (1.0 + j as f64)) * f64::from(k);
+        (0..dim).map(|j| step(j).fract()).collect()
+    }
+
+    /// Integers, steps, logarithmic scales and floats, an equation and two inequalities.
+    #[test]
+    fn every_decoded_point_satisfies_the_rules_and_is_stable() {
+        let specs = [
+            ("n", ParameterSpec::int(0, 10)),
+            ("m", ParameterSpec::int(0, 10)),
+            ("rate", ParameterSpec::log_float(0.01, 10.0)),
+            ("load", ParameterSpec::float(0.0, 5.0).with_step(0.25)),
+            ("x", ParameterSpec::float(-1.0, 2.0)),
+            ("kind", ParameterSpec::categorical(["a", "b", "c"])),
+        ];
+        let budget = RuleSpec { equals: Some(8.0), ..rule(&[("n", 1.0), ("m", 1.0), ("x", 0.5)]) };
+        let most = RuleSpec { at_most: Some(3.0), ..rule(&[("rate", 1.0), ("load", 2.0)]) };
+        let least = RuleSpec { at_least: Some(-0.5), ..rule(&[("x", 1.0), ("rate", -1.0)]) };
+        let space = space(&specs).with_rules(&[budget, most, least], &[]).unwrap();
+        let units: Vec<Vec<f64>> = (0..2000).map(|k| unit(space.dim(), k)).collect();
+        let decoded = units.iter().map(|unit| space.snap(unit));
+        for unit in decoded.chain(space.spread(&units, 3)) {
+            let point = space.decode(&unit);
+            assert_eq!(space.normalize(&point).unwrap(), point);
+            let sum = point.number("n") + point.number("m") + 0.5 * point.number("x");
+            assert!((sum - 8.0).abs() < 1e-8, "{sum}");
+            assert!(point.number("rate") + 2.0 * point.number("load") < 3.0 + 1e-8);
+            assert!(point.number("x") - point.number("rate") > -0.5 - 1e-8);
+            let again = space.snap(&unit);
+            let moved = again.iter().zip(&unit).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(moved < 1e-12, "{moved}");
+        }
+    }
+
+    #[test]
+    fn shares_of_a_mixture_sum_to_its_total_and_are_uniform() {
+        let share = ParameterSpec::float(0.0, 1.0);
+        for n in [2, 3, 6, 20] {
+            let names: Vec<String> = (0..n).map(|j| format!("w{j}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let specs = names.iter().map(|name| (*name, &share));
+            let space = Space::from_specs(specs).unwrap().with_rules(&[], &[mixture(&names)]);
+            let space = space.unwrap();
+            let units: Vec<Vec<f64>> = (0..300).map(|k| unit(n, k)).collect();
+            let drawn = space.spread(&units, 1);
+            for unit in drawn.iter().chain(&units) {
+                let point = space.decode(unit);
+                let sum: f64 = point.iter().filter_map(|(_, value)| value.as_f64()).sum();
+                assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+            }
+            let mean = drawn.iter().map(|unit| unit[0]).sum::<f64>() / 300.0;
+            assert!((mean * n as f64 - 1.0).abs() < 0.3, "{n}: {mean}");
+        }
+    }
+
+    #[test]
+    fn a_point_that_breaks_a_rule_is_refused_with_its_name() {
+        let x = ParameterSpec::float(0.0, 10.0);
+        let named = RuleSpec {
+            name: Some("budget".into()),
+            at_most: Some(10.0),
+            ..rule(&[("a", 1.0), ("b", 2.0)])
+        };
+        let space = space(&[("a", x.clone()), ("b", x)]).with_rules(&[named], &[]).unwrap();
+        let point =
+            |a: f64, b: f64| Point::new(vec![("a".into(), a.into()), ("b".into(), b.into())]);
+        assert!(space.normalize(&point(2.0, 4.0)).is_ok());
+        let error = space.normalize(&point(2.0, 5.0)).unwrap_err();
+        assert_eq!(error.to_string(), "the point breaks the rule budget (the sum is 12)");
+    }
+
+    #[test]
+    fn a_discrete_space_is_enumerated_without_points_that_break_a_rule() {
+        let n = ParameterSpec::int(0, 3);
+        let most = RuleSpec { at_most: Some(3.0), ..rule(&[("a", 1.0), ("b", 1.0)]) };
+        let space = space(&[("a", n.clone()), ("b", n)]).with_rules(&[most], &[]).unwrap();
+        assert_eq!(space.points(100).unwrap().len(), 10);
+    }
+
+    #[test]
+    fn rules_that_are_not_valid_say_why() {
+        let x = || ParameterSpec::float(0.0, 1.0);
+        let specs = [
+            ("a", x()),
+            ("b", x()),
+            ("k", ParameterSpec::categorical(["u", "v"])),
+            ("n", ParameterSpec::int(0, 4)),
+            ("c", x().when("k", "u")),
+        ];
+        let refused = |rules: &[RuleSpec], mixtures: &[MixtureSpec]| {
+            space(&specs).with_rules(rules, mixtures).unwrap_err().to_string()
+        };
+        let most = |terms: &[(&str, f64)]| RuleSpec { at_most: Some(1.0), ..rule(terms) };
+        assert_eq!(
+            refused(&[most(&[("a", 1.0), ("z", 2.0)])], &[]),
+            r#"rule "a + 2 z <= 1": there is no parameter z; the space has a, b, k, n, c"#
+        );
+        assert!(
+            refused(&[most(&[("k", 1.0)])], &[])
+                .ends_with("k is a choice, and a rule needs numbers")
+        );
+        assert!(refused(&[most(&[("c", 1.0)])], &[]).contains("c has a condition"));
+        assert!(refused(&[rule(&[("a", -1.0)])], &[]).starts_with(r#"rule "-a": it has no bound"#));
+        assert!(refused(&[most(&[("a", f64::NAN)])], &[]).contains("expected a finite number"));
+        let both = RuleSpec { equals: Some(1.0), ..most(&[("a", 1.0)]) };
+        assert!(refused(&[both], &[]).contains("equals excludes"));
+        let far = RuleSpec { at_least: Some(3.0), ..rule(&[("a", 1.0), ("b", 1.0)]) };
+        assert_eq!(
+            refused(&[far], &[]),
+            r#"rule "3 <= a + b" holds nowhere within the ranges of its parameters"#
+        );
+        let least = RuleSpec { at_least: Some(1.5), ..rule(&[("a", 1.0), ("b", 1.0)]) };
+        let text = refused(&[least], &[mixture(&["a", "b"])]);
+        assert!(text.contains("these rules together") && text.contains("a + b = 1"), "{text}");
+        let half = RuleSpec { equals: Some(1.5), ..rule(&[("n", 1.0)]) };
+        assert!(refused(&[half], &[]).starts_with("no values of the integers"));
+        assert!(refused(&[], &[mixture(&["a"])]).contains("at least two names"));
+        assert!(refused(&[], &[mixture(&["a", "a"])]).contains("twice"));
+    }
+}
