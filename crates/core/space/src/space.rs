@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fedbo_error_class::{Class, Classified};
 
-use crate::{Parameter, ParameterSpec, Point};
+use crate::{Kind, Parameter, ParameterSpec, Point, Value};
 
 /// A reason for rejecting a space or a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -12,6 +12,12 @@ pub enum SpaceError {
     /// The space has no parameters.
     #[error("the search space is empty: add at least one [space.NAME] table")]
     Empty,
+    /// Each parameter has a single value.
+    #[error(
+        "every parameter of the search space has a single value, so that there is nothing to search: give at least one of \
+         them more values"
+    )]
+    Fixed,
     /// Two parameters share a name.
     #[error("parameter {name:?} is declared twice")]
     Duplicate {
@@ -73,7 +79,7 @@ impl Space {
     /// Creates a space from its parameters.
     ///
     /// # Errors
-    /// If there are no parameters, or a name occurs twice.
+    /// If there are no parameters, a name occurs twice, or each parameter has a single value.
     pub fn new(parameters: Vec<Parameter>) -> Result<Self, SpaceError> {
         if parameters.is_empty() {
             return Err(SpaceError::Empty);
@@ -84,7 +90,11 @@ impl Space {
                 return Err(SpaceError::Duplicate { name: parameter.name().to_owned() });
             }
         }
-        Ok(Self { parameters })
+        let space = Self { parameters };
+        match space.dim() {
+            0 => Err(SpaceError::Fixed),
+            _ => Ok(space),
+        }
     }
 
     /// Creates a space from declarations, in their order.
@@ -126,6 +136,10 @@ impl Space {
     /// # Panics
     /// If the length of `unit` is not d.
     pub fn decode(&self, unit: &[f64]) -> Point {
+        self.point_of(unit, Kind::decode)
+    }
+
+    fn point_of(&self, unit: &[f64], value_at: impl Fn(&Kind, &[f64]) -> Value) -> Point {
         assert_eq!(
             unit.len(),
             self.dim(),
@@ -137,7 +151,7 @@ impl Space {
         let mut entries = Vec::with_capacity(self.parameters.len());
         for parameter in &self.parameters {
             let (own, others) = rest.split_at(parameter.n_coordinates());
-            entries.push((parameter.name().to_owned(), parameter.kind().decode(own)));
+            entries.push((parameter.name().to_owned(), value_at(parameter.kind(), own)));
             rest = others;
         }
         Point::new(entries)
@@ -200,8 +214,21 @@ impl Space {
     ///
     /// Coordinates that decode to the same point have the same snapped form.
     pub fn snap(&self, unit: &[f64]) -> Vec<f64> {
-        let point = self.decode(unit);
-        self.encode(&point)
+        self.own_coordinates(&self.decode(unit))
+    }
+
+    /// Returns the canonical coordinates of the point for uniformly distributed `unit` (length d),
+    /// as for an initial design. Like [`Self::snap`], except that each number of a set has an equal
+    /// share, also if it is far from the others ([`Kind::draw`]).
+    ///
+    /// # Panics
+    /// If the length of `unit` is not d.
+    pub fn draw(&self, unit: &[f64]) -> Vec<f64> {
+        self.own_coordinates(&self.point_of(unit, Kind::draw))
+    }
+
+    fn own_coordinates(&self, point: &Point) -> Vec<f64> {
+        self.encode(point)
             .unwrap_or_else(|error| unreachable!("a decoded point is in its space: {error}"))
     }
 }
