@@ -253,10 +253,12 @@ impl Parameter {
 }
 
 fn checked_name(name: &str) -> Result<(), Refused> {
-    let is_bad =
-        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '{' | '}' | ',' | '"');
-    if name.is_empty() || name.chars().any(is_bad) {
-        let expected = "a name without blanks, braces, commas or quotes";
+    let is_bad = |c: char| {
+        c.is_control() || (c.is_whitespace() && c != ' ') || matches!(c, '{' | '}' | ',' | '"')
+    };
+    if name.is_empty() || name.trim() != name || name.chars().any(is_bad) {
+        let expected =
+            "a name without braces, commas, double quotes, line breaks, or blanks at its ends";
         return refused("name", format!("{name:?}"), expected);
     }
     Ok(())

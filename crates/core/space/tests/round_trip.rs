@@ -336,6 +336,37 @@ fn points_of_a_discrete_space_are_counted() {
     assert_eq!(n_points(&two), Some(u64::MAX));
 }
 
+/// Names as in a sheet of a laboratory. Others would break a placeholder, a table or a line.
+#[test]
+fn names_may_have_blanks_and_units() {
+    let x = ParameterSpec::float(0.0, 1.0);
+    let of = |name: &str| Space::from_specs([(name, &x)]);
+    for name in ["Temp (°C)", "Stir speed", "a b  c", "x[0]", "c/c₀ %", "it's", "α"] {
+        let space = of(name).unwrap();
+        let point = space.decode(&[0.5]);
+        let json = serde_json::to_string(&point).unwrap();
+        assert_eq!(serde_json::from_str::<Point>(&json).unwrap(), point, "{name}");
+    }
+    for name in [
+        "",
+        " ",
+        " x",
+        "x ",
+        "a\tb",
+        "a\nb",
+        "a\u{a0}b",
+        "a\u{2028}b",
+        "a{b",
+        "a}b",
+        "a,b",
+        "a\"b",
+        "\u{7f}",
+    ] {
+        let error = of(name).unwrap_err().to_string();
+        assert!(error.contains(": name = ") && error.contains("expected a name"), "{error}");
+    }
+}
+
 /// A parameter with a single value has no coordinate, but is part of each point.
 #[test]
 fn fixed_parameters_take_no_coordinate_and_no_other_value() {
