@@ -48,8 +48,11 @@ fn they_reach_the_objective_and_every_output() {
     }
     let best = json(sandbox.fedbo(&["best", "s.toml", "--json"]).expect(0, &[]));
     assert!(best.to_string().contains("\"batch\":128"), "{best}");
-    sandbox.fedbo(&["best", "s.toml"]).expect(0, &["Temp (°C)", "Stir speed"]);
-    sandbox.fedbo(&["trials", "s.toml"]).expect(0, &["Temp (°C)", "Stir speed"]);
+    for command in ["best", "trials"] {
+        let shown = sandbox.fedbo(&[command, "s.toml"]);
+        let shown = &shown.expect(0, &[]).stdout;
+        assert!(shown.contains("Temp (°C)") && shown.contains("Stir speed"), "{shown}");
+    }
     sandbox.fedbo(&["plot", "s.toml"]).expect(0, &[]);
     sandbox.fedbo(&["export", "s.toml", "--format", "csv", "--out", "t.csv"]).expect(0, &[]);
     let table = std::fs::read_to_string(sandbox.path("t.csv")).expect("a table");
@@ -57,9 +60,12 @@ fn they_reach_the_objective_and_every_output() {
         table.lines().next().is_some_and(|header| header.contains(",Temp (°C),batch,Stir speed,x"))
     );
     // The table is read back by its names and texts.
-    let other = study(16, SPACE).replace("sqlite:sets.db", "sqlite:other.db");
-    sandbox.write("other.toml", &other);
-    sandbox.fedbo(&["import", "other.toml", "t.csv"]).expect(0, &["16 trials"]);
+    let import =
+        ["import", "t.csv", "--space", "s.toml", "--storage", "sqlite:o.db", "--name", "o"];
+    sandbox.fedbo(&import).expect(0, &[]);
+    let imported = sandbox.fedbo(&["export", "sqlite:o.db", "--format", "json"]);
+    let imported = json(imported.expect(0, &[])).to_string();
+    assert_eq!(imported.matches("\"Temp (°C)\":25.0").count(), 16, "{imported}");
     // Further trials continue from the stored ones.
     sandbox.write("s.toml", &study(18, SPACE));
     sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
@@ -75,8 +81,10 @@ fn by_hand_they_are_found_by_their_names_and_texts() {
         let batch = format!("batch={batch}");
         sandbox.fedbo(&["enqueue", "s.toml", &first, &batch, "Stir speed=fast", "x=0.5"])
     };
-    enqueue("25", "32.0").expect(0, &["Temp (°C)"]);
-    enqueue("26", "32").expect(2, &["Temp (°C) = 26, expected a number from 25.0 to 25.0"]);
+    let waits = enqueue("25", "32.0");
+    let waits = &waits.expect(0, &[]).stdout;
+    assert!(waits.contains("Temp (°C)"), "{waits}");
+    enqueue("26", "32").expect(2, &["Temp (°C) = 26.0, expected the fixed value 25.0"]);
     enqueue("25", "64").expect(2, &["batch = 64, expected one of the numbers 16, 32, 128"]);
     let asked = json(sandbox.fedbo(&["ask", "s.toml", "--json"]).expect(0, &[])).to_string();
     assert!(

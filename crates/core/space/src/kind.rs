@@ -414,6 +414,9 @@ impl Kind {
 impl fmt::Display for Kind {
     /// Describes the range.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(only) = self.only_value() {
+            return write!(f, "the fixed value {only}");
+        }
         match self {
             Self::Float { low, high, .. } => write!(f, "a number from {low:?} to {high:?}"),
             Self::Int { low, high, .. } => write!(f, "a whole number from {low} to {high}"),

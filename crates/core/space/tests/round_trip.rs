@@ -388,7 +388,8 @@ fn fixed_parameters_take_no_coordinate_and_no_other_value() {
         assert_eq!(space.encode(&point).unwrap(), [0.5]);
         let parameter = &space.parameters()[0];
         assert_eq!(parameter.parse(&only.to_string()), Ok(only.clone()));
-        assert!(parameter.parse("26").is_err());
+        let refused = parameter.parse("26").unwrap_err().to_string();
+        assert!(refused.contains(&format!("expected the fixed value {only}")), "{refused}");
         assert_eq!(parameter.kind().n_values(), Some(1));
         assert!(parameter.kind().neighbours(&only).is_empty());
         assert_eq!(&Parameter::from_spec("only", &parameter.to_spec()).unwrap(), parameter);
