@@ -49,7 +49,11 @@ impl Domain {
     pub fn random(&self, stream: &mut Stream) -> Vec<f64> {
         match self {
             Self::Space(space) => {
-                space.snap(&(0..space.dim()).map(|_| stream.uniform()).collect::<Vec<_>>())
+                let unit: Vec<f64> = (0..space.dim()).map(|_| stream.uniform()).collect();
+                match space.has_rules() {
+                    true => space.spread(&[unit], stream.bits()).swap_remove(0),
+                    false => space.draw(&unit),
+                }
             }
             Self::Finite(points) => points.row(stream.below(points.len())).to_vec(),
             Self::Factored(sampler) => {
@@ -81,10 +85,10 @@ impl Domain {
     /// Returns points that cover the domain, or all points of a finite domain.
     pub(crate) fn cover(&self) -> Points {
         match self {
-            Self::Space(space) if space.has_conditions() => {
+            Self::Space(space) if space.has_conditions() || space.has_rules() => {
                 let points = sobol(space.dim(), 256, 0);
-                let snapped: Vec<Vec<f64>> = points.rows().map(|unit| space.snap(unit)).collect();
-                Points::from_rows(space.dim(), snapped.iter())
+                let units: Vec<Vec<f64>> = points.rows().map(<[f64]>::to_vec).collect();
+                Points::from_rows(space.dim(), space.spread(&units, 0).iter())
             }
             Self::Space(space) => sobol(space.dim(), 256, 0),
             Self::Finite(points) => points.as_ref().clone(),

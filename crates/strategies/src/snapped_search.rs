@@ -14,6 +14,8 @@ const MAX_ROUNDS: usize = 4;
 
 /// Maximum number of branches that are searched one by one.
 const MAX_BRANCHES: usize = 32;
+/// Minimum distance in some coordinate between starts of a search along rules.
+const START_DISTANCE: f64 = 0.05;
 /// Minimum number of Sobol points in each branch.
 const N_BRANCH_STARTS: usize = 64;
 
@@ -22,6 +24,7 @@ const N_BRANCH_STARTS: usize = 64;
 /// 1. A discrete space with few points is enumerated.
 /// 2. Otherwise the relaxed cube is searched from several starts. In a mixed space, snapped Sobol
 ///    points are additional starts. In a space with conditions, each branch is searched for itself.
+///    In a space with rules, only points that satisfy them are evaluated.
 /// 3. The results are snapped and ranked by the function at the snapped points.
 /// 4. In a mixed space, the best results repeatedly move to their best neighbour while that is an
 ///    improvement. A neighbour differs in one parameter, by a different choice or an adjacent
@@ -54,20 +57,22 @@ impl SnappedSearch<'_> {
         }
         let is_mixed = !self.discrete_coordinates().iter().all(|held| !held);
         let mut points = Points::new(dim);
-        if self.space.has_conditions() {
+        if self.space.has_rules() {
+            self.search_along_rules(extra, bits, &mut points)?;
+        } else if self.space.has_conditions() {
             self.search_branches(extra, bits, &mut points)?;
         } else {
             let mut starts = extra.clone();
             if is_mixed {
                 for unit in sobol(dim, self.search.n_starts, bits.wrapping_add(1)).rows() {
-                    starts.push(&self.space.snap(unit));
+                    starts.push(&self.space.draw(unit));
                 }
             }
             for maximum in self.search.maximize(self.function, bits, &starts)? {
                 push_new(&mut points, &self.space.snap(&maximum.x));
             }
         }
-        if is_mixed {
+        if is_mixed && !self.space.has_rules() {
             let values = self.function.values(&points);
             let best = fedbo_optim::rank(&values).unwrap_or_default();
             let best: Vec<Vec<f64>> =
@@ -88,6 +93,46 @@ impl SnappedSearch<'_> {
         let is_allowed = |unit: &&[f64]| self.space.branch_at(unit).is_free == only;
         let allowed: Vec<&[f64]> = points.rows().filter(is_allowed).collect();
         (!allowed.is_empty()).then(|| Points::from_rows(points.dim(), allowed))
+    }
+
+    /// Searches a space with rules: points that satisfy the rules are evaluated, and the best ones
+    /// climb along the rules. Adds the maxima to `points`.
+    ///
+    /// # Errors
+    /// If no value of the function is finite.
+    fn search_along_rules(
+        &self,
+        extra: &Points,
+        bits: u32,
+        points: &mut Points,
+    ) -> Result<(), StrategyError> {
+        let dim = self.space.dim();
+        let mut starts = Points::new(dim);
+        for unit in extra.rows() {
+            push_new(&mut starts, &self.space.snap(unit));
+        }
+        let drawn = sobol(dim, self.search.n_starts, bits.wrapping_add(1));
+        let drawn: Vec<Vec<f64>> = drawn.rows().map(<[f64]>::to_vec).collect();
+        for unit in self.space.spread(&drawn, bits) {
+            starts.push(&unit);
+        }
+        let starts = self.allowed(starts).unwrap_or_else(|| Points::new(dim));
+        let values = self.function.values(&starts);
+        let mut chosen: Vec<usize> = Vec::new();
+        for index in fedbo_optim::rank(&values)? {
+            let is_apart = |other: &usize| {
+                let pairs = starts.row(index).iter().zip(starts.row(*other));
+                pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) > START_DISTANCE
+            };
+            if chosen.len() < self.search.n_refine && chosen.iter().all(is_apart) {
+                chosen.push(index);
+            }
+        }
+        for index in chosen {
+            push_new(points, starts.row(index));
+            self.improve(starts.row(index).to_vec(), points);
+        }
+        Ok(())
     }
 
     /// Searches every branch of a space with conditions, or a selection if there are many. Adds the
@@ -128,7 +173,7 @@ impl SnappedSearch<'_> {
                 starts.push(&within.restricted(&unit));
             }
             for start in sobol(within.free.len(), search.n_starts, bits.wrapping_add(1)).rows() {
-                let unit = self.space.snap(&within.embedded(start));
+                let unit = self.space.draw(&within.embedded(start));
                 starts.push(&within.restricted(&unit));
             }
             match search.maximize(&within, bits, &starts) {
@@ -194,6 +239,15 @@ impl SnappedSearch<'_> {
 
     /// Maximizes over the floats, with integers and choices fixed.
     fn climb(&self, unit: &[f64]) -> Vec<f64> {
+        let options = LbfgsbOptions {
+            max_iterations: self.search.local.max_iterations.min(20),
+            ..self.search.local
+        };
+        if self.space.has_rules() {
+            let f = |x: &[f64], gradient: &mut [f64]| self.function.value_gradient(x, gradient);
+            let climbed = self.space.slice(unit).map(|slice| slice.maximize(f, &options));
+            return climbed.map_or_else(|| unit.to_vec(), |unit| self.space.snap(&unit));
+        }
         let (mut lower, mut upper) = (vec![0.0; unit.len()], vec![1.0; unit.len()]);
         let mut is_free = false;
         let branch = self.space.branch_at(unit);
@@ -207,10 +261,6 @@ impl SnappedSearch<'_> {
         if !is_free {
             return unit.to_vec();
         }
-        let options = LbfgsbOptions {
-            max_iterations: self.search.local.max_iterations.min(20),
-            ..self.search.local
-        };
         let climbed = maximize_in_box(
             |x, gradient| self.function.value_gradient(x, gradient),
             &lower,

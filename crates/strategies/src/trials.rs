@@ -209,7 +209,7 @@ impl Open<'_> {
     }
 
     /// Returns the points of all finished and running trials.
-    fn known(&self) -> Points {
+    pub(crate) fn known(&self) -> Points {
         let mut known = self.running.clone();
         let mut unit = Vec::with_capacity(known.dim());
         for key in &self.trials.used {

@@ -6,7 +6,7 @@ use fedbo_error_class::{Class, Classified};
 
 use crate::condition::{self, Condition};
 use crate::rules::{MixtureSpec, RuleSpec, Rules};
-use crate::{Parameter, ParameterSpec, Point, Value};
+use crate::{Kind, Parameter, ParameterSpec, Point, Value};
 
 /// A reason for rejecting a space or a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -14,6 +14,12 @@ pub enum SpaceError {
     /// The space has no parameters.
     #[error("the search space is empty: add at least one [space.NAME] table")]
     Empty,
+    /// Each parameter has a single value.
+    #[error(
+        "every parameter of the search space has a single value, so that there is nothing to search: give at least one of \
+         them more values"
+    )]
+    Fixed,
     /// Two parameters share a name.
     #[error("parameter {name:?} is declared twice")]
     Duplicate {
@@ -105,7 +111,8 @@ impl Space {
     /// Creates a space from its parameters.
     ///
     /// # Errors
-    /// If there are no parameters, a name occurs twice, or a condition is not valid.
+    /// If there are no parameters, a name occurs twice, a condition is not valid, or each parameter has
+    /// a single value.
     pub fn new(parameters: Vec<Parameter>) -> Result<Self, SpaceError> {
         if parameters.is_empty() {
             return Err(SpaceError::Empty);
@@ -117,7 +124,11 @@ impl Space {
             }
         }
         let (conditions, order) = condition::checked(&parameters)?;
-        Ok(Self { parameters, conditions, order, rules: None })
+        let space = Self { parameters, conditions, order, rules: None };
+        match space.dim() {
+            0 => Err(SpaceError::Fixed),
+            _ => Ok(space),
+        }
     }
 
     /// Adds linear rules and mixtures. Every decoded point satisfies them: coordinates of other points
@@ -185,6 +196,10 @@ impl Space {
     /// # Panics
     /// If the length of `unit` is not d.
     pub fn decode(&self, unit: &[f64]) -> Point {
+        self.point_of(unit, Kind::decode)
+    }
+
+    fn point_of(&self, unit: &[f64], value_at: impl Fn(&Kind, &[f64]) -> Value) -> Point {
         assert_eq!(
             unit.len(),
             self.dim(),
@@ -195,22 +210,32 @@ impl Space {
         let own = self.coordinates(unit);
         if !self.has_conditions() && self.rules.is_none() {
             let of = |(parameter, own): (&Parameter, &[f64])| {
-                (parameter.name().to_owned(), parameter.kind().decode(own))
+                (parameter.name().to_owned(), value_at(parameter.kind(), own))
             };
             return Point::new(self.parameters.iter().zip(own.iter().copied()).map(of).collect());
         }
         let mut values: Vec<Option<Value>> = vec![None; self.parameters.len()];
         let mut indices = vec![None; self.parameters.len()];
-        for &index in &self.order {
+        let (always, conditional): (Vec<usize>, Vec<usize>) =
+            self.order.iter().partition(|index| self.conditions[**index].is_empty());
+        for index in always {
+            values[index] = Some(value_at(self.parameters[index].kind(), own[index]));
+        }
+        // Parameters in rules have no conditions, but others can depend on them.
+        if let Some(rules) = &self.rules {
+            rules.repair(&self.parameters, &mut values);
+        }
+        for (index, value) in values.iter().enumerate() {
+            let value = value.as_ref();
+            indices[index] = value.and_then(|v| self.parameters[index].kind().index_of(v));
+        }
+        for index in conditional {
             if self.exists(index, &indices) {
                 let kind = self.parameters[index].kind();
-                let value = kind.decode(own[index]);
+                let value = value_at(kind, own[index]);
                 indices[index] = kind.index_of(&value);
                 values[index] = Some(value);
             }
-        }
-        if let Some(rules) = &self.rules {
-            rules.repair(&self.parameters, &mut values);
         }
         let names = self.parameters.iter().map(|parameter| parameter.name().to_owned());
         let entries = names.zip(values).filter_map(|(name, value)| Some((name, value?)));
@@ -268,7 +293,7 @@ impl Space {
     pub fn encode(&self, point: &Point) -> Result<Vec<f64>, SpaceError> {
         let mut unit = Vec::with_capacity(self.dim());
         for (parameter, exists) in self.parameters.iter().zip(self.existing(point)) {
-            match self.value_at(point, parameter, exists)? {
+            match Self::given(point, parameter, exists)? {
                 Some(value) => parameter.encode(value, &mut unit)?,
                 None => parameter.kind().encode_absent(&mut unit),
             }
@@ -277,8 +302,7 @@ impl Space {
     }
 
     /// Returns a parameter's value at a point; `None` if the parameter does not exist there.
-    fn value_at<'a>(
-        &self,
+    fn given<'a>(
         point: &'a Point,
         parameter: &Parameter,
         exists: bool,
@@ -313,7 +337,7 @@ impl Space {
         }
         let mut entries = Vec::with_capacity(self.parameters.len());
         for (parameter, exists) in self.parameters.iter().zip(self.existing(point)) {
-            if let Some(value) = self.value_at(point, parameter, exists)? {
+            if let Some(value) = Self::given(point, parameter, exists)? {
                 entries.push((parameter.name().to_owned(), parameter.normalize(value)?));
             }
         }
@@ -328,12 +352,13 @@ impl Space {
     /// d), with those of parameters in rules replaced by a sample that satisfies the rules.
     pub fn spread(&self, units: &[Vec<f64>], bits: u32) -> Vec<Vec<f64>> {
         let Some(rules) = &self.rules else {
-            return units.iter().map(|unit| self.snap(unit)).collect();
+            return units.iter().map(|unit| self.draw(unit)).collect();
         };
         let drawn = rules.sample(&self.parameters, units.len(), bits);
         let with = |(unit, values): (&Vec<f64>, Vec<(usize, Value)>)| {
+            let unit = self.draw(unit);
             let mut parts: Vec<Vec<f64>> =
-                self.coordinates(unit).into_iter().map(<[f64]>::to_vec).collect();
+                self.coordinates(&unit).into_iter().map(<[f64]>::to_vec).collect();
             for (index, value) in values {
                 let mut own = Vec::new();
                 if self.parameters[index].kind().encode(&value, &mut own).is_some() {
@@ -362,8 +387,21 @@ impl Space {
     ///
     /// Coordinates that decode to the same point have the same snapped form.
     pub fn snap(&self, unit: &[f64]) -> Vec<f64> {
-        let point = self.decode(unit);
-        self.encode(&point)
+        self.own_coordinates(&self.decode(unit))
+    }
+
+    /// Returns the canonical coordinates of the point for uniformly distributed `unit` (length d),
+    /// as for an initial design. Like [`Self::snap`], except that each number of a set has an equal
+    /// share, also if it is far from the others ([`Kind::draw`]).
+    ///
+    /// # Panics
+    /// If the length of `unit` is not d.
+    pub fn draw(&self, unit: &[f64]) -> Vec<f64> {
+        self.own_coordinates(&self.point_of(unit, Kind::draw))
+    }
+
+    fn own_coordinates(&self, point: &Point) -> Vec<f64> {
+        self.encode(point)
             .unwrap_or_else(|error| unreachable!("a decoded point is in its space: {error}"))
     }
 }

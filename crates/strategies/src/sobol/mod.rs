@@ -33,11 +33,16 @@ impl StrategyOptions for SobolOptions {
 /// Maximum number of points that a step skips before it falls back to a random point.
 const N_SKIPPED: usize = 1000;
 
+/// Number of random points of which a step takes the one farthest from all trials, in a space with
+/// rules.
+const N_APART: usize = 64;
+
 /// Queries the points of an Owen-scrambled Sobol sequence in order, snapped to the space. Compared
 /// with random search, the points cover the space more evenly (Burley 2020).
 ///
 /// The index of a query is the number of finished and running trials. Points that were already
-/// evaluated, are running or are near a failure are skipped.
+/// evaluated, are running or are near a failure are skipped. In a space with rules, whose points are
+/// not a cube, each query is the one farthest from all trials among random points.
 #[derive(Clone, Debug)]
 pub struct SobolSearch {
     trials: Trials,
@@ -63,9 +68,13 @@ impl Strategy for SobolSearch {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let open = self.trials.with_pending(pending);
         open.check_exhausted()?;
+        if self.space.has_rules() {
+            let unit = open.random_away(&open.known(), N_APART, stream)?;
+            return Ok(Proposal { unit, source: Source::Random });
+        }
         let first = self.trials.n_told() + pending.len();
         let unit = (first..first + N_SKIPPED)
-            .map(|index| self.space.snap(&sobol_point(self.space.dim(), index, self.scramble)))
+            .map(|index| self.space.draw(&sobol_point(self.space.dim(), index, self.scramble)))
             .find(|unit| open.accepts(unit));
         let (unit, source) = match unit {
             Some(unit) => (unit, Source::Sobol),

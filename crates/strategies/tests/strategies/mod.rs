@@ -6,6 +6,7 @@
 mod common;
 mod conditions;
 mod repeats;
+mod rules;
 mod study;
 mod surrogate;
 mod thompson;
