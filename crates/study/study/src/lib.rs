@@ -33,6 +33,7 @@ mod pace;
 mod patience;
 mod run;
 mod sampler;
+mod separator;
 mod study;
 mod surface;
 mod trial_table;
@@ -45,7 +46,7 @@ pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;
 pub use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 pub use file::{JOBS_MAX, StudyFile, time_limit};
-pub use import::{ImportError, ImportedTrials, read_trials, trials_of_table};
+pub use import::{ImportError, ImportedTrials, Outside, read_trials, trials_of_table};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{
     LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,
