@@ -1,5 +1,6 @@
 //! Imports trials from other programs as a new study.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -191,7 +192,7 @@ impl Study {
     /// Stores trials that were evaluated elsewhere as a study of complete trials, in this order.
     ///
     /// If the study already has the first of these trials, the rest are appended. An interrupted
-    /// import can therefore be completed by repeating it.
+    /// import can therefore be completed by repeating it. Corrected trials keep their correction.
     ///
     /// Returns the study and the number of newly added trials.
     ///
@@ -220,8 +221,11 @@ impl Study {
         };
         let study = Self::open(storage, &definition)?;
         let known = study.trials()?;
+        let corrections = study.corrections()?;
+        let corrected: BTreeSet<u64> = corrections.iter().map(|each| each.number).collect();
         for (trial, (point, numbers)) in known.iter().zip(&points) {
-            let is_told = matches!(trial.state, TrialState::Told(_));
+            let is_told =
+                matches!(trial.state, TrialState::Told(_)) && !corrected.contains(&trial.number);
             if trial.point != *point || is_told && trial.numbers() != numbers {
                 return Err(StudyError::OtherTrial {
                     name: definition.name.clone(),

@@ -19,6 +19,7 @@
 //! ```
 
 mod archive;
+mod corrections;
 mod definition;
 mod early_stopping;
 mod error;

@@ -142,7 +142,8 @@ impl TrialTable {
             has_decimal_commas: separator == Separator::Semicolon,
         };
         let mut marks = DecimalMarks::default();
-        let (mut n_failed, mut n_stopped, mut n_open, mut n_without) = (0, 0, 0, 0);
+        let (mut n_failed, mut n_stopped, mut n_open, mut n_discarded, mut n_without) =
+            (0, 0, 0, 0, 0);
         for record in reader.records() {
             let record = record.map_err(|e| TableDefect::broken(&e))?;
             let line = record.position().map(csv::Position::line);
@@ -165,9 +166,10 @@ impl TrialTable {
                 "failed" | "fail" => Some(&mut n_failed),
                 "stopped" | "pruned" => Some(&mut n_stopped),
                 "running" | "waiting" => Some(&mut n_open),
+                "discarded" => Some(&mut n_discarded),
                 "complete" | "" => None,
                 _ => {
-                    let expected = "complete, failed, stopped, running or waiting";
+                    let expected = "complete, failed, stopped, discarded, running or waiting";
                     return Err(wrong("state", state, expected));
                 }
             };
@@ -212,6 +214,7 @@ impl TrialTable {
             (n_failed, "failed"),
             (n_stopped, "stopped early"),
             (n_open, "not finished"),
+            (n_discarded, "discarded"),
             (n_without, "without a finite value"),
         ]);
         Ok(table)

@@ -210,6 +210,7 @@ impl OldSource {
                 "stopped early",
             ),
             (count(&|state| !matches!(state, TrialState::Told(_))), "not finished"),
+            (count(&|state| matches!(state, TrialState::Told(Told::Discarded))), "discarded"),
         ]);
         let space = study.space();
         let rows = trials.iter().filter_map(|trial| {
