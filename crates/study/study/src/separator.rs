@@ -24,7 +24,7 @@ impl Separator {
     }
 
     /// Returns a reader of a table with this separator.
-    pub(crate) fn reader<'a>(self, bytes: &'a [u8]) -> csv::Reader<&'a [u8]> {
+    pub(crate) fn reader(self, bytes: &[u8]) -> csv::Reader<&[u8]> {
         let mark = match self {
             Self::Comma => b',',
             Self::Semicolon => b';',
