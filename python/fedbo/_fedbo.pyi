@@ -236,10 +236,19 @@ class Study:
         """
         Names of the constraints, each with its upper and lower bound.
         """
+    def correct(self, /, number: SupportsIndex, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> bool:
+        """
+        Replaces the outcomes of a finished trial, in the order of `number_names`. Returns False if
+        nothing changed.
+        """
     @property
     def direction(self, /) -> str:
         """
         `minimize` or `maximize`.
+        """
+    def discard(self, /, number: SupportsIndex) -> bool:
+        """
+        Discards a finished trial. Returns False if it is already discarded.
         """
     def enqueue(self, /, params: dict) -> dict:
         """

@@ -346,6 +346,27 @@ class Study:
         else:
             self._native.tell(self._number_of(trial), number(value, "the value told is"))
 
+    def correct(self, trial: Trial | int, value: float | Mapping[str, float]) -> None:
+        """Replace the value of a trial that has ended, for instance after a typo. The earlier outcome stays on file.
+
+        With constraints or several objectives, the value is a dict with all outcomes by name. A failed or discarded trial gets a value.
+        Raises :class:`StorageError` if the trial has not ended, and :class:`Error` if it was stopped early or retried.
+        """
+        names = self._native.number_names
+        if len(names) > 1:
+            given = numbers(value, names, "the corrected result is")
+        else:
+            given = [number(value, "the corrected value is")]
+        self._native.correct(self._number_of(trial), given)
+
+    def discard(self, trial: Trial | int) -> None:
+        """Discard a trial that has ended. It then counts neither as a value nor as a failure.
+
+        Its point may be proposed again, and one more trial takes its place in ``n_trials``. Its outcome stays on file, and
+        :meth:`correct` gives the trial a value again. Raises :class:`StorageError` if the trial has not ended.
+        """
+        self._native.discard(self._number_of(trial))
+
     def report(self, trial: Trial | int, epoch: int, value: float) -> bool:
         """Report the value of a trial after an epoch of its training. Return True if the trial was stopped; it is then already told.
 

@@ -13,7 +13,7 @@ from fedbo._errors import Error
 if TYPE_CHECKING:
     import pandas as pd
 
-State = Literal["waiting", "running", "complete", "failed", "stopped"]
+State = Literal["waiting", "running", "complete", "failed", "stopped", "discarded"]
 """The state of a trial."""
 
 
@@ -35,7 +35,7 @@ class Trial:
     feasible: bool = False
     """True if the trial has a value and satisfies all constraints."""
     state: State = "running"
-    """``waiting``, ``running``, ``complete``, ``failed``, or ``stopped`` (stopped early because of its reports)."""
+    """``waiting``, ``running``, ``complete``, ``failed``, ``stopped`` (stopped early because of its reports), or ``discarded``."""
     source: str = ""
     """Source of the point: ``initial``, ``own``, ``enqueued``, ..."""
     message: str | None = None

@@ -570,6 +570,19 @@ def test_an_import_leaves_out_what_has_no_place() -> None:
         import_study(optuna.create_study(study_name="empty"))
 
 
+def test_trials_outside_the_space_are_counted_or_refused(caplog: pytest.LogCaptureFixture) -> None:
+    old = optuna.create_study(study_name="old")
+    for x in (0.5, 1.5, -0.5):
+        old.add_trial(optuna.create_trial(params={"x": x}, distributions={"x": FloatDistribution(-2, 2)}, value=x))
+    space = {"x": fedbo.Float(0, 1)}
+    assert [trial.value for trial in import_study(old, space=space).trials] == [0.5]
+    assert "2 of 3 complete trials of study 'old' are outside the space and are left out: 1, 2" in caplog.text
+    with pytest.raises(fedbo.DefinitionError, match=r"2 of 3 complete trials .* \(1, 2\); widen space="):
+        import_study(old, space=space, outside="refuse")
+    with pytest.raises(fedbo.DefinitionError, match="expected 'skip' or 'refuse'"):
+        import_study(old, space=space, outside="keep")  # type: ignore[arg-type]
+
+
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 def test_several_objectives_and_constraints_are_imported() -> None:
     old = optuna.create_study(study_name="ovens", directions=["minimize", "maximize"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -274,6 +275,28 @@ def test_enqueue_release_and_retry() -> None:
     assert retried.params == again.params and retried.number == 1
     with pytest.raises(fedbo.Error, match="already being retried"):
         study.retry(again)
+
+
+def test_a_typo_is_corrected_and_a_trial_discarded(tmp_path: Path) -> None:
+    study = fedbo.Study("bench", {"x": fedbo.Float(0, 1)}, direction="maximize", storage=f"sqlite:{tmp_path}/s.db")
+    first, second = study.ask(), study.ask()
+    with pytest.raises(fedbo.StorageError, match="trial 0 is running"):
+        study.correct(first, 1.0)
+    study.tell(first, 1250.0)
+    study.tell(second, 13.0)
+    study.correct(first, 12.5)
+    assert (study.best_value, study.trials[0].value) == (13.0, 12.5)
+    study.discard(second)
+    assert (study.best_value, study.trials[1].state, study.trials[1].value) == (12.5, "discarded", None)
+    study.optimize(lambda params: params["x"], n_trials=3)
+    assert len(study.trials) == 4
+    study.correct(1, 14.0)
+    assert study.best_value == 14.0
+    with pytest.raises(TypeError, match="the corrected value is"):
+        study.correct(1, "high")  # type: ignore[arg-type]
+    study.export(tmp_path / "trials.json")
+    corrections = json.loads((tmp_path / "trials.json").read_text())["trials"][1]["corrections"]
+    assert [(each["state"], each["value"]) for each in corrections] == [("complete", 13.0), ("discarded", None)]
 
 
 def test_what_is_told_twice_or_wrongly_is_refused() -> None:

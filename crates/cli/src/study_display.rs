@@ -281,16 +281,18 @@ impl View {
 
     /// Counts finished trials that are not counted yet, in the order in which they finished.
     fn count_new_trials(&mut self, trials: &[Trial]) {
-        let mut told: Vec<&Trial> = trials.iter().filter(|t| t.told().is_some()).collect();
+        let is_told = |trial: &&Trial| trial.told().is_some() && !trial.is_discarded();
+        let mut told: Vec<&Trial> = trials.iter().filter(is_told).collect();
         told.sort_by_key(|trial| trial.told_seq);
         for trial in told {
             self.count(trial);
         }
         // Retries of failed trials and enqueued points are evaluated in addition to the requested
-        // number.
-        let retries = trials.iter().filter(|trial| trial.retry_of().is_some());
+        // number. Discarded trials do not count.
+        let kept = || trials.iter().filter(|trial| !trial.is_discarded());
+        let retries = kept().filter(|trial| trial.retry_of().is_some());
         let n_all = self.n_asked_for.saturating_add(retries.count() as u64);
-        self.n_wanted = n_all.max(trials.len() as u64);
+        self.n_wanted = n_all.max(kept().count() as u64);
     }
 
     fn refresh_is_due(&self) -> bool {

@@ -6,6 +6,7 @@
 //! This crate defines no commands and no pages.
 
 mod coordinator_studies;
+pub mod corrections;
 mod error_text;
 pub mod exit;
 pub mod export;

@@ -125,7 +125,7 @@ pub fn draw(study: &Study, picture: StudyPicture) -> Result<Picture, PictureErro
 /// trial has reported a value.
 pub fn learning_curves(study: &Study, trials: &[Trial]) -> Option<LearningCurvesPicture> {
     let spec = study.definition().early_stopping?;
-    let reported = trials.iter().filter(|trial| !trial.reports.is_empty());
+    let reported = trials.iter().filter(|trial| !trial.reports.is_empty() && !trial.is_discarded());
     let lines: Vec<LearningCurveLine> = reported
         .map(|trial| LearningCurveLine {
             trial: trial.number,
@@ -133,7 +133,7 @@ pub fn learning_curves(study: &Study, trials: &[Trial]) -> Option<LearningCurves
             ended: match trial.told() {
                 Some(Told::Value(_) | Told::Numbers(_)) => CurveEnd::Complete,
                 Some(Told::Stopped { .. }) => CurveEnd::Stopped,
-                Some(Told::Failed { .. }) => CurveEnd::Failed,
+                Some(Told::Failed { .. } | Told::Discarded) => CurveEnd::Failed,
                 None => CurveEnd::Running,
             },
             rest: Vec::new(),

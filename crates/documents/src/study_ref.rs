@@ -9,6 +9,7 @@ use fedbo_space::Space;
 use fedbo_storage::{Address, Mode, StorageError};
 use fedbo_study::{Study, StudyError, StudyFile};
 
+use crate::corrections::check_not_federated;
 use crate::file_kind::{FileKind, is_database};
 use fedbo_console as console;
 use fedbo_console::BadInput;
@@ -64,6 +65,11 @@ impl OpenStudy {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.study.definition().name
+    }
+
+    /// Checks that the trials are not those of an agent of a federation.
+    pub fn check_not_federated(&self) -> Result<(), BadInput> {
+        self.storage.parse::<Address>().map_or(Ok(()), |address| check_not_federated(&address))
     }
 
     /// Checks that an output path is not a file of the study.

@@ -1,12 +1,15 @@
 //! A trial in formats for programs: JSON objects and CSV rows.
 
+use std::collections::BTreeMap;
+
 use fedbo_space::cell::escaped;
 use fedbo_space::{Direction, Point, Space};
-use fedbo_storage::{Report, Stop, Told, Trial, TrialState};
+use fedbo_storage::{Correction, Report, Stop, Told, Trial, TrialState};
 use fedbo_study::{Definition, EXPORT_COLUMNS, Study, StudyError, export_column};
 use serde::Serialize;
 use serde_json::Map;
 
+use crate::corrections::CorrectionRecord;
 use fedbo_console::text::{number, quoted, timestamp};
 
 /// Prefix of the tokens of holders that asked over HTTP.
@@ -55,6 +58,9 @@ pub struct TrialRecord<'a> {
     /// Values reported during training, with their epochs.
     #[serde(skip_serializing_if = "<[Report]>::is_empty")]
     reports: &'a [Report],
+    /// Earlier outcomes, which were corrected or discarded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    corrections: Vec<CorrectionRecord<'a>>,
 }
 
 #[derive(Serialize)]
@@ -94,6 +100,7 @@ impl<'a> TrialRecord<'a> {
                 _ => None,
             },
             reports: &trial.reports,
+            corrections: Vec::new(),
         }
     }
 }
@@ -242,9 +249,19 @@ pub struct TrialsDocument<'a> {
 }
 
 impl<'a> TrialsDocument<'a> {
-    /// Creates the document of all trials.
+    /// Creates the document of all trials, with the study's corrections.
     #[must_use]
-    pub fn new(study: &'a Study, storage: &'a str, trials: &'a [Trial]) -> Self {
+    pub fn new(
+        study: &'a Study,
+        storage: &'a str,
+        trials: &'a [Trial],
+        corrections: &'a [Correction],
+    ) -> Self {
+        let mut earlier: BTreeMap<u64, Vec<CorrectionRecord<'a>>> = BTreeMap::new();
+        for each in corrections {
+            let record = CorrectionRecord::new(study.definition(), each);
+            earlier.entry(each.number).or_default().push(record);
+        }
         Self {
             schema_version: SCHEMA_VERSION,
             study: &study.definition().name,
@@ -252,7 +269,10 @@ impl<'a> TrialsDocument<'a> {
             storage,
             trials: trials
                 .iter()
-                .map(|trial| TrialRecord::new(study.definition(), trial))
+                .map(|trial| TrialRecord {
+                    corrections: earlier.remove(&trial.number).unwrap_or_default(),
+                    ..TrialRecord::new(study.definition(), trial)
+                })
                 .collect(),
         }
     }

@@ -43,7 +43,8 @@ impl PartyEvent {
             Told::Failed { kind, message } => {
                 (format!("trial {number} failed ({kind}): {message}"), None)
             }
-            // Trials of a party make no reports, so none is stopped.
+            // Trials of a party make no reports, so none is stopped, and cannot be discarded.
+            Told::Discarded => (format!("trial {number} discarded"), None),
             Told::Stopped { because, .. } => (format!("trial {number} stopped: {because}"), None),
         };
         Self { value, ..Self::of_trial("trial-ended", message, trial, point) }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
+use fedbo_documents::corrections::check_not_federated;
 use fedbo_documents::export::{ExportFormat, export};
 use fedbo_documents::pictures::{self, StudyPicture};
 use fedbo_objective::FailuresMax;
@@ -232,6 +233,19 @@ impl Study {
     ) -> PyResult<()> {
         let message = convert::lossy(message)?;
         self.with(py, |study| study.tell_failed(number, &message)).map(drop)
+    }
+
+    /// Replaces the outcomes of a finished trial, in the order of `number_names`. Returns False if
+    /// nothing changed.
+    fn correct(&self, py: Python<'_>, number: u64, numbers: Vec<f64>) -> PyResult<bool> {
+        check_not_federated(&self.address).map_err(errors::other)?;
+        self.with(py, |study| study.correct_numbers(number, numbers))
+    }
+
+    /// Discards a finished trial. Returns False if it is already discarded.
+    fn discard(&self, py: Python<'_>, number: u64) -> PyResult<bool> {
+        check_not_federated(&self.address).map_err(errors::other)?;
+        self.with(py, |study| study.discard(number))
     }
 
     /// Reports the value of a trial after an epoch. If this stops the trial, returns the reason.

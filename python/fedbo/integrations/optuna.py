@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from fedbo.integrations import missing
 
@@ -411,6 +411,7 @@ def import_study(
     *,
     space: Mapping[str, BaseDistribution | ParameterLike] | None = None,
     noisy: bool | None = None,
+    outside: Literal["skip", "refuse"] = "skip",
 ) -> fedbo.Study:
     """Create a fedbo study from the complete trials of an Optuna study, in completion order.
 
@@ -430,7 +431,10 @@ def import_study(
         True if repeated evaluations of a point give different values. Defaults to the setting of the stored study; for a new study,
         to True if a point occurs twice.
 
-    Trials with an infinite outcome, without some of the parameters or constraints, or with a point outside the space are skipped.
+    ``outside``
+        Treatment of trials with a point outside the space: they are skipped and counted in a log message, or all trials are refused.
+
+    Trials with an infinite outcome, or without some of the parameters or constraints, are skipped.
 
     >>> import optuna
     >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -439,6 +443,8 @@ def import_study(
     >>> len(import_study(old).trials)
     5
     """
+    if outside not in ("skip", "refuse"):
+        raise DefinitionError(f"outside = {outside!r}, expected 'skip' or 'refuse'")
     complete = optuna_study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if space is None:
         distributions = optuna.search_space.intersection_search_space(list(complete))
@@ -451,6 +457,7 @@ def import_study(
         )
     constraints = sorted({key for trial in complete for key in _constraints(trial)})
     points: list[tuple[dict[str, Value], list[float]]] = []
+    numbers_outside: list[int] = []
     for trial in sorted(complete, key=_order_of_ending):
         bounded = _constraints(trial)
         if bounded.keys() != set(constraints) or not distributions.keys() <= trial.params.keys():
@@ -461,6 +468,14 @@ def import_study(
         given = {key: trial.params[key] for key in distributions}
         if all(each._contains(each.to_internal_repr(given[key])) for key, each in distributions.items()):
             points.append(({key: stored(each) for key, each in given.items()}, numbers))
+        else:
+            numbers_outside.append(trial.number)
+    if numbers_outside:
+        count = f"{len(numbers_outside)} of {len(complete)} complete trials of study {optuna_study.study_name!r}"
+        shown = ", ".join(map(str, sorted(numbers_outside)[:5])) + (", .." if len(numbers_outside) > 5 else "")
+        if outside == "refuse":
+            raise DefinitionError(f"{count} are outside the space ({shown}); widen space=, or leave them out with outside='skip'")
+        logger.warning("%s are outside the space and are left out: %s", count, shown)
     name, address = name or optuna_study.study_name, storage_address(storage)
     if noisy is None:
         noisy = _stored_noise(address, name)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fedbo_space::ParameterSpec;
 use fedbo_storage::MemoryStorage;
-use fedbo_study::{Definition, Study, trials_of_table};
+use fedbo_study::{Definition, Outside, Study, trials_of_table};
 
 fn definition() -> Definition {
     Definition::new("old")
@@ -20,7 +20,7 @@ pub fn table(bytes: &[u8]) {
     let definition = definition();
     let study = Study::in_memory(&definition).expect("a valid definition");
     let space = study.space();
-    match trials_of_table(bytes, Path::new("old.csv"), &definition) {
+    match trials_of_table(bytes, Path::new("old.csv"), &definition, Outside::Skip) {
         Ok(read) => {
             let storage = Arc::new(MemoryStorage::new());
             let import = || Study::import(storage.clone(), &definition, &read.trials);
@@ -44,6 +44,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
          parameter.value,kind\n0,complete,own,0.5,,1,t,t,t,0.1,0.2,,1e-3,7,\"a, b\"\n1,failed,own,,\"exit: 1\",1,t,t,t,0.1,0.2,,0.5,8,c\n",
         ",number,value,params_kind,params_value,params_x,state\n0,0,0.5,\"a, b\",7,0.001,COMPLETE\n1,1,,c,8,0.5,PRUNED\n",
         "\u{feff}x, value, direction, parameter.value, kind\n0.5, 2, minimize, 3, c\n0.1, nan, minimize, 4, c\n",
+        "x;parameter.value;kind;value\n0,5;3;c;2,5\n9;3;c;1\n",
     ];
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fedbo_storage::{
-    AddOutcome, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError, StudyKey,
-    StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
+    AddOutcome, Correction, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError,
+    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
 /// Selects the storage for each call of a [`Forwarded`], and observes snapshots.
@@ -96,6 +96,14 @@ impl<T: Forward> Storage for Forwarded<T> {
         told: &Told,
     ) -> Result<TellOutcome, StorageError> {
         self.0.storage()?.finish(study, number, teller, told)
+    }
+
+    fn correct(&self, study: StudyKey, number: u64, told: &Told) -> Result<bool, StorageError> {
+        self.0.storage()?.correct(study, number, told)
+    }
+
+    fn corrections(&self, study: StudyKey) -> Result<Vec<Correction>, StorageError> {
+        self.0.storage()?.corrections(study)
     }
 
     fn release_trial(

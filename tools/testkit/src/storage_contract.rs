@@ -4,6 +4,7 @@
     reason = "a storage that fails here violates its contract, and the message describes the violation"
 )]
 
+mod corrections;
 mod training;
 
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ type Check = fn(&dyn Storage);
 /// - Leases expire and can be renewed.
 /// - Trials of dead processes are claimed again, and abandoned after too many attempts.
 /// - Reports are kept in order and belong to one attempt.
+/// - A correction replaces an outcome, which stays stored.
 /// - A stop applies to workers that started before it.
 /// - Studies are independent.
 /// - Every stored bit is preserved.
@@ -36,7 +38,7 @@ type Check = fn(&dyn Storage);
 /// # Panics
 /// If the storage violates the contract. The message describes the violation.
 pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
-    let checks: [(&str, Check); 25] = [
+    let checks: [(&str, Check); 27] = [
         ("studies are found by name", studies_are_found_by_name),
         ("numbers have no gaps", numbers_have_no_gaps),
         ("what keeps a trial out", what_keeps_a_trial_out),
@@ -55,6 +57,8 @@ pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
         ("studies are apart", studies_are_apart),
         ("every bit is kept", every_bit_is_kept),
         ("further numbers are kept", further_numbers_are_kept),
+        ("a correction replaces an outcome", corrections::a_correction_replaces_an_outcome),
+        ("what is discarded is free", corrections::what_is_discarded_is_free),
         ("only finite numbers", only_finite_numbers),
         ("stops are heeded", stops_are_heeded),
         ("reports ascend", training::reports_ascend),

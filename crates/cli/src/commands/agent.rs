@@ -654,8 +654,8 @@ impl Observer for ConsoleObserver {
                 console::note(&format!("trial {} failed ({kind}): {message}", trial.index));
             }
             // An agent's trials do not report epochs, so they are never stopped early. Each has a
-            // single value.
-            Told::Stopped { .. } | Told::Numbers(_) => {}
+            // single value, and none can be discarded.
+            Told::Stopped { .. } | Told::Numbers(_) | Told::Discarded => {}
         }
     }
 

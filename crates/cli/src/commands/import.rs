@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fedbo_storage::{Address, Mode};
-use fedbo_study::{Definition, ImportedTrials, Study, StudyFile, read_trials};
+use fedbo_study::{Definition, ImportedTrials, Outside, Study, StudyFile, read_trials};
 use serde::Serialize;
 
 use fedbo_console as console;
@@ -14,7 +14,7 @@ use fedbo_documents::trial_record::SCHEMA_VERSION;
 
 /// Store the trials of a table as a separate study from which others can learn
 ///
-/// SOURCE is a CSV file: an export of fedbo, a table of Optuna or pandas with columns params_NAME,
+/// SOURCE is a table with commas, semicolons or tabs between columns: an export of fedbo, a table of Optuna or pandas with columns params_NAME,
 /// or a table with columns for the parameters, the study's outcomes (value, unless it has several
 /// objectives) and optionally state. Failed, stopped and unfinished trials are omitted; the others
 /// become complete trials, in the order of the rows. If any row is invalid, nothing is stored.
@@ -22,7 +22,7 @@ use fedbo_documents::trial_record::SCHEMA_VERSION;
 /// not store.
 #[derive(clap::Args)]
 pub(crate) struct Import {
-    /// Table of comma-separated values
+    /// Table of trials
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// Study file with the space, objectives and constraints of a table's trials, for instance
@@ -35,9 +35,29 @@ pub(crate) struct Import {
     /// Name of the study
     #[arg(long, value_name = "NAME")]
     name: String,
+    /// Rows with a number outside its range or with an unknown choice: refuse the table, or skip
+    /// them
+    #[arg(long, value_name = "ROWS", value_enum, default_value_t)]
+    outside: OutsideRows,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum OutsideRows {
+    #[default]
+    Refuse,
+    Skip,
+}
+
+impl From<OutsideRows> for Outside {
+    fn from(rows: OutsideRows) -> Self {
+        match rows {
+            OutsideRows::Refuse => Self::Refuse,
+            OutsideRows::Skip => Self::Skip,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -123,7 +143,7 @@ impl Import {
             noisy: file.definition.noisy,
             ..Definition::new(&self.name)
         };
-        let read = read_trials(&self.source, &definition)?;
+        let read = read_trials(&self.source, &definition, self.outside.into())?;
         if let Some(direction) = read.direction.filter(|other| *other != definition.direction) {
             let message = format!(
                 "{}: its column direction is {direction}, but [study] direction of {} is not",

@@ -5,14 +5,17 @@ mod ask;
 mod best;
 mod completions;
 pub(crate) mod coordinator;
+mod correct;
 mod dashboard;
 mod dev;
+mod discard;
 mod enqueue;
 mod export;
 mod found;
 mod helper;
 mod import;
 mod man;
+mod outcome_args;
 mod peer;
 mod plot;
 pub(crate) mod privacy;
@@ -91,6 +94,8 @@ pub(crate) enum Command {
     Enqueue(enqueue::Enqueue),
     Release(release::Release),
     Retry(retry::Retry),
+    Correct(correct::Correct),
+    Discard(discard::Discard),
     Stop(stop::Stop),
     Trials(trials::Trials),
     Best(best::Best),
@@ -140,6 +145,8 @@ impl Command {
             Self::Enqueue(command) => command.run(),
             Self::Release(command) => command.run(),
             Self::Retry(command) => command.run(),
+            Self::Correct(command) => command.run(),
+            Self::Discard(command) => command.run(),
             Self::Stop(command) => command.run(),
             Self::Trials(command) => command.run(),
             Self::Best(command) => command.run(),

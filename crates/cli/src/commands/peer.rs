@@ -237,8 +237,8 @@ impl Observer for ConsoleObserver {
                 console::note(&format!("round {round}: trial {index} failed ({kind}): {message}"));
             }
             // A peer's trials do not report epochs, so they are never stopped early. Each has a
-            // single value.
-            Told::Stopped { .. } | Told::Numbers(_) => {}
+            // single value, and none can be discarded.
+            Told::Stopped { .. } | Told::Numbers(_) | Told::Discarded => {}
         }
     }
 

@@ -30,7 +30,9 @@ impl Trials {
         let opened = self.study.stored()?;
         let trials = opened.study.trials()?;
         if self.json {
-            let document = TrialsDocument::new(&opened.study, &opened.storage, &trials);
+            let corrections = opened.study.corrections()?;
+            let document =
+                TrialsDocument::new(&opened.study, &opened.storage, &trials, &corrections);
             console::result(&serde_json::to_string_pretty(&document)?)?;
             return Ok(Exit::Done);
         }
@@ -47,9 +49,14 @@ impl Trials {
         };
         let best = best.and_then(|best| trials.iter().position(|t| t.number == best));
         console::table(&table, best)?;
-        let n_told = trials.iter().filter(|t| t.told().is_some()).count() as u64;
+        let n_discarded = trials.iter().filter(|trial| trial.is_discarded()).count() as u64;
+        let n_ended = trials.iter().filter(|trial| trial.told().is_some()).count() as u64;
+        let n_told = n_ended - n_discarded;
         let n_all = counted(trials.len() as u64, "trial");
         let mut text = format!("{n_all}, {n_told} told");
+        if n_discarded > 0 {
+            text += &format!(", {n_discarded} discarded");
+        }
         if let Some(n_trials) = opened.n_trials() {
             text += &format!(", {n_trials} wanted");
         }
@@ -73,8 +80,11 @@ fn columns(opened: &fedbo_documents::study_ref::OpenStudy, trials: &[Trial]) -> 
         seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"))
     };
     let definition = opened.study.definition();
-    let retried: BTreeMap<u64, u64> =
-        trials.iter().filter_map(|trial| Some((trial.retry_of()?, trial.number))).collect();
+    let retried: BTreeMap<u64, u64> = trials
+        .iter()
+        .filter(|trial| !trial.is_discarded())
+        .filter_map(|trial| Some((trial.retry_of()?, trial.number)))
+        .collect();
     let mut columns = vec![
         Column::numbers("trial", each(&|trial| trial.number.to_string()), 0),
         Column::words("state", each(&|trial| state(definition, trial, &retried)), 0),

@@ -99,7 +99,8 @@ struct Counts {
 impl Counts {
     fn of(trials: &[Trial]) -> Self {
         let mut counts = Self::default();
-        let retried: BTreeSet<u64> = trials.iter().filter_map(Trial::retry_of).collect();
+        let retries = trials.iter().filter(|trial| !trial.is_discarded());
+        let retried: BTreeSet<u64> = retries.filter_map(Trial::retry_of).collect();
         for trial in trials {
             if retried.contains(&trial.number) {
                 counts.retried += 1;
@@ -109,6 +110,7 @@ impl Counts {
                 TrialState::Told(Told::Value(_) | Told::Numbers(_)) => counts.complete += 1,
                 TrialState::Told(Told::Failed { .. }) => counts.failed += 1,
                 TrialState::Told(Told::Stopped { .. }) => counts.stopped += 1,
+                TrialState::Told(Told::Discarded) => {}
                 TrialState::Running(_) => counts.running += 1,
                 TrialState::Waiting => counts.waiting += 1,
             }
@@ -554,7 +556,7 @@ impl Tune {
                     }
                     // The trial's reports are stored, and the rule decides again when the trial is
                     // retrained.
-                    Told::Stopped { .. } => continue,
+                    Told::Stopped { .. } | Told::Discarded => continue,
                 };
                 text += &format!("  fedbo tell {} {number} {outcome}\n", opened.word);
             }
@@ -607,6 +609,7 @@ fn lost(unstored: &[(u64, Told)]) -> String {
             Told::Failed { message, .. } => {
                 format!("\n  trial {number} failed: {}", one_line(message))
             }
+            Told::Discarded => continue,
             Told::Stopped { epoch, because, .. } => {
                 let because = one_line(because);
                 format!("\n  trial {number} stopped at epoch {epoch}: {because}")

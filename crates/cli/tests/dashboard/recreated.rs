@@ -57,6 +57,26 @@ fn a_run_that_begins_anew_is_not_mixed_with_the_one_before() {
 }
 
 #[test]
+fn a_correction_makes_a_page_read_all_trials_again() {
+    let sandbox = Sandbox::new();
+    sandbox.write("study.toml", &study(4, "random", LOSS));
+    sandbox.fedbo(&["tune", "study.toml", "--quiet"]).expect(0, &[]);
+    let served = Served::start(&sandbox, &["study.toml"]);
+    let mut events = served.named_events_at("/api/studies/0-1/events", None);
+    let (name, first, _) = events.next().expect("the trials");
+    assert_eq!((name.as_str(), seq(&first)), ("trials", 4));
+    sandbox.fedbo(&["correct", "study.toml", "1", "7.5"]).expect(0, &[]);
+    let (name, _, _) = events.find(|(name, ..)| name != "problem").expect("an event");
+    assert_eq!(name, "replaced");
+    let (name, _, news) = events.next().expect("the trials with the correction");
+    assert_eq!((name.as_str(), &news["told"][1]["value"]), ("trials", &7.5.into()));
+    // A page that reconnects with a position before the correction starts over, too.
+    let mut again = served.named_events_at("/api/studies/0-1/events", Some(&first));
+    assert_eq!(again.next().expect("an event").0, "replaced");
+    served.stop();
+}
+
+#[test]
 fn a_storage_that_begins_anew_is_read_and_not_mixed_with_the_one_before() {
     let sandbox = Sandbox::new();
     sandbox.write("study.toml", &study(4, "random", LOSS));

@@ -38,7 +38,8 @@ impl ExportFormat {
         Ok(match self {
             Self::Csv => Some(String::from_utf8(csv(study.definition(), study.space(), trials)?)?),
             Self::Json => {
-                let document = TrialsDocument::new(study, storage, trials);
+                let corrections = study.corrections()?;
+                let document = TrialsDocument::new(study, storage, trials, &corrections);
                 Some(serde_json::to_string_pretty(&document)? + "\n")
             }
             Self::TensorBoard => None,

@@ -289,9 +289,9 @@ impl Core<'_> {
                 self.failures.succeeded();
                 Some(self.federation.direction.to_maximize(*value))
             }
-            // `Numbers` and `Stopped` do not occur: an agent's trials have a single value and
-            // report no intermediate values.
-            Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
+            // The others do not occur: an agent's trials have a single value, report no
+            // intermediate values, and cannot be discarded.
+            Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } | Told::Discarded => None,
         };
         self.n_told += 1;
         let effects = self.machine.evaluated(trial.index, value)?;

@@ -146,9 +146,9 @@ impl Session {
         };
         let value = match told {
             Told::Value(value) => Some(member.direction.to_maximize(value)),
-            // A peer's trials report no intermediate values, so none is stopped early, and each has
-            // only one objective.
-            Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
+            // A peer's trials report no intermediate values, so none is stopped early, each has only
+            // one objective, and none can be discarded.
+            Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } | Told::Discarded => None,
         };
         let noted = memory.note_evaluated(trial.index, value);
         noted.map_err(PeerError::Memory)?;

@@ -22,5 +22,5 @@ pub use storage::{
     ATTEMPTS_MAX, AddOutcome, NewTrial, ReportOutcome, Snapshot, Stop, Storage, StorageError,
     StudyKey, StudyRecord, TellAuthority, TellOutcome,
 };
-pub use trial::{Report, Told, Trial, TrialLease, TrialState};
+pub use trial::{Correction, Report, Told, Trial, TrialLease, TrialState};
 pub use worker::{Process, Worker};

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::rules::{self, Claim};
 use crate::trial::reports_from;
 use crate::{
-    AddOutcome, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError, StudyKey,
-    StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
+    AddOutcome, Correction, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError,
+    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
 /// Trials in memory.
@@ -26,9 +26,10 @@ struct Study {
     open: BTreeSet<u64>,
     /// Numbers of the finished trials, in the order of telling.
     told: Vec<u64>,
-    /// The first trial with each encoding.
-    encodings: HashMap<Vec<u8>, u64>,
+    /// The trials with each encoding, in order.
+    encodings: HashMap<Vec<u8>, Vec<u64>>,
     stops: Vec<Stop>,
+    corrections: Vec<Correction>,
 }
 
 impl fmt::Debug for MemoryStorage {
@@ -93,6 +94,15 @@ impl Study {
         numbers.filter_map(copy).collect()
     }
 
+    /// Returns the first trial with this encoding that is not discarded.
+    fn twin(&self, encoding: &[u8]) -> Option<u64> {
+        let discarded = |number: u64| {
+            let trial = usize::try_from(number).ok().and_then(|index| self.trials.get(index));
+            trial.is_some_and(Trial::is_discarded)
+        };
+        self.encodings.get(encoding)?.iter().copied().find(|number| !discarded(*number))
+    }
+
     fn check_stops(&self, known_stops: Option<u64>) -> Result<ControlFlow<Stop>, StorageError> {
         rules::check_stops(known_stops, || Ok(self.stops.last().cloned()))
     }
@@ -102,7 +112,7 @@ impl Study {
         let number = trial.number;
         self.trials.push(trial);
         self.open.insert(number);
-        self.encodings.entry(new.encoding.clone()).or_insert(number);
+        self.encodings.entry(new.encoding.clone()).or_default().push(number);
         number
     }
 
@@ -133,6 +143,7 @@ impl Storage for MemoryStorage {
             told: Vec::new(),
             encodings: HashMap::new(),
             stops: Vec::new(),
+            corrections: Vec::new(),
         });
         Ok(record)
     }
@@ -158,6 +169,7 @@ impl Storage for MemoryStorage {
                 told: study.copies(study.told.iter().skip(after), &BTreeMap::new()),
                 open: study.copies(study.open.iter(), from_epochs),
                 n_trials: study.trials.len() as u64,
+                n_corrections: study.corrections.len() as u64,
             })
         })
     }
@@ -173,7 +185,7 @@ impl Storage for MemoryStorage {
                 return Ok(ControlFlow::Break(stop));
             }
             let number = study.trials.len() as u64;
-            let twin = || Ok::<_, StorageError>(study.encodings.get(&new.encoding).copied());
+            let twin = || Ok::<_, StorageError>(study.twin(&new.encoding));
             if let Some(refusal) = rules::refusal(new, number, twin)? {
                 return Ok(ControlFlow::Continue(refusal));
             }
@@ -271,6 +283,21 @@ impl Storage for MemoryStorage {
             let seq = study.end(number, told.clone(), now_ms)?;
             Ok(TellOutcome::New { seq })
         })
+    }
+
+    fn correct(&self, study: StudyKey, number: u64, told: &Told) -> Result<bool, StorageError> {
+        self.with(study, |study| {
+            let Some(before) = rules::correct(study.trial(number)?, told)? else {
+                return Ok(false);
+            };
+            let seq = study.corrections.len() as u64 + 1;
+            study.corrections.push(Correction { seq, number, at_ms: now_ms(), before });
+            Ok(true)
+        })
+    }
+
+    fn corrections(&self, study: StudyKey) -> Result<Vec<Correction>, StorageError> {
+        self.with(study, |study| Ok(study.corrections.clone()))
     }
 
     fn release_trial(

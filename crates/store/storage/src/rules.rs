@@ -136,26 +136,52 @@ pub(crate) fn may_finish(
     told: &Told,
     now_ms: i64,
 ) -> Result<bool, StorageError> {
+    check_finite_outcome(trial.number, told)?;
+    match &trial.state {
+        TrialState::Told(before) if before.is_same(told) => return Ok(false),
+        _ => may_change(trial, teller, now_ms)?,
+    }
+    check_stop(trial, told)?;
+    Ok(true)
+}
+
+/// Replaces the outcome of a finished trial. Returns the outcome before, or `None` if nothing
+/// changes.
+pub(crate) fn correct(trial: &mut Trial, told: &Told) -> Result<Option<Told>, StorageError> {
+    let number = trial.number;
+    check_finite_outcome(number, told)?;
+    let before = match &trial.state {
+        TrialState::Told(before) if before.is_same(told) => return Ok(None),
+        TrialState::Told(before) => before.clone(),
+        open => return Err(StorageError::NotEnded { number, state: open.word() }),
+    };
+    check_stop(trial, told)?;
+    trial.state = TrialState::Told(told.clone());
+    Ok(Some(before))
+}
+
+fn check_finite_outcome(number: u64, told: &Told) -> Result<(), StorageError> {
     let numbers = match told {
         Told::Stopped { value, .. } => std::slice::from_ref(value),
         _ => told.numbers(),
     };
     if let Some(place) = numbers.iter().position(|number| !number.is_finite()) {
         let what = match place {
-            0 => format!("the value of trial {}", trial.number),
-            _ => format!("number {} of trial {}", place + 1, trial.number),
+            0 => format!("the value of trial {number}"),
+            _ => format!("number {} of trial {number}", place + 1),
         };
         return Err(StorageError::NotFinite { what });
     }
-    match &trial.state {
-        TrialState::Told(before) if before.is_same(told) => return Ok(false),
-        _ => may_change(trial, teller, now_ms)?,
-    }
+    Ok(())
+}
+
+/// Checks that a stop is at the last report.
+fn check_stop(trial: &Trial, told: &Told) -> Result<(), StorageError> {
     match told {
         Told::Stopped { epoch, value, .. } if !is_last_report(trial, *epoch, *value) => {
             Err(StorageError::NotReported { number: trial.number, epoch: *epoch })
         }
-        _ => Ok(true),
+        _ => Ok(()),
     }
 }
 

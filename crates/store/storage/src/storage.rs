@@ -9,7 +9,7 @@ use fedbo_error_class::{Class, Classified};
 use fedbo_space::Point;
 use serde::{Deserialize, Serialize};
 
-use crate::{Report, Told, Trial, Worker};
+use crate::{Correction, Report, Told, Trial, Worker};
 
 /// The key of a study. Valid only in the study's storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,6 +93,9 @@ pub struct Snapshot {
     pub open: Vec<Trial>,
     /// Total number of trials in any state, which is the number of the next trial.
     pub n_trials: u64,
+    /// Number of corrections. If it has changed since an earlier snapshot, trials that were told
+    /// before that snapshot may have other outcomes.
+    pub n_corrections: u64,
 }
 
 /// The authority with which a trial is changed.
@@ -143,8 +146,8 @@ pub struct Stop {
 ///
 /// Every call is one atomic transaction, and all callers see the same order of transactions. A
 /// durable storage returns from [`Storage::add`], [`Storage::add_told`], [`Storage::claim`],
-/// [`Storage::report`], [`Storage::finish`], [`Storage::release_trial`] and [`Storage::stop`] only
-/// once the change survives a crash of the process and of the machine. Times come from the
+/// [`Storage::report`], [`Storage::finish`], [`Storage::correct`], [`Storage::release_trial`] and
+/// [`Storage::stop`] only once the change survives a crash of the process and of the machine. Times come from the
 /// storage's own clock, which may go backwards.
 ///
 /// A call that fails with [`StorageError::Write`] has made no visible change, but a crash right
@@ -289,6 +292,22 @@ pub trait Storage: Send + Sync + fmt::Debug {
         teller: TellAuthority<'_>,
         told: &Told,
     ) -> Result<TellOutcome, StorageError>;
+
+    /// Replaces the outcome of a trial that has ended, and stores the earlier outcome as a
+    /// [`Correction`]. The trial keeps its place in the order of telling and its reports. Returns
+    /// false if the trial already has this outcome.
+    ///
+    /// # Errors
+    /// [`StorageError::NotFinite`], [`StorageError::NoTrial`]; [`StorageError::NotEnded`] for a
+    /// waiting or running trial; [`StorageError::NotReported`] if the outcome is a stop at an epoch
+    /// other than the last report's; or an error if the storage cannot be written.
+    fn correct(&self, study: StudyKey, number: u64, told: &Told) -> Result<bool, StorageError>;
+
+    /// Returns all corrections of a study, in their order.
+    ///
+    /// # Errors
+    /// If the storage cannot be read, or has no such study.
+    fn corrections(&self, study: StudyKey) -> Result<Vec<Correction>, StorageError>;
 
     /// Returns a trial to the waiting state. The attempt does not count, and its reports are
     /// deleted.
@@ -477,6 +496,16 @@ pub enum StorageError {
         number: u64,
         /// The epoch.
         epoch: u32,
+    },
+    /// The trial has no outcome that could be corrected.
+    #[error(
+        "trial {number} is {state}, so there is nothing to correct or discard; end it first with fedbo tell"
+    )]
+    NotEnded {
+        /// The trial.
+        number: u64,
+        /// Its state, for messages.
+        state: &'static str,
     },
     /// The trial has already ended with a different outcome.
     #[error("trial {number} has already ended with {told}")]

@@ -86,6 +86,11 @@ impl Trial {
         self.told().map_or(&[], Told::numbers)
     }
 
+    /// Returns true if the trial was discarded.
+    pub fn is_discarded(&self) -> bool {
+        matches!(self.state, TrialState::Told(Told::Discarded))
+    }
+
     /// Returns the report of the last epoch.
     pub fn last_report(&self) -> Option<Report> {
         self.reports.last().copied()
@@ -129,16 +134,28 @@ pub enum TrialState {
 }
 
 impl TrialState {
-    /// Returns a word for use in tables: `waiting`, `running`, `complete`, `failed` or `stopped`.
+    /// Returns a word for use in tables: `waiting`, `running`, `complete`, `failed`, `stopped` or
+    /// `discarded`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Running(_) => "running",
-            Self::Told(Told::Value(_) | Told::Numbers(_)) => "complete",
-            Self::Told(Told::Failed { .. }) => "failed",
-            Self::Told(Told::Stopped { .. }) => "stopped",
+            Self::Told(told) => told.word(),
         }
     }
+}
+
+/// A change of a finished trial's outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Correction {
+    /// Position among the study's corrections, counted from 1.
+    pub seq: u64,
+    /// The number of the trial.
+    pub number: u64,
+    /// The time of the correction, in milliseconds since 1970 by the storage's clock.
+    pub at_ms: i64,
+    /// The outcome before the correction.
+    pub before: Told,
 }
 
 /// The worker that holds a trial, and the end of its lease.
@@ -162,7 +179,7 @@ pub enum Told {
     Numbers(Vec<f64>),
     /// A failure without a value.
     Failed {
-        /// One word: `exit`, `timed-out`, `abandoned`, …
+        /// One word: `exit`, `timed-out`, `abandoned`, …; not empty.
         kind: String,
         /// A description of the failure.
         message: String,
@@ -176,9 +193,46 @@ pub enum Told {
         /// Description of the reason.
         because: String,
     },
+    /// A discarded trial, which counts neither as a value nor as a failure. Another trial may have
+    /// the same point.
+    Discarded,
 }
 
+/// The failure kind that marks a discarded trial in a database. Failures have a kind of at least
+/// one character. Programs without support for discarded trials take them for failures.
+pub(crate) const DISCARDED_KIND: &str = "";
+
+/// The failure message of a discarded trial in a database.
+pub(crate) const DISCARDED_MESSAGE: &str = "discarded";
+
 impl Told {
+    /// Returns the outcome with this failure kind and message in a database.
+    pub(crate) fn of_failure(kind: String, message: String) -> Self {
+        match kind.as_str() {
+            DISCARDED_KIND => Self::Discarded,
+            _ => Self::Failed { kind, message },
+        }
+    }
+
+    /// Returns the failure kind and message in a database.
+    pub(crate) fn failure(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Failed { kind, message } => Some((kind, message)),
+            Self::Discarded => Some((DISCARDED_KIND, DISCARDED_MESSAGE)),
+            Self::Value(_) | Self::Numbers(_) | Self::Stopped { .. } => None,
+        }
+    }
+
+    /// Returns a word for use in tables: `complete`, `failed`, `stopped` or `discarded`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Value(_) | Self::Numbers(_) => "complete",
+            Self::Failed { .. } => "failed",
+            Self::Stopped { .. } => "stopped",
+            Self::Discarded => "discarded",
+        }
+    }
+
     /// Returns the outcome with these numbers, which is [`Told::Value`] if there is only one.
     pub fn with_numbers(numbers: Vec<f64>) -> Self {
         match numbers.as_slice() {
@@ -193,7 +247,7 @@ impl Told {
         match self {
             Self::Value(value) => std::slice::from_ref(value),
             Self::Numbers(numbers) => numbers,
-            Self::Failed { .. } | Self::Stopped { .. } => &[],
+            Self::Failed { .. } | Self::Stopped { .. } | Self::Discarded => &[],
         }
     }
 
@@ -210,7 +264,9 @@ impl Told {
                     |told: &Self| told.numbers().iter().map(|n| n.to_bits()).collect::<Vec<_>>();
                 bits(self) == bits(other)
             }
-            (Self::Failed { .. }, Self::Failed { .. }) => self == other,
+            (Self::Failed { .. }, Self::Failed { .. }) | (Self::Discarded, Self::Discarded) => {
+                self == other
+            }
             (Self::Stopped { value: a, .. }, Self::Stopped { value: b, .. }) => {
                 self == other && a.to_bits() == b.to_bits()
             }
@@ -228,6 +284,7 @@ impl fmt::Display for Told {
             Self::Stopped { epoch, because, .. } => {
                 write!(f, "a stop at epoch {epoch} ({because})")
             }
+            Self::Discarded => f.write_str("no outcome, because it was discarded"),
         }
     }
 }

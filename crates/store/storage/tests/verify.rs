@@ -96,6 +96,38 @@ fn stops_are_checked_where_there_are_any() {
     }
 }
 
+/// The table of corrections is optional as well, like the table of stops.
+#[test]
+fn corrections_are_checked_where_there_are_any() {
+    let (_folder, path) = fixture();
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    let study = storage.studies().unwrap()[0].key;
+    for (number, told) in [(0, Told::Value(3.0)), (1, Told::Discarded), (5, Told::Discarded)] {
+        assert!(storage.correct(study, number, &told).unwrap());
+    }
+    assert_eq!(verify(&path).unwrap().problems, []);
+    let of = |seq| format!("correction {seq} of the study with key 1");
+    for (sql, expected) in [
+        (
+            "UPDATE corrections SET before = '{\"value\": \"high\"}' WHERE seq = 1",
+            format!("{}: the earlier outcome of trial 0 cannot be read", of(1)),
+        ),
+        ("DELETE FROM corrections WHERE seq = 2", format!("{} comes after correction 1", of(3))),
+        (
+            "UPDATE corrections SET number = 77 WHERE seq = 3",
+            "a row of corrections refers to a missing row of trials".to_owned(),
+        ),
+        (
+            "DROP TABLE corrections; CREATE TABLE corrections (x)",
+            "table corrections differs from the addition of this program".to_owned(),
+        ),
+    ] {
+        damage(&path, sql);
+        let problems = verify(&path).unwrap().problems;
+        assert!(problems.iter().any(|each| each.to_string() == expected), "{sql}: {problems:?}");
+    }
+}
+
 /// The table of further numbers is optional as well, like the table of stops.
 #[test]
 fn further_numbers_are_checked_where_there_are_any() {

@@ -125,6 +125,24 @@ pub enum StudyError {
         /// Number of the trial that retries it.
         by: u64,
     },
+    /// A trial that was stopped early has no final value that could be corrected.
+    #[error(
+        "trial {number} was stopped early, so it has no final value to correct; discard it instead"
+    )]
+    WasStopped {
+        /// Number of the trial.
+        number: u64,
+    },
+    /// A failed trial that was retried no longer counts.
+    #[error(
+        "trial {number} failed and was retried as trial {by}, which counts instead; correct or discard trial {by}"
+    )]
+    WasRetried {
+        /// Number of the trial.
+        number: u64,
+        /// Number of the trial that retries it.
+        by: u64,
+    },
     /// An objective or a constraint is invalid.
     #[error("{message}")]
     Outcomes {

@@ -1,10 +1,11 @@
 //! Imports trials from other programs as a new study.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedbo_error_class::{Class, Classified};
-use fedbo_space::{Direction, Point};
+use fedbo_space::{Direction, Parameter, Point};
 use fedbo_storage::{Storage, TrialState};
 
 use crate::trial_table::{TableDefect, TrialTable};
@@ -23,6 +24,16 @@ pub struct ImportedTrials {
     pub trials: Vec<(Point, Vec<f64>)>,
     /// The rows without a usable value, grouped by reason.
     pub left_out: Vec<LeftOut>,
+}
+
+/// The treatment of rows with a value outside the space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outside {
+    /// The whole table is refused.
+    #[default]
+    Refuse,
+    /// These rows are left out and counted.
+    Skip,
 }
 
 /// Error returned if a table cannot be imported.
@@ -54,20 +65,25 @@ impl Classified for ImportError {
     }
 }
 
-/// Reads trials from a table of comma-separated values.
+/// Reads trials from a table whose columns are separated by commas, semicolons or tabs.
 ///
 /// The table is an export of fedbo, a pandas table with columns `params_NAME`, or a table with
 /// columns for the parameters, the study's numbers (`value` if there is only one) and optionally
-/// `state`. Rows of failed, stopped and unfinished trials are skipped.
+/// `state`. Rows of failed, stopped and unfinished trials are skipped. `outside` applies to numbers
+/// outside the range of their parameter, and to unknown choices.
 ///
 /// # Errors
 /// Returns the first unusable entry, with its line, column and value.
-pub fn read_trials(path: &Path, definition: &Definition) -> Result<ImportedTrials, ImportError> {
+pub fn read_trials(
+    path: &Path,
+    definition: &Definition,
+    outside: Outside,
+) -> Result<ImportedTrials, ImportError> {
     let bytes = std::fs::read(path).map_err(|error| ImportError::Unreadable {
         path: path.to_owned(),
         message: error.to_string(),
     })?;
-    trials_of_table(&bytes, path, definition)
+    trials_of_table(&bytes, path, definition, outside)
 }
 
 /// Same as [`read_trials`], for the content of a table that has already been read from `path`.
@@ -78,15 +94,20 @@ pub fn trials_of_table(
     bytes: &[u8],
     path: &Path,
     definition: &Definition,
+    outside: Outside,
 ) -> Result<ImportedTrials, ImportError> {
-    parse(bytes, definition).map_err(|TableDefect { line, message }| ImportError::Table {
+    parse(bytes, definition, outside).map_err(|TableDefect { line, message }| ImportError::Table {
         path: path.to_owned(),
         line,
         message,
     })
 }
 
-fn parse(bytes: &[u8], definition: &Definition) -> Result<ImportedTrials, TableDefect> {
+fn parse(
+    bytes: &[u8],
+    definition: &Definition,
+    outside: Outside,
+) -> Result<ImportedTrials, TableDefect> {
     let space = definition.check().map_err(|error| TableDefect::new(None, error.to_string()))?;
     let table = TrialTable::parse(bytes, &definition.number_names())?;
     let columns: Result<Vec<_>, _> = space
@@ -108,29 +129,70 @@ fn parse(bytes: &[u8], definition: &Definition) -> Result<ImportedTrials, TableD
         .collect();
     let columns = columns?;
     let mut trials = Vec::with_capacity(table.rows.len());
-    for row in table.rows {
+    let mut skipped = vec![0; columns.len()];
+    'rows: for row in &table.rows {
         let mut entries = Vec::with_capacity(columns.len());
-        for (parameter, at) in &columns {
+        for ((parameter, at), n_skipped) in columns.iter().zip(&mut skipped) {
             let text = &row.texts[*at];
-            let parsed = parameter.parse(text).map_err(|error| {
-                let message = format!("column {} = {text:?}: {error}", table.columns[*at].name);
-                TableDefect::new(row.line, message)
-            })?;
+            let parsed = match table.number(text, |text| parameter.parse(text).ok()) {
+                Some(parsed) => parsed,
+                None if !is_outside(&table, parameter, text) => {
+                    let found = format!("column {} = {text:?}", table.columns[*at].name);
+                    let message = format!("{found}, expected {}", parameter.kind());
+                    return Err(TableDefect::new(row.line, message));
+                }
+                None if outside == Outside::Skip => {
+                    *n_skipped += 1;
+                    continue 'rows;
+                }
+                None => {
+                    let message = format!(
+                        "column {} = {text:?} is outside the space, expected {}; widen the space, or leave out such rows with \
+                         --outside skip",
+                        table.columns[*at].name,
+                        parameter.kind()
+                    );
+                    return Err(TableDefect::new(row.line, message));
+                }
+            };
             entries.push((parameter.name().to_owned(), parsed));
         }
-        trials.push((Point::new(entries), row.numbers));
+        trials.push((Point::new(entries), row.numbers.clone()));
     }
+    let mut left_out = table.left_out;
+    let reasons = columns.iter().zip(skipped).filter(|(_, n_trials)| *n_trials > 0);
+    left_out.extend(reasons.map(|((parameter, _), n_trials)| {
+        let why = format!("outside the range of {}", parameter.name());
+        LeftOut { n_trials, why }
+    }));
     if trials.is_empty() {
-        return Err(TableDefect::new(None, "it has no trial with a value"));
+        let reasons: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        let message = match reasons.as_slice() {
+            [] => "it has no trial with a value".to_owned(),
+            some => format!("it has no trial with a value in the space: {}", some.join(", ")),
+        };
+        return Err(TableDefect::new(None, message));
     }
-    Ok(ImportedTrials { direction: table.direction, trials, left_out: table.left_out })
+    Ok(ImportedTrials { direction: table.direction, trials, left_out })
+}
+
+/// Returns true if a cell that is not a value of the parameter is a finite number or, for choices,
+/// a word.
+fn is_outside(table: &TrialTable, parameter: &Parameter, text: &str) -> bool {
+    match parameter.kind().numbers() {
+        Some(_) => {
+            let number = table.number(text, |text| text.parse::<f64>().ok());
+            number.is_some_and(f64::is_finite)
+        }
+        None => !text.is_empty(),
+    }
 }
 
 impl Study {
     /// Stores trials that were evaluated elsewhere as a study of complete trials, in this order.
     ///
     /// If the study already has the first of these trials, the rest are appended. An interrupted
-    /// import can therefore be completed by repeating it.
+    /// import can therefore be completed by repeating it. Corrected trials keep their correction.
     ///
     /// Returns the study and the number of newly added trials.
     ///
@@ -159,8 +221,11 @@ impl Study {
         };
         let study = Self::open(storage, &definition)?;
         let known = study.trials()?;
+        let corrections = study.corrections()?;
+        let corrected: BTreeSet<u64> = corrections.iter().map(|each| each.number).collect();
         for (trial, (point, numbers)) in known.iter().zip(&points) {
-            let is_told = matches!(trial.state, TrialState::Told(_));
+            let is_told =
+                matches!(trial.state, TrialState::Told(_)) && !corrected.contains(&trial.number);
             if trial.point != *point || is_told && trial.numbers() != numbers {
                 return Err(StudyError::OtherTrial {
                     name: definition.name.clone(),
@@ -200,7 +265,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<ImportedTrials, TableDefect> {
-        parse(text.as_bytes(), &definition())
+        parse(text.as_bytes(), &definition(), Outside::Refuse)
     }
 
     fn shown(read: &ImportedTrials) -> Vec<(String, f64)> {
@@ -226,11 +291,34 @@ mod tests {
             ("params_x,value\n".to_owned(), Some(1), "no column for parameter \"value\""),
             (format!("{header}\n0,1,c,1\n2,1,c,1\n"), Some(3), "column params_x = \"2\""),
             (format!("{header}\n0,1,d,1\n"), Some(2), "column params_kind = \"d\""),
-            (format!("{header}\n0,1,c,\n"), None, "no trial with a value"),
+            (format!("{header}\n0,1,c,\n"), None, "no trial with a value in the space: 1 without"),
+            (format!("{header}\n2,1,c,1\n"), Some(2), "--outside skip"),
         ];
         for (text, line, expected) in cases {
             let defect = read(&text).unwrap_err();
             assert!(defect.line == line && defect.message.contains(expected), "{defect:?}");
+        }
+    }
+
+    #[test]
+    fn rows_outside_are_left_out_and_counted_but_not_damaged_cells() {
+        let skip = |text: &str| parse(text.as_bytes(), &definition(), Outside::Skip);
+        let table =
+            "x;parameter.value;kind;value\n0,5;1;c;1,5\n2,5;1;c;9\n0;10;d;9\n-1;1;d;9\n1;9;c;2\n";
+        let read = skip(table).unwrap();
+        assert_eq!(shown(&read), [("0.5 1 c".to_owned(), 1.5), ("1.0 9 c".to_owned(), 2.0)]);
+        let left_out: Vec<String> = read.left_out.iter().map(ToString::to_string).collect();
+        assert_eq!(left_out, ["2 outside the range of x", "1 outside the range of value"]);
+        let header = "x,parameter.value,kind,value";
+        for (row, expected) in [
+            ("warm,1,c,1", "column x = \"warm\", expected"),
+            ("nan,1,c,1", "column x = \"nan\""),
+            ("0,1,,1", "column kind = \"\""),
+            ("0,,c,1", "column parameter.value = \"\""),
+            ("3,1,c,1", "no trial with a value in the space: 1 outside the range of x"),
+        ] {
+            let defect = skip(&format!("{header}\n{row}\n")).unwrap_err();
+            assert!(defect.message.contains(expected), "{defect:?}");
         }
     }
 

@@ -19,6 +19,7 @@
 //! ```
 
 mod archive;
+mod corrections;
 mod definition;
 mod early_stopping;
 mod error;
@@ -34,6 +35,7 @@ mod pace;
 mod patience;
 mod run;
 mod sampler;
+mod separator;
 mod study;
 mod surface;
 mod trial_table;
@@ -46,7 +48,7 @@ pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;
 pub use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 pub use file::{JOBS_MAX, StudyFile, time_limit};
-pub use import::{ImportError, ImportedTrials, read_trials, trials_of_table};
+pub use import::{ImportError, ImportedTrials, Outside, read_trials, trials_of_table};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{
     LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,

@@ -28,9 +28,14 @@ pub(crate) struct Model {
     strategy: ModelStrategy,
     /// The best points of old studies that have not been evaluated yet. They are proposed first.
     first: Vec<Vec<f64>>,
+    /// The points of discarded initial trials that no other trial has evaluated. The initial design
+    /// proposes them again.
+    vacant: Vec<Vec<f64>>,
     n_told: u64,
-    /// Number of finished trials that are retries of failed ones.
-    n_retries: u64,
+    /// Number of corrections that the finished trials had when they were added.
+    n_corrections: u64,
+    /// Number of finished trials that do not count towards the limit.
+    n_uncounted: u64,
     n_values: usize,
 }
 
@@ -77,8 +82,10 @@ impl Model {
             definition: definition.clone(),
             space,
             seed,
+            vacant: Vec::new(),
             n_told: 0,
-            n_retries: 0,
+            n_corrections: 0,
+            n_uncounted: 0,
             n_values: 0,
         })
     }
@@ -88,9 +95,19 @@ impl Model {
         self.n_told
     }
 
-    /// Returns the number of finished trials in the model that are retries of failed ones.
-    pub(crate) fn n_retries(&self) -> u64 {
-        self.n_retries
+    /// Returns the number of corrections that the model takes into account.
+    pub(crate) fn n_corrections(&self) -> u64 {
+        self.n_corrections
+    }
+
+    /// Sets the number of corrections that the next finished trials take into account.
+    pub(crate) fn set_n_corrections(&mut self, n_corrections: u64) {
+        self.n_corrections = n_corrections;
+    }
+
+    /// Returns the number of finished trials in the model that do not count towards the limit.
+    pub(crate) fn n_uncounted(&self) -> u64 {
+        self.n_uncounted
     }
 
     /// Returns the number of trials in the model, including retries of failed ones.
@@ -108,16 +125,21 @@ impl Model {
 
     /// Adds the next finished trials, in completion order.
     ///
-    /// A failure is skipped if one of the trials is its retry. If a batch contains a retry, the
+    /// A failure is skipped if one of the trials is its retry. A discarded trial is skipped, too. If
+    /// a batch contains a retry, the
     /// caller must therefore add the batch to a new model, together with all earlier trials.
     pub(crate) fn absorb(&mut self, told: &[Trial]) -> Result<(), StudyError> {
         let n_told = told.len() as u64;
-        let retried: BTreeSet<u64> = told.iter().filter_map(Trial::retry_of).collect();
+        let n_uncounted = n_uncounted(told);
+        for trial in told.iter().filter(|each| each.is_discarded() && each.origin() == "initial") {
+            self.vacant.push(self.space.encode(&trial.point)?);
+        }
         let current: Vec<Trial>;
-        let told = if retried.is_empty() {
+        let told = if n_uncounted == 0 {
             told
         } else {
-            let stands = |trial: &&Trial| !retried.contains(&trial.number);
+            let retried = retried(told);
+            let stands = |trial: &&Trial| !retried.contains(&trial.number) && !trial.is_discarded();
             current = told.iter().filter(stands).cloned().collect();
             &current
         };
@@ -142,7 +164,9 @@ impl Model {
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
-        self.first.retain(|best| !observations.iter().any(|o| is_same_point(&o.unit, best)));
+        let is_new = |unit: &Vec<f64>| !observations.iter().any(|o| is_same_point(&o.unit, unit));
+        self.first.retain(is_new);
+        self.vacant.retain(is_new);
         match &mut self.strategy {
             ModelStrategy::Final(strategy) => strategy.tell(&observations)?,
             ModelStrategy::Epochs(epochs) => {
@@ -154,7 +178,7 @@ impl Model {
         }
         self.initial.tell(&observations)?;
         self.n_told += n_told;
-        self.n_retries += retried.len() as u64;
+        self.n_uncounted += n_uncounted;
         self.n_values += observations.iter().filter(|o| o.value.is_some()).count();
         Ok(())
     }
@@ -186,11 +210,15 @@ impl Model {
         if !self.definition.strategy.has_surrogate() {
             return self.asked(&pending, &mut stream);
         }
-        let n_retries = self.n_retries + n_retries(open);
-        let is_initial = number.saturating_sub(n_retries) < self.definition.n_initial as u64
+        let n_uncounted = self.n_uncounted + n_uncounted(open);
+        let is_initial = number.saturating_sub(n_uncounted) < self.definition.n_initial as u64
             || self.n_values < VALUES_MIN.min(self.definition.n_initial);
         if is_initial {
-            let unit = self.initial.ask(&pending, &mut stream)?.unit;
+            let is_free = |unit: &&Vec<f64>| !pending.rows().any(|row| is_same_point(row, unit));
+            let unit = match self.vacant.iter().find(is_free) {
+                Some(unit) => unit.clone(),
+                None => self.initial.ask(&pending, &mut stream)?.unit,
+            };
             let source = Source::Initial;
             return Ok(Proposal { unit, source });
         }
@@ -214,10 +242,17 @@ impl Model {
     }
 }
 
-/// Returns the number of trials that are retries of failed ones.
-pub(crate) fn n_retries(trials: &[Trial]) -> u64 {
-    let retries = trials.iter().filter(|trial| trial.retry_of().is_some());
-    retries.count() as u64
+/// Returns the number of trials that do not count towards a study's limit: retries of failed trials,
+/// and discarded trials.
+pub(crate) fn n_uncounted(trials: &[Trial]) -> u64 {
+    let is_uncounted = |trial: &&Trial| trial.retry_of().is_some() || trial.is_discarded();
+    trials.iter().filter(is_uncounted).count() as u64
+}
+
+/// Returns the numbers of the trials that another one of these trials retries.
+pub(crate) fn retried(trials: &[Trial]) -> BTreeSet<u64> {
+    let retries = trials.iter().filter(|trial| !trial.is_discarded());
+    retries.filter_map(Trial::retry_of).collect()
 }
 
 fn chooser(

@@ -1,8 +1,8 @@
 //! Ends a study after too many trials without progress.
 
-use fedbo_storage::{Told, Trial};
+use fedbo_storage::{StorageError, Told, Trial};
 
-use crate::Definition;
+use crate::{Definition, Study};
 
 /// Number of trials without progress after which a study ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +28,8 @@ pub(crate) struct Progress {
     definition: Definition,
     /// Number of trials added so far.
     n_told: u64,
+    /// Number of corrections that these trials had.
+    n_corrections: u64,
     /// Objectives, to be maximized, of the last trial that counted as progress. With multiple
     /// objectives, those of all such trials.
     best: Vec<Vec<f64>>,
@@ -37,17 +39,29 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(patience: Patience, definition: &Definition) -> Self {
         let definition = definition.clone();
-        Self { patience, definition, n_told: 0, best: Vec::new(), n_without: 0 }
+        Self { patience, definition, n_told: 0, n_corrections: 0, best: Vec::new(), n_without: 0 }
     }
 
-    pub(crate) fn n_told(&self) -> u64 {
-        self.n_told
+    /// Adds the trials of the study that finished since the last call. After a correction, starts
+    /// again with all of them.
+    pub(crate) fn look(&mut self, study: &Study) -> Result<(), StorageError> {
+        let mut snapshot = study.snapshot(self.n_told)?;
+        if snapshot.n_corrections != self.n_corrections {
+            *self = Self::new(self.patience, &self.definition);
+            snapshot = study.snapshot(0)?;
+            self.n_corrections = snapshot.n_corrections;
+        }
+        self.absorb(&snapshot.told);
+        Ok(())
     }
 
     /// Adds the next finished trials, in completion order.
-    pub(crate) fn absorb(&mut self, told: &[Trial]) {
+    fn absorb(&mut self, told: &[Trial]) {
         for trial in told {
             self.n_told += 1;
+            if trial.is_discarded() {
+                continue;
+            }
             let objectives = self.definition.objectives_of(trial);
             if self.definition.is_feasible(trial) && self.is_progress(&objectives) {
                 if objectives.len() == 1 {

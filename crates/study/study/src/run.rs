@@ -15,7 +15,7 @@ use fedbo_storage::{Stop, StorageError, TellAuthority, Told, Trial, TrialState, 
 use fedbo_strategies::StrategyError;
 
 use crate::early_stopping::{RunWarnings, TrainingOutcome, TrialMonitor};
-use crate::model::n_retries;
+use crate::model::n_uncounted;
 use crate::patience::Progress;
 use crate::{AskOutcome, Patience, Study, StudyError, numeric_choices};
 
@@ -261,7 +261,7 @@ impl Study {
         }
         let trials = self.trials()?;
         let open = trials.iter().filter(|t| t.told().is_none()).count();
-        let n_counted = (trials.len() as u64).saturating_sub(n_retries(&trials));
+        let n_counted = (trials.len() as u64).saturating_sub(n_uncounted(&trials));
         let is_complete = open == 0 && n_counted >= options.n_trials;
         let ended = match stop.load(Ordering::Relaxed) {
             true => Ended::Stopped,
@@ -295,7 +295,7 @@ impl Study {
         }
         let trials = self.trials()?;
         let mut told = trials.iter().filter_map(Trial::told);
-        Ok(told.any(|told| !matches!(told, Told::Failed { .. })))
+        Ok(told.any(|told| !matches!(told, Told::Failed { .. } | Told::Discarded)))
     }
 }
 
@@ -507,8 +507,7 @@ impl Shared<'_> {
             return Ok(false);
         };
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = self.study.snapshot(progress.n_told())?.told;
-        progress.absorb(&told);
+        progress.look(self.study)?;
         Ok(progress.is_over())
     }
 
@@ -518,6 +517,7 @@ impl Shared<'_> {
         match told {
             Told::Failed { .. } => brake.failed(),
             Told::Value(_) | Told::Numbers(_) | Told::Stopped { .. } => brake.succeeded(),
+            Told::Discarded => {}
         }
         // Another process may have stored a value in the meantime.
         if brake.holds() && self.study.has_outcome(self.options)? {
@@ -536,7 +536,7 @@ impl Shared<'_> {
         let watched = self.watch(&told);
         self.n_told.fetch_add(1, Ordering::Relaxed);
         match told {
-            Told::Value(_) | Told::Numbers(_) => {}
+            Told::Value(_) | Told::Numbers(_) | Told::Discarded => {}
             Told::Failed { .. } => {
                 self.n_failed.fetch_add(1, Ordering::Relaxed);
             }

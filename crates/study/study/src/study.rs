@@ -15,7 +15,7 @@ use fedbo_strategies::{Strategy, StrategyError};
 
 use crate::early_stopping::RuleEvaluator;
 use crate::meta::Units;
-use crate::model::{Model, OwnStrategy, n_retries};
+use crate::model::{Model, OwnStrategy, n_uncounted, retried};
 use crate::pace::Pace;
 use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, Surface, TransferStep};
 
@@ -283,11 +283,10 @@ impl Study {
             }
             let began = Instant::now();
             let model = self.built(&mut slot)?;
-            let snapshot = self.storage.snapshot(self.key, model.n_told())?;
-            // Retried failures do not count towards the limit.
-            let n_retries =
-                model.n_retries() + n_retries(&snapshot.told) + n_retries(&snapshot.open);
-            let limit = limit.map(|limit| limit.saturating_add(n_retries));
+            let snapshot = self.news(model)?;
+            let n_uncounted =
+                model.n_uncounted() + n_uncounted(&snapshot.told) + n_uncounted(&snapshot.open);
+            let limit = limit.map(|limit| limit.saturating_add(n_uncounted));
             if limit.is_some_and(|limit| snapshot.n_trials >= limit) {
                 let open = snapshot.open;
                 return Ok(ControlFlow::Continue(AskOutcome::Full { open }));
@@ -369,9 +368,14 @@ impl Study {
             Told::Stopped { value, .. } if !value.is_finite() => {
                 return Err(StudyError::NotFinite { value: *value });
             }
-            Told::Stopped { .. } | Told::Failed { .. } => {}
+            Told::Stopped { .. } | Told::Failed { .. } | Told::Discarded => {}
         }
         Ok(self.storage.finish(self.key, number, teller, told)?)
+    }
+
+    /// Returns the storage and the study's key in it.
+    pub(crate) fn stored(&self) -> (&dyn Storage, StudyKey) {
+        (&*self.storage, self.key)
     }
 
     /// Adds a user-supplied point as a trial that waits for the next worker.
@@ -425,7 +429,7 @@ impl Study {
             return Err(StudyError::NotFailed { number, state });
         }
         let mut later = trials.iter();
-        if let Some(by) = later.find(|later| later.retry_of() == Some(number)) {
+        if let Some(by) = later.find(|later| is_retry(later, number)) {
             let by = by.number;
             return Err(StudyError::AlreadyRetried { number, by });
         }
@@ -479,7 +483,7 @@ impl Study {
         let mut added: Vec<Trial> = Vec::new();
         for _ in 0..ATTEMPTS_MAX {
             let trials = self.trials()?;
-            let retried: BTreeSet<u64> = trials.iter().filter_map(Trial::retry_of).collect();
+            let retried = retried(&trials);
             let mut number = trials.len() as u64;
             let mut overtaken = false;
             for trial in &trials {
@@ -697,7 +701,7 @@ impl Study {
         };
         let mut slot = self.model();
         let model = self.built(&mut slot)?;
-        let snapshot = self.storage.snapshot(self.key, model.n_told())?;
+        let snapshot = self.news(model)?;
         self.absorb(model, &snapshot.told)?;
         let units = Units::of(meta);
         let n_told = model.n_told();
@@ -731,6 +735,22 @@ impl Study {
         Ok(Some(steps))
     }
 
+    /// Returns the open trials, and the finished trials that the model does not have.
+    ///
+    /// A correction changes a trial that the model may have. The model is then rebuilt from all
+    /// finished trials, so that it remains a function of these trials.
+    fn news(&self, model: &mut Model) -> Result<Snapshot, StudyError> {
+        let mut snapshot = self.storage.snapshot(self.key, model.n_told())?;
+        if snapshot.n_corrections != model.n_corrections() {
+            if model.n_told() > 0 {
+                snapshot = self.storage.snapshot(self.key, 0)?;
+                *model = self.new_model()?;
+            }
+            model.set_n_corrections(snapshot.n_corrections);
+        }
+        Ok(snapshot)
+    }
+
     /// Updates a model with newly finished trials.
     ///
     /// A failure counts until a retry of its point finishes. The model is then rebuilt without the
@@ -741,7 +761,9 @@ impl Study {
         }
         let mut all = self.storage.snapshot(self.key, 0)?.told;
         all.truncate(model.n_known().saturating_add(told.len()));
+        let n_corrections = model.n_corrections();
         *model = self.new_model()?;
+        model.set_n_corrections(n_corrections);
         model.absorb(&all)
     }
 
@@ -769,6 +791,11 @@ impl Study {
         // not at all.
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns true if a trial retries the trial with this number and is not discarded.
+pub(crate) fn is_retry(trial: &Trial, number: u64) -> bool {
+    trial.retry_of() == Some(number) && !trial.is_discarded()
 }
 
 /// Encodes a point as bytes, which are equal for equal trials: its coordinates, with -0 normalized

@@ -6,6 +6,7 @@ use fedbo_space::cell::restored;
 use fedbo_space::{Direction, Parameter, Space};
 
 use crate::LeftOut;
+use crate::separator::{DecimalMarks, Separator, with_decimal_point};
 
 /// Columns of an export that precede the parameter columns.
 pub const EXPORT_COLUMNS: [&str; 12] = [
@@ -55,6 +56,8 @@ pub(crate) struct TrialTable {
     pub(crate) rows: Vec<TableRow>,
     /// The other rows, grouped by reason.
     pub(crate) left_out: Vec<LeftOut>,
+    /// True if numbers may have a decimal comma.
+    pub(crate) has_decimal_commas: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -95,14 +98,6 @@ impl TableDefect {
     }
 }
 
-/// Returns the separator of a header that is not separated by commas, as in spreadsheets of some
-/// locales.
-fn other_separator(header: &StringRecord) -> Option<&'static str> {
-    let marks = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
-    let found = marks.iter().find(|(mark, _)| header.iter().any(|name| name.contains(*mark)));
-    found.map(|(_, name)| *name)
-}
-
 impl TrialTable {
     /// Reads a table with a column for each of the numbers `names` (`value` if a trial has only
     /// one).
@@ -110,8 +105,12 @@ impl TrialTable {
     /// The columns `state` and `direction` are optional. The parameter columns are those with the
     /// prefix `params_`. Without such columns, they are all columns that an export does not use for
     /// another purpose.
+    ///
+    /// Columns are separated by commas, semicolons or tabs. With semicolons, numbers may have a
+    /// decimal comma.
     pub(crate) fn parse(bytes: &[u8], names: &[&str]) -> Result<Self, TableDefect> {
-        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
+        let separator = Separator::of_table(bytes, names).map_err(|e| TableDefect::broken(&e))?;
+        let mut reader = separator.reader(bytes);
         let header = reader.headers().map_err(|e| TableDefect::broken(&e))?.clone();
         // A handwritten table is read literally. Only exports escape their cells.
         let is_export = EXPORT_COLUMNS.iter().all(|name| header.iter().any(|each| each == *name));
@@ -125,15 +124,9 @@ impl TrialTable {
         for name in names {
             let Some(at) = column(name) else {
                 let numbers = names.join(", ");
-                if let Some(separator) = other_separator(&header) {
-                    let message = format!(
-                        "its columns are separated by {separator}, expected commas; save it as CSV with comma separators and decimal \
-                         points (30.5), as fedbo export writes it"
-                    );
-                    return Err(TableDefect::new(Some(1), message));
-                }
                 let message = format!(
-                    "it has no column {name}; the first line must name the parameters and {numbers}, as fedbo export writes it"
+                    "it has no column {name}; the first line must name the parameters and {numbers}, separated by commas, semicolons or \
+                     tabs, as fedbo export writes it"
                 );
                 return Err(TableDefect::new(Some(1), message));
             };
@@ -141,9 +134,16 @@ impl TrialTable {
         }
         let (state_at, direction_at) = (column("state"), column("direction"));
         let columns = parameter_columns(&header, is_export, names)?;
-        let mut table =
-            Self { columns: Vec::new(), direction: None, rows: Vec::new(), left_out: Vec::new() };
-        let (mut n_failed, mut n_stopped, mut n_open, mut n_without) = (0, 0, 0, 0);
+        let mut table = Self {
+            columns: Vec::new(),
+            direction: None,
+            rows: Vec::new(),
+            left_out: Vec::new(),
+            has_decimal_commas: separator == Separator::Semicolon,
+        };
+        let mut marks = DecimalMarks::default();
+        let (mut n_failed, mut n_stopped, mut n_open, mut n_discarded, mut n_without) =
+            (0, 0, 0, 0, 0);
         for record in reader.records() {
             let record = record.map_err(|e| TableDefect::broken(&e))?;
             let line = record.position().map(csv::Position::line);
@@ -166,9 +166,10 @@ impl TrialTable {
                 "failed" | "fail" => Some(&mut n_failed),
                 "stopped" | "pruned" => Some(&mut n_stopped),
                 "running" | "waiting" => Some(&mut n_open),
+                "discarded" => Some(&mut n_discarded),
                 "complete" | "" => None,
                 _ => {
-                    let expected = "complete, failed, stopped, running or waiting";
+                    let expected = "complete, failed, stopped, discarded, running or waiting";
                     return Err(wrong("state", state, expected));
                 }
             };
@@ -176,13 +177,28 @@ impl TrialTable {
                 *counter += 1;
                 continue;
             }
+            if table.has_decimal_commas {
+                let used = numbers_at.iter().chain(columns.iter().map(|(at, _)| at));
+                for at in used {
+                    if !marks.agree_with(&record[*at]) {
+                        return Err(wrong(
+                            &header[*at],
+                            &record[*at],
+                            "one kind of numbers: this table has decimal points and decimal commas; write 1250.5 without a mark \
+                             between thousands",
+                        ));
+                    }
+                }
+            }
             let mut numbers = Vec::with_capacity(names.len());
             for (name, at) in names.iter().zip(&numbers_at) {
                 let number: Option<f64> = match &record[*at] {
                     "" => None,
-                    word => Some(word.parse().map_err(|_| {
-                        wrong(name, word, "a number, or nothing for a trial without a value")
-                    })?),
+                    word => Some(
+                        table
+                            .number(word, |text| text.parse().ok())
+                            .ok_or_else(|| wrong(name, word, separator.expected_number()))?,
+                    ),
                 };
                 numbers.extend(number.filter(|number| number.is_finite()));
             }
@@ -198,9 +214,28 @@ impl TrialTable {
             (n_failed, "failed"),
             (n_stopped, "stopped early"),
             (n_open, "not finished"),
+            (n_discarded, "discarded"),
             (n_without, "without a finite value"),
         ]);
         Ok(table)
+    }
+
+    /// Returns cells with a decimal point instead of a decimal comma in numbers. Without a space, a
+    /// choice that looks like a number counts as one.
+    pub(crate) fn canonical(&self, texts: &[String]) -> Vec<String> {
+        let canonical = |text: &String| match with_decimal_point(text) {
+            Some(number) if self.has_decimal_commas && number.parse::<f64>().is_ok() => number,
+            _ => text.clone(),
+        };
+        texts.iter().map(canonical).collect()
+    }
+
+    /// Parses a number of this table, with a decimal comma if the table may have them.
+    pub(crate) fn number<T>(&self, text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        parse(text).or_else(|| match self.has_decimal_commas {
+            true => parse(&with_decimal_point(text)?),
+            false => None,
+        })
     }
 }
 
@@ -311,20 +346,41 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_commas_do_not_separate_is_refused_with_its_separator() {
-        for (text, separator) in [
-            ("temp;cat;value\n30,5;Pd;10,1\n", "semicolons"),
-            ("temp, in C;value\n30;10\n", "semicolons"),
-            ("temp\tvalue\n30.5\t10.1\n", "tabs"),
-            ("temp|value\n30.5|10.1\n", "bars"),
-        ] {
+    fn semicolons_and_tabs_separate_columns_too() {
+        let table = read("\u{feff}temp;cat;value\n30,5;Pd, old;10,25\n-4;Ni;1e-2\n").unwrap();
+        assert_eq!(names(&table), ["temp", "cat"]);
+        let expected = [(vec!["30,5", "Pd, old"], 10.25), (vec!["-4", "Ni"], 0.01)];
+        assert_eq!(rows(&table), expected);
+        assert_eq!(table.canonical(&table.rows[0].texts), ["30.5", "Pd, old"]);
+        let table = read("temp, in C\tvalue\n30.5\t10.1\n").unwrap();
+        assert_eq!((names(&table), rows(&table)), (vec!["temp, in C"], vec![(vec!["30.5"], 10.1)]));
+        let table = read("temp;value\n30.5;10.1\n").unwrap();
+        assert_eq!(rows(&table), [(vec!["30.5"], 10.1)]);
+        // The header of a table with commas may contain the other marks.
+        let table = read("a;b,value\n1,2\n").unwrap();
+        assert_eq!((names(&table), rows(&table)), (vec!["a;b"], vec![(vec!["1"], 2.0)]));
+    }
+
+    #[test]
+    fn ambiguous_numbers_are_refused_with_their_line_and_column() {
+        let cases = [
+            // Perhaps 1250, perhaps 1.25.
+            (
+                "x;value\n1;2,5\n1;1.250\n",
+                Some(3),
+                "column value = \"1.250\", expected one kind of numbers",
+            ),
+            ("x;value\n2.5;1\n1,5;1\n", Some(3), "column x = \"1,5\""),
+            ("x;value\n1;1.250,5\n", Some(2), "column value = \"1.250,5\", expected a number"),
+            ("x\tvalue\n1\t2,5\n", Some(2), "with a decimal point"),
+            ("x,value\n1,\"2,5\"\n", Some(2), "column value = \"2,5\", expected a number"),
+            ("temp,cat\n30.5,Pd\n", Some(1), "no column value"),
+            ("temp|value\n30.5|10.1\n", Some(1), "separated by commas, semicolons or tabs"),
+        ];
+        for (text, line, expected) in cases {
             let defect = read(text).unwrap_err();
-            assert_eq!(defect.line, Some(1));
-            assert!(defect.message.contains(separator), "{}", defect.message);
+            assert!(defect.line == line && defect.message.contains(expected), "{defect:?}");
         }
-        let defect = read("temp,cat\n30.5,Pd\n").unwrap_err();
-        assert!(defect.message.contains("no column value"), "{}", defect.message);
-        assert!(read("a;b,value\n1,2\n").is_ok());
     }
 
     #[test]

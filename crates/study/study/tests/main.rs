@@ -1,6 +1,7 @@
 //! Integration tests of studies.
 
 mod batches;
+mod corrections;
 mod early_stopping;
 mod early_stopping_bo_bos;
 mod old_studies;

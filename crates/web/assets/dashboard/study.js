@@ -258,16 +258,18 @@ class Page {
     const count = (/** @type {string} */ state) => this.told.filter((trial) => trial.state === state).length;
     const running = this.open.filter((trial) => trial.state === "running").length;
     const n = this.about.n_trials;
+    const nTold = this.told.length - count("discarded");
     /** @type {[string, any][]} */
     const facts = [
       this.objectives.length > 0 ? ["on the front", this.front().length] : ["best", best === null ? "–" : h("a", { href: "#", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.choose(best); } }, `${number(best.value)} (trial ${best.number})`)],
-      ["trials told", n === null ? this.told.length : `${this.told.length} of ${n}`],
+      ["trials told", n === null ? nTold : `${nTold} of ${n}`],
       ["running", running],
       ["waiting", this.open.length - running],
       ["failed", count("failed")],
     ];
     if (this.told.some((trial) => trial.feasible === false)) facts.push(["infeasible", this.told.filter((trial) => trial.feasible === false).length]);
     if (this.about.epochs !== null) facts.push(["stopped early", count("stopped")]);
+    if (count("discarded") > 0) facts.push(["discarded", count("discarded")]);
     settle(this.facts, ...factList(facts));
   }
 
@@ -311,7 +313,7 @@ class Page {
 
   /** Numbers of failed trials that have been retried. */
   numbersRetried() {
-    const again = this.told.concat(this.open).map((trial) => trial.retry_of).filter((number) => number !== null);
+    const again = this.told.concat(this.open).filter((trial) => trial.state !== "discarded").map((trial) => trial.retry_of).filter((number) => number !== null);
     return new Set([...again, ...(this.actions?.retried ?? [])]);
   }
 

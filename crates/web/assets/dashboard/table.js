@@ -26,7 +26,7 @@ export class Table {
     this.body = h("tbody");
     this.count = h("p", { class: "quiet", role: "status" });
     this.heads = this.columns().map(([name]) => h("th", { scope: "col" }, h("button", { type: "button", onclick: () => this.sort(name) }, name)));
-    const states = ["", "complete", "failed", "stopped", "running", "waiting"];
+    const states = ["", "complete", "failed", "stopped", "discarded", "running", "waiting"];
     const select = h("select", { onchange: (/** @type {any} */ event) => this.filter({ state: event.target.value }) },
       ...states.map((state) => h("option", { value: state, selected: state === this.state }, state || "all")));
     const input = h("input", { type: "search", value: this.text, oninput: (/** @type {any} */ event) => this.filter({ find: event.target.value }) });

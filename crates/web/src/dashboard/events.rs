@@ -196,6 +196,8 @@ struct Trials {
     /// The browser's position in completion order.
     known: Place,
     has_looked: bool,
+    /// Number of corrections of the trials that the browser has received.
+    n_corrections: u64,
     /// The open trials, as last sent.
     open: Option<String>,
 }
@@ -210,19 +212,21 @@ pub(super) fn trials(asked: &Asked) -> anyhow::Result<Response> {
         study: entry.record,
         known: Place::last(&asked.headers),
         has_looked: false,
+        n_corrections: 0,
         open: None,
     };
     watched(asked, trials)
 }
 
 impl Trials {
-    /// Returns a unique id of the study, which changes if a study is recreated under the same name;
-    /// `None` until the first trial has finished.
-    fn identity(&self, first: Option<&Trial>) -> Option<u64> {
+    /// Returns a unique id of the study, which changes if a study is recreated under the same name or
+    /// a trial is corrected; `None` until the first trial has finished.
+    fn identity(&self, first: Option<&Trial>, n_corrections: u64) -> Option<u64> {
         let first = first.filter(|trial| trial.told_seq == Some(1))?;
         let mut hasher = DefaultHasher::new();
         let study = (&self.study.name, &self.study.definition);
         (study, first.number, first.asked_at_ms, first.told_at_ms).hash(&mut hasher);
+        n_corrections.hash(&mut hasher);
         Some(hasher.finish())
     }
 }
@@ -232,8 +236,15 @@ impl Watched for Trials {
         // The first trial shows whether the study is still the one that the browser has seen.
         let after = if self.has_looked { self.known.seq } else { 0 };
         let snapshot = self.storage.snapshot(self.study.key, after)?;
+        if self.has_looked && snapshot.n_corrections != self.n_corrections {
+            self.known = Place::default();
+            self.has_looked = false;
+            self.open = None;
+            return replaced();
+        }
+        self.n_corrections = snapshot.n_corrections;
         if after == 0 {
-            let identity = self.identity(snapshot.told.first());
+            let identity = self.identity(snapshot.told.first(), snapshot.n_corrections);
             if !self.known.fits(identity, snapshot.told.len() as u64) {
                 self.known = Place::default();
                 return replaced();

@@ -84,7 +84,7 @@ pub(super) fn listed(entry: &Entry) -> anyhow::Result<Listed> {
         place: entry.place.clone(),
         direction: study.direction(),
         n_trials: entry.n_trials,
-        n_told: count(&|trial| trial.told().is_some()),
+        n_told: count(&|trial| trial.told().is_some() && !trial.is_discarded()),
         n_failed: count(&|trial| matches!(trial.told(), Some(Told::Failed { .. }))),
         n_running: count(&|trial| matches!(trial.state, TrialState::Running(_))),
         n_waiting: count(&|trial| matches!(trial.state, TrialState::Waiting)),
@@ -298,7 +298,12 @@ pub(super) fn csv(asked: &Asked) -> anyhow::Result<Response> {
 pub(super) fn json(asked: &Asked) -> anyhow::Result<Response> {
     let entry = asked.shared.catalog.entry(asked.id())?;
     let study = entry.load()?;
-    let document = json_of(&TrialsDocument::new(&study, &entry.place, &study.trials()?))?;
+    let document = json_of(&TrialsDocument::new(
+        &study,
+        &entry.place,
+        &study.trials()?,
+        &study.corrections()?,
+    ))?;
     Ok(as_file(document, "trials.json"))
 }
 

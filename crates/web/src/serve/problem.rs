@@ -123,6 +123,10 @@ impl Problem {
                 Outcome::Outcomes(names.zip(numbers.into_iter().map(Value::from)).collect())
             }
             Told::Failed { kind, message } => Outcome::Failed { kind, message },
+            Told::Discarded => Outcome::Failed {
+                kind: "discarded".to_owned(),
+                message: "the trial was discarded".to_owned(),
+            },
             Told::Stopped { epoch, value, because } => {
                 Outcome::Stopped { epoch, value, reason: because }
             }

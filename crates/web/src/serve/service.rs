@@ -339,6 +339,7 @@ impl Service {
                 TrialState::Told(Told::Value(_) | Told::Numbers(_)) => &mut counts.complete,
                 TrialState::Told(Told::Failed { .. }) => &mut counts.failed,
                 TrialState::Told(Told::Stopped { .. }) => &mut counts.stopped,
+                TrialState::Told(Told::Discarded) => continue,
                 TrialState::Running(_) => &mut counts.running,
                 TrialState::Waiting => &mut counts.waiting,
             } += 1;

@@ -5,6 +5,7 @@ use postgres::types::Type;
 use postgres::{Client, IsolationLevel, Transaction};
 
 use super::failure::Failure;
+use super::schema::Additions;
 use super::{rows, schema};
 use crate::{Mode, StorageError, StudyKey, Trial};
 
@@ -75,11 +76,11 @@ impl Link {
         schema::prepare(self.client()?, mode)
     }
 
-    /// Runs a read-only transaction. `act` sees a single snapshot. The second argument of `act` is
-    /// true if the table of further numbers exists.
+    /// Runs a read-only transaction. `act` sees a single snapshot, and the tables that exist beside
+    /// the layout.
     pub(super) fn read<R>(
         &mut self,
-        act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
+        act: impl Fn(&mut Transaction<'_>, Additions) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let mut patience = Patience::default();
         loop {
@@ -95,7 +96,7 @@ impl Link {
 
     fn attempt_read<R>(
         &mut self,
-        act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
+        act: impl Fn(&mut Transaction<'_>, Additions) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let mut tx = self
             .client()?
@@ -103,9 +104,9 @@ impl Link {
             .isolation_level(IsolationLevel::RepeatableRead)
             .read_only(true)
             .start()?;
-        let (version, has_outcomes) = schema::version_and_outcomes(&mut tx)?;
+        let (version, additions) = schema::additions(&mut tx)?;
         schema::check(version)?;
-        let result = act(&mut tx, has_outcomes)?;
+        let result = act(&mut tx, additions)?;
         tx.commit()?;
         Ok(result)
     }

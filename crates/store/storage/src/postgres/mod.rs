@@ -4,6 +4,7 @@
 //! partway, and other processes wait. A commit returns when the server's log is durable.
 
 mod connection;
+mod corrections;
 mod failure;
 mod outcomes;
 mod rows;
@@ -23,10 +24,12 @@ use postgres::types::Type;
 
 use self::connection::{Change, ChangeMarker, Link, Lock, Moment};
 use self::failure::{Failure, Operation};
+use self::schema::Additions;
 use crate::rules::{self, Claim};
 use crate::{
-    AddOutcome, Mode, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError,
-    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, UpgradeReport, Worker,
+    AddOutcome, Correction, Mode, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage,
+    StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, UpgradeReport,
+    Worker,
 };
 
 pub use fedbo_postgres::PostgresAddress;
@@ -86,7 +89,7 @@ impl PostgresStorage {
 
     fn read<R>(
         &self,
-        act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
+        act: impl Fn(&mut Transaction<'_>, Additions) -> Result<R, Failure>,
     ) -> Result<R, StorageError> {
         let result = self.link().read(act);
         result.map_err(|failure| failure.into_error(&self.place, Operation::Read))
@@ -129,7 +132,7 @@ impl Storage for PostgresStorage {
     }
 
     fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
-        self.read(|tx, has_outcomes| {
+        self.read(|tx, Additions { has_outcomes, .. }| {
             check_study(tx, study)?;
             rows::trials(tx, has_outcomes, rows::ALL, &[(&study.0, Type::INT8)])
         })
@@ -142,7 +145,7 @@ impl Storage for PostgresStorage {
         from_epochs: &BTreeMap<u64, u32>,
     ) -> Result<Snapshot, StorageError> {
         let after = rows::signed(after);
-        self.read(|tx, has_outcomes| {
+        self.read(|tx, Additions { has_outcomes, has_corrections }| {
             check_study(tx, study)?;
             let key = (&study.0 as _, Type::INT8);
             Ok(Snapshot {
@@ -154,6 +157,10 @@ impl Storage for PostgresStorage {
                 )?,
                 open: rows::open_from(tx, has_outcomes, study, from_epochs)?,
                 n_trials: n_trials(tx, study)?,
+                n_corrections: match has_corrections {
+                    true => corrections::count(tx, study)?,
+                    false => 0,
+                },
             })
         })
     }
@@ -296,6 +303,26 @@ impl Storage for PostgresStorage {
             }
             let seq = end(tx, study, &mut trial, told.clone(), moment)?;
             Ok(Change { trace: ChangeMarker::Changed(trial), result: TellOutcome::New { seq } })
+        })
+    }
+
+    fn correct(&self, study: StudyKey, number: u64, told: &Told) -> Result<bool, StorageError> {
+        self.write(Lock::Study(study), |tx, moment| {
+            let mut trial = trial(tx, moment.has_outcomes, study, number)?;
+            let Some(before) = rules::correct(&mut trial, told)? else {
+                return Ok(repeatable(false));
+            };
+            corrections::insert(tx, study, number, &before, moment)?;
+            rows::update(tx, study, &trial)?;
+            outcomes::replace(tx, study, number, told.further(), moment)?;
+            Ok(Change { trace: ChangeMarker::Changed(trial), result: true })
+        })
+    }
+
+    fn corrections(&self, study: StudyKey) -> Result<Vec<Correction>, StorageError> {
+        self.read(|tx, Additions { has_corrections, .. }| {
+            check_study(tx, study)?;
+            if has_corrections { corrections::all(tx, study) } else { Ok(Vec::new()) }
         })
     }
 

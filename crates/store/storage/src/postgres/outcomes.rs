@@ -33,19 +33,46 @@ pub(super) fn insert(
     further: &[f64],
     moment: Moment,
 ) -> Result<(), Failure> {
+    write(tx, study, number, further, moment, "")
+}
+
+/// Stores the further numbers of a corrected trial instead of the earlier ones. If the trial no
+/// longer has a value, the earlier ones stay, but are not read.
+pub(super) fn replace(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    further: &[f64],
+    moment: Moment,
+) -> Result<(), Failure> {
+    let conflict = "ON CONFLICT (study, number, place) DO UPDATE SET value = excluded.value";
+    write(tx, study, number, further, moment, conflict)
+}
+
+fn write(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    further: &[f64],
+    moment: Moment,
+    conflict: &str,
+) -> Result<(), Failure> {
     if further.is_empty() {
         return Ok(());
     }
     if !moment.has_outcomes {
         tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({CREATING})"))?;
-        if !schema::version_and_outcomes(tx)?.1 {
+        if !schema::additions(tx)?.1.has_outcomes {
             tx.batch_execute(TABLE)?;
             tx.batch_execute(&schema::grants("fedbo.outcomes"))?;
         }
     }
-    tx.execute_typed(
+    let sql = format!(
         "INSERT INTO fedbo.outcomes (study, number, place, value)
-         SELECT $1, $2, place, value FROM unnest($3::double precision[]) WITH ORDINALITY AS o (value, place)",
+         SELECT $1, $2, place, value FROM unnest($3::double precision[]) WITH ORDINALITY AS o (value, place) {conflict}"
+    );
+    tx.execute_typed(
+        &sql,
         &[
             (&study.0, Type::INT8),
             (&rows::signed(number), Type::INT8),

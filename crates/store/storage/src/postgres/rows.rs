@@ -50,8 +50,7 @@ pub(super) const OPEN_AFTER: &str =
 pub(super) const HELD_BY: &str =
     "WHERE study = $1 AND told_seq IS NULL AND holder = $2 ORDER BY number";
 pub(super) const TOLD_AFTER: &str = "WHERE study = $1 AND told_seq > $2 ORDER BY told_seq";
-pub(super) const FIRST_LIKE: &str =
-    "WHERE study = $1 AND sha256(encoding) = sha256($2) AND encoding = $2 ORDER BY number LIMIT 1";
+pub(super) const FIRST_LIKE: &str = "WHERE study = $1 AND sha256(encoding) = sha256($2) AND encoding = $2 AND failure_kind IS DISTINCT FROM '' ORDER BY number LIMIT 1";
 pub(super) const LAST: &str = "WHERE study = $1 ORDER BY number DESC LIMIT 1";
 pub(super) const LAST_TOLD: &str =
     "WHERE study = $1 AND told_seq > 0 ORDER BY told_seq DESC LIMIT 1";
@@ -189,10 +188,9 @@ fn read(row: &Row) -> Result<Trial, Failure> {
                     value,
                     because: loaded(row.try_get("stopped_because")?)?,
                 },
-                (None, Some(kind), None) => Told::Failed {
-                    kind: loaded(kind)?,
-                    message: loaded(row.try_get("failure_message")?)?,
-                },
+                (None, Some(kind), None) => {
+                    Told::of_failure(loaded(kind)?, loaded(row.try_get("failure_message")?)?)
+                }
                 _ => return Err(contradiction("it has ended without exactly one outcome")),
             })
         }
@@ -339,17 +337,15 @@ impl MutableColumns {
         };
         let process = holding.and_then(|holding| holding.worker.process.as_ref());
         let process = process.map(serde_json::to_string).transpose();
-        let (value, failure, stop) = match told {
-            None => (None, None, None),
-            Some(told @ (Told::Value(_) | Told::Numbers(_))) => {
-                (told.numbers().first().copied(), None, None)
-            }
-            Some(Told::Failed { kind, message }) => (None, Some((kind, message)), None),
+        let (value, stop) = match told {
+            None => (None, None),
             Some(Told::Stopped { epoch, value, because }) => {
-                (Some(*value), None, Some((*epoch, because)))
+                (Some(*value), Some((*epoch, because)))
             }
+            Some(told) => (told.numbers().first().copied(), None),
         };
-        let stored = |text: &String| text::store(text).into_owned();
+        let failure = told.and_then(Told::failure);
+        let stored = |text: &str| text::store(text).into_owned();
         Ok(Self {
             number: signed(trial.number),
             attempts: trial.attempts.into(),

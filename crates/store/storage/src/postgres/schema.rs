@@ -80,8 +80,8 @@ ALTER TABLE fedbo.trials
     ADD CHECK ((stopped_epoch IS NULL) = (stopped_because IS NULL));
 "#;
 
-/// Returns SQL that copies the grants of SELECT and INSERT on the trials to a table that is created
-/// on first use.
+/// Returns SQL that copies the grants of SELECT, INSERT and UPDATE on the trials to a table that is
+/// created on first use.
 pub(super) fn grants(table: &str) -> String {
     format!(
         "DO $$
@@ -92,7 +92,7 @@ pub(super) fn grants(table: &str) -> String {
                  SELECT acl.privilege_type AS what,
                         CASE WHEN acl.grantee = 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END AS who
                  FROM pg_class AS trials, aclexplode(coalesce(trials.relacl, acldefault('r', trials.relowner))) AS acl
-                 WHERE trials.oid = 'fedbo.trials'::regclass AND acl.privilege_type IN ('SELECT', 'INSERT')
+                 WHERE trials.oid = 'fedbo.trials'::regclass AND acl.privilege_type IN ('SELECT', 'INSERT', 'UPDATE')
              LOOP
                  EXECUTE format('GRANT %s ON {table} TO %s', allowed.what, allowed.who);
              END LOOP;
@@ -155,15 +155,26 @@ pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
 
 /// Returns the version of the existing layout.
 fn version(tx: &mut Transaction<'_>) -> Result<i64, Failure> {
-    Ok(version_and_outcomes(tx)?.0)
+    Ok(additions(tx)?.0)
 }
 
-/// Returns the version, and true if the table of further numbers exists.
-pub(super) fn version_and_outcomes(tx: &mut Transaction<'_>) -> Result<(i64, bool), Failure> {
-    let sql = "SELECT version, to_regclass('fedbo.outcomes') IS NOT NULL FROM fedbo.layout";
+/// The tables that exist beside the layout, because their first row was stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Additions {
+    /// True if the table of further numbers exists.
+    pub(super) has_outcomes: bool,
+    /// True if the table of corrections exists.
+    pub(super) has_corrections: bool,
+}
+
+/// Returns the version, and the tables that exist beside the layout.
+pub(super) fn additions(tx: &mut Transaction<'_>) -> Result<(i64, Additions), Failure> {
+    let sql = "SELECT version, to_regclass('fedbo.outcomes') IS NOT NULL, to_regclass('fedbo.corrections') IS NOT NULL \
+               FROM fedbo.layout";
     let row = tx.query_typed_opt(sql, &[])?;
     let row = row.ok_or_else(|| Failure::Contradiction("its layout has no version".to_owned()))?;
-    Ok((row.try_get(0)?, row.try_get(1)?))
+    let (has_outcomes, has_corrections) = (row.try_get(1)?, row.try_get(2)?);
+    Ok((row.try_get(0)?, Additions { has_outcomes, has_corrections }))
 }
 
 /// Refuses an unsupported version.

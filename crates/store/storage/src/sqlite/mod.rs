@@ -4,6 +4,7 @@
 //! aborted partway, and other processes wait. A commit returns when the log is durable.
 
 mod backup;
+mod corrections;
 mod failure;
 mod outcomes;
 mod rows;
@@ -26,8 +27,8 @@ use self::failure::{Failure, Operation};
 use self::schema::FORMAT;
 use crate::rules::{self, Claim};
 use crate::{
-    AddOutcome, Mode, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError,
-    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
+    AddOutcome, Correction, Mode, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage,
+    StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
 pub use backup::backup;
@@ -197,6 +198,7 @@ impl Storage for SqliteStorage {
                 told: rows::trials(tx, study, rows::TOLD_AFTER, [study.0, after])?,
                 open: rows::trials_from(tx, study, rows::OPEN, [study.0], from_epochs)?,
                 n_trials: n_trials(tx, study)?,
+                n_corrections: corrections::count(tx, study)?,
             })
         })
     }
@@ -330,6 +332,27 @@ impl Storage for SqliteStorage {
             Ok(TellOutcome::New { seq })
         })
         .inspect(|_| self.copy_log())
+    }
+
+    fn correct(&self, study: StudyKey, number: u64, told: &Told) -> Result<bool, StorageError> {
+        self.write(|tx| {
+            let mut trial = trial(tx, study, number)?;
+            let Some(before) = rules::correct(&mut trial, told)? else {
+                return Ok(false);
+            };
+            corrections::insert(tx, study, number, &before, now_ms(tx)?)?;
+            rows::update(tx, study, &trial)?;
+            outcomes::replace(tx, study, number, told.further())?;
+            Ok(true)
+        })
+        .inspect(|_| self.copy_log())
+    }
+
+    fn corrections(&self, study: StudyKey) -> Result<Vec<Correction>, StorageError> {
+        self.read(|tx| {
+            check_study(tx, study)?;
+            corrections::all(tx, study)
+        })
     }
 
     fn release_trial(

@@ -49,6 +49,20 @@ pub(super) fn read_into(
     Ok(())
 }
 
+/// Stores the further numbers of a corrected trial instead of the earlier ones.
+pub(super) fn replace(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    further: &[f64],
+) -> Result<(), Failure> {
+    if is_there(tx)? {
+        let sql = "DELETE FROM outcomes WHERE study = ? AND number = ?";
+        tx.prepare_cached(sql)?.execute([study.0, signed(number)])?;
+    }
+    insert(tx, study, number, further)
+}
+
 /// Stores the further numbers of a finished trial.
 pub(super) fn insert(
     tx: &Transaction<'_>,

@@ -24,8 +24,7 @@ pub(super) const HELD_BY: &str =
     "INDEXED BY trials_open WHERE study = ? AND told_seq IS NULL AND holder = ? ORDER BY number";
 pub(super) const TOLD_AFTER: &str =
     "INDEXED BY trials_by_telling WHERE study = ? AND told_seq > ? ORDER BY told_seq";
-pub(super) const FIRST_LIKE: &str =
-    "INDEXED BY trials_by_encoding WHERE study = ? AND encoding = ? ORDER BY number LIMIT 1";
+pub(super) const FIRST_LIKE: &str = "INDEXED BY trials_by_encoding WHERE study = ? AND encoding = ? AND failure_kind IS NOT '' ORDER BY number LIMIT 1";
 pub(super) const LAST: &str = "WHERE study = ? ORDER BY number DESC LIMIT 1";
 pub(super) const LAST_TOLD: &str =
     "INDEXED BY trials_by_telling WHERE study = ? AND told_seq > 0 ORDER BY told_seq DESC LIMIT 1";
@@ -187,9 +186,7 @@ fn read(row: &Row<'_>) -> Result<Trial, Failure> {
                 (Some(value), None, Some(epoch)) => {
                     Told::Stopped { epoch, value, because: row.get("stopped_because")? }
                 }
-                (None, Some(kind), None) => {
-                    Told::Failed { kind, message: row.get("failure_message")? }
-                }
+                (None, Some(kind), None) => Told::of_failure(kind, row.get("failure_message")?),
                 _ => return Err(contradiction("it has ended without exactly one outcome")),
             })
         }
@@ -253,16 +250,16 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
         .map(serde_json::to_string)
         .transpose()
         .map_err(|error| Failure::contradiction(format!("cannot store a process: {error}")))?;
-    let (value, failure, stop) = match told {
-        None => (Value::Null, None, None),
-        Some(told @ (Told::Value(_) | Told::Numbers(_))) => {
-            (told.numbers().first().map_or(Value::Null, |value| Value::Real(*value)), None, None)
-        }
-        Some(Told::Failed { kind, message }) => (Value::Null, Some((kind, message)), None),
+    let (value, stop) = match told {
+        None => (Value::Null, None),
         Some(Told::Stopped { epoch, value, because }) => {
-            (Value::Real(*value), None, Some((epoch, because)))
+            (Value::Real(*value), Some((epoch, because)))
+        }
+        Some(told) => {
+            (told.numbers().first().map_or(Value::Null, |value| Value::Real(*value)), None)
         }
     };
+    let failure = told.and_then(Told::failure);
     tx.prepare_cached(
         "UPDATE trials SET attempts = ?, started_at_ms = ?, holder = ?, holder_process = ?, until_ms = ?, told_seq = ?,
          told_at_ms = ?, value = ?, failure_kind = ?, failure_message = ?, stopped_epoch = ?, stopped_because = ?

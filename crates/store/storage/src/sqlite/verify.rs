@@ -12,8 +12,8 @@ use rusqlite::{Connection, Row};
 
 use super::failure::{Failure, Operation};
 use super::schema::FORMAT;
-use super::{outcomes, stops};
-use crate::{Mode, Process, StorageError};
+use super::{corrections, outcomes, stops};
+use crate::{Mode, Process, StorageError, Told};
 
 /// The result of verifying a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,15 @@ impl Findings {
 
     fn check_all(&mut self, connection: &Connection) -> Result<(), Failure> {
         let tx = connection.unchecked_transaction()?;
-        for check in [Self::sqlite, Self::layout, Self::studies, Self::stops, Self::outcomes] {
+        let checks = [
+            Self::sqlite,
+            Self::layout,
+            Self::studies,
+            Self::stops,
+            Self::outcomes,
+            Self::corrections,
+        ];
+        for check in checks {
             let checked = check(self, &tx);
             self.record_damage(checked)?;
         }
@@ -122,12 +130,13 @@ impl Findings {
         Ok(())
     }
 
-    /// Checks that tables and indexes match the layout. The tables of stops and outcomes are
-    /// optional.
+    /// Checks that tables and indexes match the layout. The tables of stops, outcomes and
+    /// corrections are optional.
     fn layout(&mut self, connection: &Connection) -> Result<(), Failure> {
-        for message in
-            FORMAT.layout_problems_beside(connection, &[stops::TABLE, outcomes::TABLE])?
-        {
+        for message in FORMAT.layout_problems_beside(
+            connection,
+            &[stops::TABLE, outcomes::TABLE, corrections::TABLE],
+        )? {
             self.add(None, None, message);
         }
         Ok(())
@@ -212,6 +221,35 @@ impl Findings {
             }
             if row.get(3)? {
                 self.add(None, None, format!("{of} are stored without a final value"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the corrections of each study are numbered 1, 2, …, and that the earlier
+    /// outcomes can be read.
+    fn corrections(&mut self, connection: &Connection) -> Result<(), Failure> {
+        if !corrections::is_there(connection)? {
+            return Ok(());
+        }
+        let sql = "SELECT study, seq, number, before FROM corrections ORDER BY study, seq";
+        let Ok(mut statement) = connection.prepare(sql) else {
+            return Ok(()); // a different table, which was already reported
+        };
+        let mut rows = statement.query([])?;
+        let mut last = (0, 0);
+        while let Some(row) = rows.next()? {
+            let (study, seq, number): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let of = format!("correction {seq} of the study with key {study}");
+            let expected = if last.0 == study { last.1 + 1 } else { 1 };
+            last = (study, seq);
+            if seq != expected {
+                self.add(None, None, format!("{of} comes after correction {}", expected - 1));
+            }
+            let before: Option<String> = row.get(3).ok();
+            if before.is_none_or(|text| serde_json::from_str::<Told>(&text).is_err()) {
+                let message = format!("{of}: the earlier outcome of trial {number} cannot be read");
+                self.add(None, None, message);
             }
         }
         Ok(())

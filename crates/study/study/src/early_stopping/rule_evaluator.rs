@@ -16,11 +16,13 @@ use crate::{Definition, Study, StudyError};
 
 /// Evaluates the stopping rule for a study's trials, up to a position in completion order.
 ///
-/// Finished trials do not change, so they are read once. For open trials, only new reports are
+/// Finished trials are read once, and again after a correction. For open trials, only new reports are
 /// read.
 pub(crate) struct RuleEvaluator {
     kind: Kind,
     n_told: u64,
+    /// Number of corrections that the finished trials had.
+    n_corrections: u64,
     /// Trials that were open at the last update, by number.
     open: BTreeMap<u64, Trial>,
 }
@@ -38,16 +40,24 @@ impl RuleEvaluator {
             }
             StoppingMethod::Curves(rule) => Kind::Curves(Curves { rule, ended: Vec::new() }),
         };
-        Ok(Self { kind, n_told: 0, open: BTreeMap::new() })
+        Ok(Self { kind, n_told: 0, n_corrections: 0, open: BTreeMap::new() })
     }
 
     /// Reads the trials and reports that are new since the last update.
-    fn look(&mut self, study: &Study) -> Result<(), StudyError> {
+    fn look(&mut self, study: &Study, spec: &EarlyStoppingSpec) -> Result<(), StudyError> {
         let seen = self.open.iter();
         let from_epochs = seen
             .filter_map(|(number, trial)| Some((*number, trial.last_report()?.epoch)))
             .collect();
         let mut snapshot = study.snapshot_from(self.n_told, &from_epochs)?;
+        if snapshot.n_corrections != self.n_corrections {
+            *self = Self {
+                open: std::mem::take(&mut self.open),
+                ..Self::new(study.definition(), spec)?
+            };
+            snapshot = study.snapshot_from(0, &from_epochs)?;
+            self.n_corrections = snapshot.n_corrections;
+        }
         let mut seen = std::mem::take(&mut self.open);
         let are_joined = snapshot
             .open
@@ -202,7 +212,9 @@ fn trained(trial: &Trial, direction: Direction) -> Option<TrainedTrial> {
         TrialState::Running(_) => Training::Running,
         TrialState::Told(Told::Value(_) | Told::Numbers(_)) => Training::Complete,
         TrialState::Told(Told::Stopped { .. }) => Training::Stopped,
-        TrialState::Told(Told::Failed { .. }) | TrialState::Waiting => return None,
+        TrialState::Told(Told::Failed { .. } | Told::Discarded) | TrialState::Waiting => {
+            return None;
+        }
     };
     Some(TrainedTrial { number: trial.number, curve: curve(trial, direction)?, training })
 }
@@ -330,7 +342,7 @@ impl Study {
                 slot => slot.insert(RuleEvaluator::new(self.definition(), spec)?),
             };
             if course.is_outdated() {
-                judge.look(self)?;
+                judge.look(self, spec)?;
                 course.look(judge, number, direction);
             }
             let trial = course.trial.as_ref();

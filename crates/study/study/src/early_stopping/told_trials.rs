@@ -35,7 +35,7 @@ impl ToldTrials {
 
     /// Adds the next finished trials, in completion order.
     pub(crate) fn absorb(&mut self, told: &[Trial]) {
-        self.told.extend_from_slice(told);
+        self.told.extend(told.iter().filter(|trial| !trial.is_discarded()).cloned());
     }
 
     pub(crate) fn len(&self) -> usize {

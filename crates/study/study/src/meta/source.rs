@@ -151,8 +151,12 @@ impl OldSource {
             direction: table.direction,
             space: None,
             noisy: false,
+            rows: table
+                .rows
+                .iter()
+                .map(|row| (table.canonical(&row.texts), row.numbers[0]))
+                .collect(),
             parameters: table.columns.into_iter().map(|each| each.parameter).collect(),
-            rows: table.rows.into_iter().map(|row| (row.texts, row.numbers[0])).collect(),
             left_out: table.left_out,
         })
     }
@@ -206,6 +210,7 @@ impl OldSource {
                 "stopped early",
             ),
             (count(&|state| !matches!(state, TrialState::Told(_))), "not finished"),
+            (count(&|state| matches!(state, TrialState::Told(Told::Discarded))), "discarded"),
         ]);
         let space = study.space();
         let rows = trials.iter().filter_map(|trial| {
@@ -266,6 +271,20 @@ mod tests {
             assert!(parse(text).unwrap_err().contains("sqlite:FILE"), "{text}");
         }
         assert!(parse("a.db").unwrap_err().contains("did you mean \"sqlite:a.db\"?"));
+    }
+
+    #[test]
+    fn a_table_with_semicolons_is_read_with_its_decimal_commas() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "x;kind;value\n0,5;a, b;2,25\n";
+        std::fs::write(folder.path().join("old.csv"), text).unwrap();
+        let source = OldSource::parse("old.csv", folder.path()).unwrap();
+        let old = source.read((&Address::Memory, "")).unwrap();
+        let row = (vec!["0.5".to_owned(), "a, b".to_owned()], 2.25);
+        assert_eq!(
+            (old.parameters, old.rows),
+            (vec!["x".to_owned(), "kind".to_owned()], vec![row])
+        );
     }
 
     #[test]
