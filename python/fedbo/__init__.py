@@ -26,7 +26,7 @@ from fedbo._federation import ArmSummary, Comparison, Federation, FederationResu
 from fedbo._insight import Importance, Insight
 from fedbo._peer import NeighbourStatus, Peer, PeerReport, PeerStatus
 from fedbo._plot import Picture
-from fedbo._space import Categorical, Float, Int, Value
+from fedbo._space import Categorical, Float, Int, Mixture, Rule, Value
 from fedbo._study import RunReport, Study
 from fedbo._trial import Trial
 from fedbo._worker import ServeError, Worker, WorkerReport, WorkerTrial
@@ -48,6 +48,7 @@ __all__ = [
     "Importance",
     "Insight",
     "Int",
+    "Mixture",
     "NeighbourStatus",
     "ObjectiveError",
     "PartyEvent",
@@ -57,6 +58,7 @@ __all__ = [
     "Picture",
     "PrivacyStatus",
     "Refused",
+    "Rule",
     "RunReport",
     "ServeError",
     "SessionEnded",

@@ -83,6 +83,46 @@ class Categorical:
         return keys
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A linear rule between numeric parameters: every point satisfies ``at_least <= sum of coefficient * value <= at_most``.
+
+    ``terms`` has the coefficient of each parameter, and ``equals`` gives the exact sum instead of bounds. ``name`` is for messages.
+
+    >>> fedbo.Rule({"price": 1.0, "quantity": 2.5}, at_most=10.0).at_most
+    10.0
+    """
+
+    terms: Mapping[str, float]
+    at_most: float | None = field(default=None, kw_only=True)
+    at_least: float | None = field(default=None, kw_only=True)
+    equals: float | None = field(default=None, kw_only=True)
+    name: str | None = field(default=None, kw_only=True)
+
+    def _keys(self) -> dict[str, object]:
+        terms = {key: float(each) for key, each in mapping("terms", self.terms, "coefficients by the names of parameters").items()}
+        return {"name": self.name, "terms": terms} | {
+            key: None if bound is None else float(bound)
+            for key, bound in (("at_most", self.at_most), ("at_least", self.at_least), ("equals", self.equals))
+        }
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Parameters that are the shares of a ``total``: in every point, their sum is the total.
+
+    >>> fedbo.Mixture(["water", "oil", "soap"]).total
+    1.0
+    """
+
+    parameters: Sequence[str]
+    total: float = 1.0
+    name: str | None = field(default=None, kw_only=True)
+
+    def _keys(self) -> dict[str, object]:
+        return {"name": self.name, "parameters": _listed(self.parameters), "total": float(self.total)}
+
+
 Parameter: TypeAlias = Float | Int | Categorical
 """A parameter of a search space."""
 

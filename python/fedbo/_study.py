@@ -21,7 +21,7 @@ from fedbo._interrupt import resumable
 from fedbo._objective import Evaluator, Objective, logger, number, numbers
 from fedbo._plot import Plots
 from fedbo._require import require
-from fedbo._space import Choice, Parameter, ParameterLike, Value
+from fedbo._space import Choice, Mixture, Parameter, ParameterLike, Rule, Value
 from fedbo._trial import Trial
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class Study:
     ``constraints``
         Bounds on additional outcomes, by name: ``{"latency_ms": {"at_most": 50.0}}``, or ``at_least``. With several objectives or with
         constraints, the objective function returns a dict with all outcomes; a single objective is named ``value``.
+    ``rules``, ``mixtures``
+        Linear rules between parameters (:class:`Rule`) and shares of a total (:class:`Mixture`), which every point satisfies.
     ``storage``
         ``"memory:"``, ``"sqlite:FILE"`` or ``"postgresql://USER@HOST/DATABASE"``.
     ``strategy``, ``strategy_options``
@@ -111,6 +113,8 @@ class Study:
         direction: Direction | None = None,
         objectives: Mapping[str, Direction] | None = None,
         constraints: Mapping[str, Mapping[str, float]] | None = None,
+        rules: Sequence[Rule] = (),
+        mixtures: Sequence[Mixture] = (),
         storage: str | os.PathLike[str] = "memory:",
         strategy: str | None = None,
         strategy_options: Mapping[str, object] | None = None,
@@ -165,6 +169,10 @@ class Study:
                 {**_space.mapping(f"constraints[{key!r}]", each, "at_most or at_least and its bound"), "name": key}
                 for key, each in constraints.items()
             ]
+        for key, given, kind in (("rules", rules, Rule), ("mixtures", mixtures, Mixture)):
+            if isinstance(given, kind) or not all(isinstance(each, kind) for each in given):
+                raise TypeError(f"{key} = {given!r}, expected a list of fedbo.{kind.__name__}(...)")
+            tables[key] = [each._keys() for each in given]
         native = _fedbo.Study.from_text(_label(name), _space.toml(tables))
         self._take(native, has_file=False, texts=texts)
 

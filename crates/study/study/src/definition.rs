@@ -2,7 +2,7 @@
 //! workers.
 
 use fedbo_config::{Changes, Keys};
-use fedbo_space::{Direction, ParameterSpec, Space};
+use fedbo_space::{Direction, MixtureSpec, ParameterSpec, RuleSpec, Space};
 use fedbo_strategies::{Registered, StrategySpec, keys_of};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,12 @@ pub struct Definition {
     /// Bounds on additional numbers of each trial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
+    /// Linear rules that every point satisfies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleSpec>,
+    /// Parameters that are the shares of a total.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mixtures: Vec<MixtureSpec>,
     /// Seed of all random streams.
     pub seed: u64,
     /// The strategy that chooses queries.
@@ -73,6 +79,8 @@ impl Definition {
             direction: Direction::Maximize,
             objectives: Vec::new(),
             constraints: Vec::new(),
+            rules: Vec::new(),
+            mixtures: Vec::new(),
             seed: 0,
             strategy: StrategySpec::default(),
             n_initial: Self::default_n_initial(1),
@@ -97,6 +105,20 @@ impl Definition {
         let name = name.into();
         self.space.push(NamedParameter { name, spec });
         self.n_initial = Self::default_n_initial(self.space.len());
+        self
+    }
+
+    /// Adds a linear rule.
+    #[must_use]
+    pub fn rule(mut self, rule: RuleSpec) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// Adds a mixture.
+    #[must_use]
+    pub fn mixture(mut self, mixture: MixtureSpec) -> Self {
+        self.mixtures.push(mixture);
         self
     }
 
@@ -205,7 +227,7 @@ impl Definition {
     /// Fails if a declaration is not valid.
     pub fn space(&self) -> Result<Space, StudyError> {
         let specs = self.space.iter().map(|each| (each.name.as_str(), &each.spec));
-        Ok(Space::from_specs(specs)?)
+        Ok(Space::from_specs(specs)?.with_rules(&self.rules, &self.mixtures)?)
     }
 
     /// Serializes the definition for storage.
@@ -291,6 +313,8 @@ impl Definition {
             let (name, spec) = (parameter.name.as_str(), &parameter.spec);
             keys.push_parameter(&format!("space.{name}"), &["space", name], spec);
         }
+        keys.push(&["rules"], (!self.rules.is_empty()).then_some(&self.rules));
+        keys.push(&["mixtures"], (!self.mixtures.is_empty()).then_some(&self.mixtures));
         let meta = self.meta.as_ref();
         let studies: Option<Vec<&str>> =
             meta.map(|meta| meta.studies.iter().map(OldStudy::place).collect());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fedbo_config::{Check, CommandKeys, FileError, TableOptions, TomlFile};
 use fedbo_objective::{CommandSpec, FailuresMax};
-use fedbo_space::{Direction, ParameterSpec, Space};
+use fedbo_space::{Direction, MixtureSpec, ParameterSpec, RuleSpec, Space};
 use fedbo_storage::{Address, StorageError};
 use fedbo_strategies::StrategySpec;
 use serde::Deserialize;
@@ -35,6 +35,8 @@ struct StudyToml {
     objective: Option<ObjectiveTable>,
     objectives: Vec<ObjectiveEntry>,
     constraints: Vec<ConstraintEntry>,
+    rules: Vec<RuleSpec>,
+    mixtures: Vec<MixtureSpec>,
 }
 
 /// An entry of `[[objectives]]`.
@@ -214,6 +216,10 @@ impl StudyToml {
             return Err(file.missing_error(&["space"], remedy));
         }
         let space = check.space(&["space"], &self.space)?;
+        let key = if self.rules.is_empty() { "mixtures" } else { "rules" };
+        let space = space
+            .with_rules(&self.rules, &self.mixtures)
+            .map_err(|error| file.error(&[key], error.to_string()))?;
         let parameters = space.parameters().iter().map(|parameter| NamedParameter {
             name: parameter.name().to_owned(),
             spec: self.space[parameter.name()].clone(),
@@ -240,6 +246,8 @@ impl StudyToml {
             direction,
             objectives,
             constraints,
+            rules: self.rules.clone(),
+            mixtures: self.mixtures.clone(),
             seed: study.seed.unwrap_or(0),
             strategy,
             n_initial,
