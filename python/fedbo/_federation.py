@@ -222,6 +222,8 @@ class Federation:
         if isinstance(agents, str):
             raise TypeError(f"agents={agents!r} is a single string; give the names of the parties as a list")
         _space.text("algorithm", algorithm)
+        parameters = {key: _space.parameter(key, given) for key, given in space.items()}
+        texts = _space.Texts(parameters)
         written: dict[str, Mapping[str, object]] = {
             "federation": {
                 "name": name,
@@ -232,7 +234,7 @@ class Federation:
                 "initial": initial,
                 "noisy": noisy,
             },
-            "space": {key: _space.parameter(key, given)._keys() for key, given in space.items()},
+            "space": {key: each._keys() for key, each in parameters.items()},
         }
         if options:
             written[_fedbo.Federation.table_of(algorithm) or algorithm] = options
@@ -243,8 +245,8 @@ class Federation:
         roster = _space.inline([{"name": agent} for agent in agents])
         native = _fedbo.Federation.from_text(f"agents = {roster}\n{_space.toml(written)}")
         for agent, given in _space.mapping("observations", observations or {}, "trials by the names of parties").items():
-            native = _observed(native, _space.text("observations", agent), given)
-        self._take(native)
+            native = _observed(native, _space.text("observations", agent), given, texts)
+        self._take(native, texts)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], *, seed: int | None = None) -> Federation:
@@ -256,8 +258,9 @@ class Federation:
             seed = _space.whole("seed", seed, 0, 2**64 - 1)
         return cls.__new__(cls)._take(_fedbo.Federation.from_file(Path(path), seed))
 
-    def _take(self, native: _fedbo.Federation) -> Federation:
+    def _take(self, native: _fedbo.Federation, texts: _space.Texts | None = None) -> Federation:
         self._native = native
+        self._texts = texts or _space.Texts()
         self._stop = threading.Event()
         return self
 
@@ -269,7 +272,7 @@ class Federation:
     @property
     def space(self) -> dict[str, Parameter]:
         """Parameters in their order."""
-        return {name: _space.from_keys(keys) for name, keys in self._native.space.items()}
+        return self._texts.space(self._native.space)
 
     @property
     def direction(self) -> Direction:
@@ -412,11 +415,11 @@ class Federation:
                 threads = ThreadPoolExecutor(jobs, thread_name_prefix=f"fedbo-{self.name}")
                 stack.callback(threads.shutdown, wait=True, cancel_futures=True)
                 executor = threads
-            evaluator = Evaluator(functions, executor)
+            evaluator = Evaluator(functions, executor, texts=self._texts)
 
             def on_told(wave: dict[str, Any]) -> bool:
                 for fields in wave["rows"]:
-                    trial = _trial(fields)
+                    trial = _trial(fields, self._texts)
                     if bar is not None:
                         bar.update()
                     for callback in callbacks:
@@ -457,7 +460,7 @@ class Federation:
         return FederationResult(
             name=self.name,
             ended="complete" if ended["complete"] else "stopped",
-            rows=tuple(_trial(fields) for fields in ended["rows"]),
+            rows=tuple(_trial(fields, self._texts) for fields in ended["rows"]),
             arms=tuple(map(_arm, document["arms"])),
             differences=tuple(map(_comparison, document["differences"])),
             metric=document["metric"],
@@ -475,7 +478,7 @@ class Federation:
         )
 
 
-def _observed(native: _fedbo.Federation, agent: str, given: Observations) -> _fedbo.Federation:
+def _observed(native: _fedbo.Federation, agent: str, given: Observations, texts: _space.Texts) -> _fedbo.Federation:
     """Add previous trials of an agent to the federation."""
     if isinstance(given, (str, os.PathLike)):
         return native.with_observations_of(agent, _space.text("observations", os.fspath(given)))
@@ -490,11 +493,12 @@ def _observed(native: _fedbo.Federation, agent: str, given: Observations) -> _fe
         except (TypeError, ValueError):
             raise TypeError(f"observations[{agent!r}] has {pair!r}, expected pairs of a dict of parameters and a value") from None
         point = _space.mapping("observations", params, "values by the names of parameters")
-        trials.append(({name: _space.plain(each) for name, each in point.items()}, number(value, f"a value of {agent!r} is")))
+        trials.append((texts.encode(point), number(value, f"a value of {agent!r} is")))
     return native.with_observations(agent, trials)
 
 
-def _trial(fields: dict[str, Any]) -> FederationTrial:
+def _trial(fields: dict[str, Any], texts: _space.Texts) -> FederationTrial:
+    fields["params"] = texts.decode(fields["params"])
     status = fields.pop("status")
     message = None if status == "ok" else status.removeprefix("failed: ")
     return FederationTrial(**fields, message=message)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedbo import _trial
 from fedbo._trial import Trial
 
 
@@ -53,8 +52,7 @@ class Insight:
     """Number of values used: all values if there are at most 2000, otherwise the best 1000 and 1000 evenly spread others."""
 
 
-def from_native(found: dict[str, Any]) -> Insight:
-    """Convert the native module's description of an insight."""
+def from_native(found: dict[str, Any], trial: Callable[[dict[str, Any]], Trial]) -> Insight:
+    """Convert the native module's description of an insight. ``trial`` converts that of a trial."""
     importance = {name: Importance(share, relevance) for name, share, relevance in found["importance"]}
-    best = _trial.from_native(found["best_by_mean"])
-    return Insight(**{**found, "importance": importance, "best_by_mean": best})
+    return Insight(**{**found, "importance": importance, "best_by_mean": trial(found["best_by_mean"])})

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from fedbo import _executors, _fedbo
 from fedbo._executors import ATTEMPTS_MAX, Ending, Executor, describe, loggable
+from fedbo._space import Texts
 from fedbo._space import epoch as checked_epoch
 from fedbo._space import plain
 from fedbo._trial import Trial
@@ -100,10 +101,13 @@ class Evaluator:
         executor: Executor | None,
         names: Sequence[str] = ("value",),
         identity: Callable[[], str | None] = lambda: None,
+        texts: Texts | None = None,
     ) -> None:
         """``objective`` is the function of all agents, or a mapping from an agent's index to its function. ``names`` are the names of a
-        trial's outcomes. ``identity`` returns the id of the study, which is stored in trials."""
+        trial's outcomes. ``identity`` returns the id of the study, which is stored in trials. ``texts`` are the choices that the
+        native module stores as texts."""
         self._names = names
+        self._texts = texts or Texts()
         self._identity = identity
         functions = objective if isinstance(objective, Mapping) else {None: objective}
         self._objective = {agent: (function, takes_trial(function)) for agent, function in functions.items()}
@@ -126,7 +130,7 @@ class Evaluator:
                 stopped.set()
             return stopped.is_set()
 
-        argument: Any = dict(call.params)
+        argument: Any = self._texts.decode(call.params)
         if wants_trial:
             argument = Trial(number=call.number, params=argument, _study=self._identity(), _report=report)
         if self._executor is None:

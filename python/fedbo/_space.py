@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from fedbo._errors import DefinitionError
@@ -14,77 +14,186 @@ from fedbo._errors import DefinitionError
 Value: TypeAlias = int | float | bool | str
 """The value of a parameter."""
 
+Choice: TypeAlias = Value | tuple[Any, ...] | None
+"""A choice of a categorical parameter."""
+
 
 @dataclass(frozen=True)
 class Float:
-    """A real parameter from ``low`` to ``high``. ``log`` searches on a logarithmic scale, ``step`` on a grid."""
+    """A real parameter from ``low`` to ``high``, or one of several numbers ``values``.
 
-    low: float
-    high: float
+    ``log`` searches on a logarithmic scale, ``step`` on a grid. The model uses the distances between ``values``, which are sorted.
+
+    >>> fedbo.Float(values=[0.1, 0.2, 0.5, 1.0], log=True).values
+    (0.1, 0.2, 0.5, 1.0)
+    """
+
+    low: float | None = None
+    high: float | None = None
     log: bool = False
     step: float | None = None
+    values: Sequence[float] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_numbers(self, self.low, self.high, self.step)
+        _check_numbers(self)
 
     def _keys(self) -> dict[str, object]:
-        return _numeric("float", float(self.low), float(self.high), self.log, self.step)
+        return _numeric("float", self, float)
 
 
 @dataclass(frozen=True)
 class Int:
-    """An integer parameter from ``low`` to ``high``, both inclusive. ``log`` searches on a logarithmic scale, ``step`` on a grid."""
+    """An integer parameter from ``low`` to ``high``, both inclusive, or one of several integers ``values``.
 
-    low: int
-    high: int
+    ``log`` searches on a logarithmic scale, ``step`` on a grid. The model uses the distances between ``values``, which are sorted.
+    """
+
+    low: int | None = None
+    high: int | None = None
     log: bool = False
     step: int | None = None
+    values: Sequence[int] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_numbers(self, self.low, self.high, self.step)
+        _check_numbers(self)
 
     def _keys(self) -> dict[str, object]:
-        return _numeric("int", self.low, self.high, self.log, self.step)
+        return _numeric("int", self, lambda number: number)
 
 
 @dataclass(frozen=True)
 class Categorical:
-    """A parameter with unordered choices: strings, numbers or booleans."""
+    """A parameter with choices: strings, numbers, booleans, None or tuples.
 
-    choices: Sequence[Value]
+    With ``ordered``, neighbouring choices are similar: ``Categorical(["slow", "medium", "fast"], ordered=True)``. In storages and
+    commands, None and tuples are their texts, such as ``None`` and ``(64, 64)``.
+    """
+
+    choices: Sequence[Choice]
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.choices, (list, tuple)):
+            object.__setattr__(self, "choices", tuple(_listed(self.choices)))
 
     def _keys(self) -> dict[str, object]:
-        return {"type": "categorical", "choices": list(self.choices)}
+        keys: dict[str, object] = {"type": "categorical", "choices": [stored(choice) for choice in self.choices]}
+        if self.ordered:
+            keys["ordered"] = True
+        return keys
 
 
 Parameter: TypeAlias = Float | Int | Categorical
 """A parameter of a search space."""
 
-ParameterLike: TypeAlias = Parameter | Sequence[Value]
-"""A parameter. A list is shorthand for a :class:`Categorical` with these choices."""
+ParameterLike: TypeAlias = Parameter | Sequence[Choice]
+"""A parameter. A list is shorthand for a :class:`Categorical` with these choices, a range for an :class:`Int`."""
 
 
-def _check_numbers(given: Float | Int, *numbers: float | None) -> None:
+def _listed(given: Any) -> list[Any]:
+    """Return the elements of a sequence, or of an array with one dimension."""
+    if callable(getattr(given, "tolist", None)):
+        given = given.tolist()
+    if isinstance(given, (str, bytes, Mapping, set, frozenset)) or not isinstance(given, Iterable):
+        raise TypeError(f"{given!r} is not a list")
+    return list(given)
+
+
+def _check_numbers(given: Float | Int) -> None:
+    kind = type(given).__name__
+    if given.values is None:
+        if given.low is None or given.high is None:
+            raise TypeError(f"{given}: give low and high, as {kind}(1, 8), or values, as {kind}(values=[1, 2, 8])")
+        _check_all(given, [number for number in (given.low, given.high, given.step) if number is not None])
+        return
+    if given.low is not None or given.high is not None or given.step is not None:
+        raise TypeError(f"{given}: give either low and high, or values")
+    values = [plain(value) for value in _listed(given.values)]
+    _check_all(given, values)
+    object.__setattr__(given, "values", tuple(sorted(values)))
+
+
+def _check_all(given: Float | Int, numbers: Iterable[object]) -> None:
     for number in numbers:
-        if number is not None and not _is_number(number):
+        if not _is_number(number):
             raise TypeError(f"{given}: {number!r} is not a number")
 
 
-def _numeric(
-    kind: str, low: float, high: float, log: bool, step: float | None
-) -> dict[str, object]:
-    keys: dict[str, object] = {"type": kind, "low": low, "high": high}
-    if log:
+def _numeric(kind: str, given: Float | Int, of: Callable[[Any], float]) -> dict[str, object]:
+    keys: dict[str, object] = {"type": kind}
+    if given.values is not None:
+        keys["values"] = [of(value) for value in given.values]
+    else:
+        keys |= {"low": of(given.low), "high": of(given.high)}
+    if given.log:
         keys["log"] = True
-    if step is not None:
-        keys["step"] = step
+    if given.step is not None:
+        keys["step"] = given.step
     return keys
+
+
+def stored(choice: object) -> Any:
+    """Return a choice as the native module stores it: None and tuples become texts."""
+    choice = plain(choice)
+    if isinstance(choice, tuple):
+        return repr(_plain_tuple(choice))
+    return "None" if choice is None else choice
+
+
+def _plain_tuple(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_plain_tuple(each) if isinstance(each, tuple) else plain(each) for each in given)
+
+
+class Texts:
+    """Choices that the native module stores as texts, by parameter and text."""
+
+    def __init__(self, space: Mapping[str, Parameter] | None = None) -> None:
+        self._choices: dict[str, dict[str, Choice]] = {}
+        for name, each in (space or {}).items():
+            if not isinstance(each, Categorical):
+                continue
+            written = {choice for choice in each.choices if isinstance(choice, str)}
+            for choice in each.choices:
+                if choice is None or isinstance(choice, tuple):
+                    text = stored(choice)
+                    if text in written:
+                        raise DefinitionError(
+                            f"parameter {name!r}: the choices {choice!r} and {text!r} have the same text; rename the string"
+                        )
+                    self._choices.setdefault(name, {})[text] = choice
+
+    def encode(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert a user's point for the native module."""
+        return {name: stored(value) if name in self._choices else plain(value) for name, value in params.items()}
+
+    def decode(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert a point of the native module."""
+        return {name: self._value(name, value) for name, value in params.items()}
+
+    def space(self, described: Mapping[str, Mapping[str, object]]) -> dict[str, Parameter]:
+        """Convert the native module's description of a space."""
+        found = {name: from_keys(keys) for name, keys in described.items()}
+        for name in self._choices.keys() & found.keys():
+            given = found[name]
+            assert isinstance(given, Categorical)
+            found[name] = replace(given, choices=tuple(self._value(name, choice) for choice in given.choices))
+        return found
+
+    def _value(self, name: str, value: Any) -> Any:
+        return self._choices.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
 def parameter(name: str, given: object) -> Parameter:
     """Convert a user's argument, a parameter or a list of choices, to a parameter."""
     if isinstance(given, (Float, Int, Categorical)):
         return given
+    if isinstance(given, range):
+        if not given:
+            raise DefinitionError(f"parameter {name!r}: {given} is empty")
+        low, high = min(given), max(given)
+        return Int(low, high, step=None if abs(given.step) == 1 or low == high else abs(given.step))
+    if getattr(given, "ndim", None) == 1 and callable(getattr(given, "tolist", None)):
+        return Categorical(tuple(_listed(given)))
     if isinstance(given, (list, tuple, set, frozenset)):
         if isinstance(given, tuple) and len(given) == 2 and all(_is_number(each) for each in given):
             raise TypeError(
@@ -106,8 +215,12 @@ def from_keys(keys: Mapping[str, object]) -> Parameter:
     if kind == "categorical":
         choices = keys["choices"]
         assert isinstance(choices, list)
-        return Categorical(tuple(choices))
-    low, high, log, step = keys["low"], keys["high"], bool(keys.get("log", False)), keys.get("step")
+        return Categorical(tuple(choices), ordered=bool(keys.get("ordered", False)))
+    log, values = bool(keys.get("log", False)), keys.get("values")
+    if values is not None:
+        assert isinstance(values, list)
+        return Int(log=log, values=values) if kind == "int" else Float(log=log, values=values)
+    low, high, step = keys["low"], keys["high"], keys.get("step")
     if kind == "int":
         assert isinstance(low, int) and isinstance(high, int)
         assert step is None or isinstance(step, int)

@@ -21,7 +21,7 @@ from fedbo._interrupt import resumable
 from fedbo._objective import Evaluator, Objective, logger, number, numbers
 from fedbo._plot import Plots
 from fedbo._require import require
-from fedbo._space import Parameter, ParameterLike, Value
+from fedbo._space import Choice, Parameter, ParameterLike, Value
 from fedbo._trial import Trial
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class Study:
     ``name``
         Name of the study, unique within its storage.
     ``space``
-        Parameters by name: :class:`Float`, :class:`Int`, :class:`Categorical`, or a list of choices.
+        Parameters by name: :class:`Float`, :class:`Int`, :class:`Categorical`, a list of choices, or a ``range``. Names may have inner
+        blanks and units: ``"Temp (°C)"``.
     ``direction``
         ``"minimize"`` or ``"maximize"``, for a study with one objective.
     ``objectives``
@@ -123,9 +124,11 @@ class Study:
         space = _space.mapping("space", space, "parameters by their names")
         if not space:
             raise DefinitionError("space has no parameter; give it at least one, such as {'x': fedbo.Float(0.0, 1.0)}")
+        parameters = {key: _space.parameter(key, given) for key, given in space.items()}
+        texts = _space.Texts(parameters)
         tables: dict[str, Any] = _space.study_tables(
             name,
-            {key: _space.parameter(key, given) for key, given in space.items()},
+            parameters,
             direction=direction,
             storage=storage_address(storage),
             seed=seed,
@@ -163,7 +166,7 @@ class Study:
                 for key, each in constraints.items()
             ]
         native = _fedbo.Study.from_text(_label(name), _space.toml(tables))
-        self._take(native, has_file=False)
+        self._take(native, has_file=False, texts=texts)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Study:
@@ -172,7 +175,10 @@ class Study:
 
     @classmethod
     def load(cls, storage: str | os.PathLike[str], name: str | None = None) -> Study:
-        """Open a stored study. ``name`` is needed only if the storage has several studies."""
+        """Open a stored study. ``name`` is needed only if the storage has several studies.
+
+        Choices that are None or tuples are their texts in the opened study. To get them back, create it with its ``space`` again.
+        """
         return cls.__new__(cls)._take(_fedbo.Study.load(
             _space.text("storage", storage_address(storage)), None if name is None else _space.text("name", name)
         ), has_file=False)
@@ -184,8 +190,13 @@ class Study:
         label = _label(str(tables["study"]["name"]))
         return cls.__new__(cls)._take(_fedbo.Study.import_trials(label, _space.toml(tables), trials), has_file=False)
 
-    def _take(self, native: _fedbo.Study, *, has_file: bool) -> Study:
+    @classmethod
+    def _reopened(cls, storage: str, name: str, texts: _space.Texts) -> Study:
+        return cls.__new__(cls)._take(_fedbo.Study.load(storage, name), has_file=False, texts=texts)
+
+    def _take(self, native: _fedbo.Study, *, has_file: bool, texts: _space.Texts | None = None) -> Study:
         self._native = native
+        self._texts = texts or _space.Texts()
         self._has_file = has_file
         self._stop = threading.Event()
         self._evaluating: int | None = None
@@ -201,7 +212,7 @@ class Study:
                 f"study {self.name!r} is kept in this process's memory, which no other process can read; give it a storage, "
                 "such as storage='sqlite:study.db'"
             )
-        return (Study.load, (self._address, self.name))
+        return (Study._reopened, (self._address, self.name, self._texts))
 
     @property
     def name(self) -> str:
@@ -231,7 +242,7 @@ class Study:
     @property
     def space(self) -> dict[str, Parameter]:
         """Parameters by name, in their order."""
-        return {name: _space.from_keys(keys) for name, keys in self._native.space.items()}
+        return self._texts.space(self._native.space)
 
     @property
     def strategy(self) -> str:
@@ -292,7 +303,7 @@ class Study:
 
     def _trial(self, fields: dict[str, Any], report: Callable[[int, float], bool] | None = None) -> Trial:
         """Convert the native module's description of a trial."""
-        return _trial.from_native(fields, report, self._identity())
+        return _trial.from_native({**fields, "params": self._texts.decode(fields["params"])}, report, self._identity())
 
     def _identity(self) -> str | None:
         """Return the id of the study, which is stored in its trials; ``None`` before the first trial of a stored study."""
@@ -343,11 +354,10 @@ class Study:
         reported = number(value, "the value reported is")
         return self._native.report(self._number_of(trial), _space.epoch(epoch), reported) is not None
 
-    def enqueue(self, params: Mapping[str, Value]) -> Trial:
+    def enqueue(self, params: Mapping[str, Choice]) -> Trial:
         """Add a point of your own to the queue. The next call of :meth:`ask` returns it."""
         params = _space.mapping("params", params, "values by the names of parameters")
-        given = {name: _space.plain(value) for name, value in params.items()}
-        return self._trial(self._native.enqueue(given))
+        return self._trial(self._native.enqueue(self._texts.encode(params)))
 
     def release(self, trial: Trial | int) -> None:
         """Release a trial that was asked for. The next call of :meth:`ask` returns it."""
@@ -433,7 +443,7 @@ class Study:
                 threads = ThreadPoolExecutor(jobs, thread_name_prefix=f"fedbo-{self.name}")
                 stack.callback(threads.shutdown, wait=True, cancel_futures=True)
                 executor = threads
-            evaluator = Evaluator({0: objective}, executor, self._native.number_names, self._identity)
+            evaluator = Evaluator({0: objective}, executor, self._native.number_names, self._identity, self._texts)
             self._evaluating = threading.get_ident()
             stack.callback(setattr, self, "_evaluating", None)
 
@@ -526,7 +536,7 @@ class Study:
         found = self._native.insight(0 if objective is None else names.index(objective))
         if found is None:
             raise Error(f"study {self.name!r} has fewer than two values, too few to fit a model")
-        return _insight.from_native(found)
+        return _insight.from_native(found, lambda fields: _trial.from_native({**fields, "params": self._texts.decode(fields["params"])}))
 
     @property
     def plot(self) -> Plots:

@@ -25,13 +25,17 @@ def test_toml_reads_back(tables: dict[str, dict[str, object]]) -> None:
 
 @st.composite
 def parameters(draw: st.DrawFn) -> fedbo.Float | fedbo.Int | fedbo.Categorical:
-    kind = draw(st.sampled_from(["float", "log", "int", "log-int", "step", "choice"]))
+    kind = draw(st.sampled_from(["float", "log", "int", "log-int", "step", "values", "choice"]))
     if kind in ("int", "log-int"):
         low = draw(st.integers(1 if kind == "log-int" else -1000, 1000))
         return fedbo.Int(low, low + draw(st.integers(1, 10**6)), log=kind == "log-int")
     if kind == "choice":
         choices = draw(st.lists(st.text("abcdefgh ", min_size=1, max_size=5), min_size=2, max_size=5, unique=True))
-        return fedbo.Categorical(tuple(choices))
+        return fedbo.Categorical(tuple(choices), ordered=draw(st.booleans()))
+    if kind == "values":
+        values = draw(st.lists(st.integers(1, 1000), min_size=2, max_size=6, unique=True))
+        log = draw(st.booleans())
+        return fedbo.Int(values=values, log=log) if draw(st.booleans()) else fedbo.Float(values=values, log=log)
     if kind == "log":
         low = draw(st.floats(1e-8, 1.0))
         return fedbo.Float(low, low * draw(st.floats(1.1, 1e6)), log=True)
@@ -59,7 +63,11 @@ def test_every_point_is_in_its_space(space: dict[str, fedbo.Float | fedbo.Int | 
             if isinstance(declared, fedbo.Categorical):
                 assert value in declared.choices
             else:
-                assert declared.low <= value <= declared.high
+                if declared.values is not None:
+                    assert value in declared.values
+                else:
+                    assert declared.low is not None and declared.high is not None
+                    assert declared.low <= value <= declared.high
                 assert isinstance(value, int if isinstance(declared, fedbo.Int) else float)
         study.tell(trial, math.sin(number))
         study.enqueue(trial.params)  # a proposed point is valid

@@ -303,13 +303,13 @@ def test_what_is_told_twice_or_wrongly_is_refused() -> None:
         ({}, {}, "space"),
         ({"x": fedbo.Float(2.0, 1.0)}, {}, "are the bounds reversed"),
         ({"x": fedbo.Float(0.0, 1.0, log=True)}, {}, "above 0"),
-        ({"x": ["only"]}, {}, "at least two"),
+        ({"x": ["only"]}, {}, "has a single value"),
         ({"x": ["a", "b"]}, {"strategy": "log-ie"}, "log-ei"),
         ({"x": ["a", "b"]}, {"strategy_options": {"name_of_none": 1}}, "name_of_none"),
         ({"x": ["a", "b"]}, {"direction": "up"}, "minimize"),
         ({"x": ["a", "b"]}, {"storage": "sqlite"}, "sqlite:FILE"),
         ({"x": ["a", "b"]}, {"seed": -1}, "seed"),
-        ({"x y": ["a", "b"]}, {}, "without blanks"),
+        ({"x,y": ["a", "b"]}, {}, "without braces"),
     ],
 )
 def test_a_definition_that_cannot_be_used_is_refused(

@@ -9,6 +9,7 @@ mod neighbours;
 mod old_studies;
 mod outcomes;
 mod parameter_forms;
+mod parameter_sets;
 #[cfg(feature = "games")]
 mod play;
 mod privacy;

@@ -55,7 +55,7 @@ fn mistakes_in_the_file_are_placed_before_anything_is_created() {
     );
     refused("low = -1.0", "low = nan", &["space.x.low = nan, expected a finite number"]);
     refused("\"int\"", "\"integer\"", &["space.n.type = \"integer\", expected \"float\""]);
-    refused("[\"a\", \"b\", \"c\"]", "[\"a\"]", &["space.kind.choices", "at least two names"]);
+    refused("[\"a\", \"b\", \"c\"]", "[]", &["space.kind.choices", "at least one name"]);
     refused(
         "\"log-ei\"",
         "\"log_ei\"",

@@ -8,7 +8,7 @@ use serde_json::Value;
 use fedbo_console::text::shown;
 
 /// Keys of a parameter, in display order.
-const KEYS: [&str; 5] = ["low", "high", "step", "log", "choices"];
+const KEYS: [&str; 7] = ["low", "high", "step", "values", "log", "choices", "ordered"];
 
 /// A parameter as JSON.
 #[derive(Serialize)]
@@ -58,6 +58,20 @@ pub fn lines(space: &Space) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_and_orders_are_shown() {
+        let batch = ParameterSpec::int_values([128, 16]).with_log();
+        let spin = ParameterSpec::ordered(["slow", "fast"]);
+        let space = Space::from_specs([("batch", &batch), ("spin", &spin)]).expect("a space");
+        let text = lines(&space);
+        for part in [
+            "\n  batch: int, values = [16.0,128.0], log = true",
+            r#"  spin: categorical, choices = ["slow","fast"], ordered = true"#,
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
 
     #[test]
     fn every_parameter_is_shown_and_nothing_in_it_acts() {

@@ -148,16 +148,25 @@ pub(crate) fn space<'py>(py: Python<'py>, space: &Space) -> PyResult<Bound<'py, 
         let keys = PyDict::new(py);
         keys.set_item("type", &spec.kind)?;
         let is_int = spec.kind == "int";
+        let number = |number: f64| match is_int {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "numbers of an integer range are whole and within ±2^53"
+            )]
+            true => value(py, &Value::Int(number as i64)),
+            false => value(py, &Value::Float(number)),
+        };
         for (key, bound) in [("low", spec.low), ("high", spec.high), ("step", spec.step)] {
-            match bound {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "bounds of whole numbers are whole and within ±2^53"
-                )]
-                Some(bound) if is_int => keys.set_item(key, bound as i64)?,
-                Some(bound) => keys.set_item(key, bound)?,
-                None => {}
+            if let Some(bound) = bound {
+                keys.set_item(key, number(bound)?)?;
             }
+        }
+        if let Some(values) = &spec.values {
+            let values: PyResult<Vec<_>> = values.iter().map(|each| number(*each)).collect();
+            keys.set_item("values", PyList::new(py, values?)?)?;
+        }
+        if let Some(ordered) = spec.ordered {
+            keys.set_item("ordered", ordered)?;
         }
         if let Some(log) = spec.log {
             keys.set_item("log", log)?;

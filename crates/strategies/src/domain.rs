@@ -49,7 +49,7 @@ impl Domain {
     pub fn random(&self, stream: &mut Stream) -> Vec<f64> {
         match self {
             Self::Space(space) => {
-                space.snap(&(0..space.dim()).map(|_| stream.uniform()).collect::<Vec<_>>())
+                space.draw(&(0..space.dim()).map(|_| stream.uniform()).collect::<Vec<_>>())
             }
             Self::Finite(points) => points.row(stream.below(points.len())).to_vec(),
             Self::Factored(sampler) => {

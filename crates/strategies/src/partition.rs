@@ -285,5 +285,13 @@ mod tests {
             assert_eq!(cut.is_ok(), all_hold, "{n}");
         }
         assert!(Partition::of_space(&log, 0).is_err());
+        let cuts = |spec, n| Partition::of_space(&space(spec), n).map(|cut| cut.cuts().to_vec());
+        assert_eq!(cuts(ParameterSpec::ordered(["a", "b", "c"]), 3), Ok(vec![3, 1]));
+        // The middle third of the set's coordinate contains no number.
+        let set = ParameterSpec::int_values([1, 2, 1000]);
+        assert_eq!(cuts(set.clone(), 2), Ok(vec![2, 1]));
+        assert!(cuts(set, 3).is_err());
+        // A fixed parameter has no coordinate.
+        assert!(cuts(ParameterSpec::float(1.0, 1.0), 2).is_err());
     }
 }

@@ -60,7 +60,7 @@ impl SnappedSearch<'_> {
             let mut starts = extra.clone();
             if is_mixed {
                 for unit in sobol(dim, self.search.n_starts, bits.wrapping_add(1)).rows() {
-                    starts.push(&self.space.snap(unit));
+                    starts.push(&self.space.draw(unit));
                 }
             }
             for maximum in self.search.maximize(self.function, bits, &starts)? {

@@ -55,7 +55,7 @@ impl Actions {
             .map(|parameter| {
                 let kind = parameter.kind();
                 let kind = match (kind.numbers(), self.grid) {
-                    (Some(Numbers { low, high, step: None, .. }), Some(n)) => {
+                    (Some(Numbers { low, high, .. }), Some(n)) if kind.n_values().is_none() => {
                         format!("one of {n} numbers from {low:?} to {high:?}")
                     }
                     _ => kind.to_string(),

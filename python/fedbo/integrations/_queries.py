@@ -22,9 +22,9 @@ GRID_DUST = 1e-8
 """Tolerance for numbers on a grid, as a fraction of the step. Optuna uses the same."""
 
 
-def choices(given: Iterable[object]) -> Categorical:
+def choices(given: Iterable[object], ordered: bool = False) -> Categorical:
     """Create a parameter with choices of any type. :class:`Queries` accepts it, but studies do not."""
-    return Categorical(tuple(given))  # type: ignore[arg-type]
+    return Categorical(tuple(given), ordered)  # type: ignore[arg-type]
 
 
 def new_seed() -> int:
@@ -36,6 +36,7 @@ class _Range:
     """A range of numbers."""
 
     def __init__(self, given: Float | Int) -> None:
+        assert given.low is not None and given.high is not None
         self.is_int = isinstance(given, Int)
         self.low, self.high, self.log = given.low, given.high, given.log
         self.single = self.low == self.high
@@ -56,11 +57,33 @@ class _Range:
         return int(code) if self.is_int else float(code)
 
 
+class _Set:
+    """One of several numbers."""
+
+    def __init__(self, name: str, given: Float | Int) -> None:
+        self.values = tuple(given.values or ())
+        if not self.values:
+            raise DefinitionError(f"parameter {name!r}: expected at least one value")
+        self.is_int = isinstance(given, Int)
+        self.single = len(self.values) == 1
+        self.only = self.values[0]
+        self.parameter: Parameter = given
+
+    def encode(self, value: object) -> int | float | None:
+        given = _space.plain(value)
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or given not in self.values:
+            return None
+        return int(given) if self.is_int else float(given)
+
+    def decode(self, code: int | float) -> int | float:
+        return int(code) if self.is_int else float(code)
+
+
 class _Grid:
     """Numbers on a grid, encoded as indices."""
 
     def __init__(self, name: str, given: Float | Int) -> None:
-        assert given.step is not None
+        assert given.low is not None and given.high is not None and given.step is not None
         if given.log:
             raise DefinitionError(f"parameter {name!r}: a range has either a step or a logarithmic scale")
         if not given.step > 0 or not given.high >= given.low:
@@ -97,7 +120,7 @@ class _Choices:
             raise DefinitionError(f"parameter {name!r}: expected at least one choice")
         self.single = len(self.choices) == 1
         self.only = self.choices[0]
-        self.parameter: Parameter = Categorical(tuple(range(len(self.choices))))
+        self.parameter: Parameter = Categorical(tuple(range(len(self.choices))), given.ordered)
 
     def encode(self, value: object) -> int | None:
         for index, choice in enumerate(self.choices):
@@ -139,7 +162,7 @@ class Queries:
         initial: int | None,
         noisy: bool,
     ) -> None:
-        self._codecs = {name: _codec(name, parameter) for name, parameter in space.items()}
+        self._codecs: dict[str, _Codec] = {name: _codec(name, parameter) for name, parameter in space.items()}
         self.noisy = noisy
         free = [name for name, codec in self._codecs.items() if not codec.single]
         # Other frameworks allow names that are invalid here. If one occurs, all parameters are named by position.
@@ -223,9 +246,15 @@ def _is_name(name: str) -> bool:
     return bool(name) and not any(is_bad)
 
 
-def _codec(name: str, given: Parameter) -> _Range | _Grid | _Choices:
+_Codec: TypeAlias = _Range | _Set | _Grid | _Choices
+
+
+def _codec(name: str, given: Parameter) -> _Codec:
     if isinstance(given, Categorical):
         return _Choices(name, given)
+    if given.values is not None:
+        return _Set(name, given)
+    assert given.low is not None and given.high is not None
     if given.step is None or (given.step == 1 and isinstance(given, Int)):
         return _Range(given if given.step is None else Int(int(given.low), int(given.high), given.log))
     return _Grid(name, given)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
+from collections.abc import Iterable
 from typing import Any
 
 from fedbo._errors import Error
@@ -130,7 +132,8 @@ class MLflowCallback:
                 self._id(), start_time=start_ms, tags=tags, run_name=f"trial {trial.number}"
             )
             run_id = str(created.info.run_id)
-        params = [self._entities.Param(name, str(value)) for name, value in trial.params.items()]
+        keys = param_keys(trial.params)
+        params = [self._entities.Param(keys[name], str(value)) for name, value in trial.params.items()]
         for first in range(0, len(params), _PARAMS_MAX):
             self._client.log_batch(run_id, params=params[first : first + _PARAMS_MAX])
         last = trial.reports[-1][0] if trial.reports else 0
@@ -228,6 +231,15 @@ def _reach_directly(uri: str) -> None:
 
 def _identity(study: Study, began: int) -> dict[str, str]:
     return {"fedbo.study": study.name, "fedbo.began": str(began)}
+
+
+def param_keys(names: Iterable[str]) -> dict[str, str]:
+    """Return a key for each parameter, with ``_`` for characters that MLflow does not allow: ``Temp __C_`` for ``Temp (°C)``."""
+    keys: dict[str, str] = {}
+    for place, name in enumerate(names):
+        key = re.sub(r"[^\w./: -]", "_", name)
+        keys[name] = f"{key}_{place}" if key in keys.values() else key
+    return keys
 
 
 def _told_ms(trial: Trial) -> int:

@@ -14,6 +14,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -38,7 +39,7 @@ from optuna.trial import FrozenTrial, TrialState
 import fedbo
 from fedbo._errors import DefinitionError
 from fedbo._objective import logger
-from fedbo._space import Categorical, Float, Int, Parameter, ParameterLike, Value, parameter, study_tables
+from fedbo._space import Categorical, Float, Int, Parameter, ParameterLike, Value, parameter, stored, study_tables
 from fedbo._study import storage_address
 from fedbo.integrations._queries import Code, Ended, Queries, choices, new_seed
 
@@ -112,7 +113,9 @@ class FedboSampler(_WithIndependent):
 
     ``search_space``
         Distributions of the parameters by name, Optuna's or fedbo's. Defaults to the parameters that all complete trials have in
-        common, as in Optuna's own samplers; the first trial is then sampled independently.
+        common, as in Optuna's own samplers; the first trial is then sampled independently. Optuna has no distribution of given numbers
+        or of ordered choices, and regards those of fedbo as categorical, with numbers in ascending order: for
+        ``fedbo.Int(values=[16, 32, 128])`` call ``trial.suggest_categorical(name, [16, 32, 128])``.
     ``strategy``, ``strategy_options``
         The strategy, by its name in a ``study.toml``, and its options there.
     ``n_startup_trials``
@@ -149,6 +152,7 @@ class FedboSampler(_WithIndependent):
         warn_independent_sampling: bool = True,
     ) -> None:
         self._search_space = None if search_space is None else _distributions(search_space)
+        self._similar = _similar(search_space)
         self._options: dict[str, Any] = {
             "strategy": strategy,
             "strategy_options": dict(strategy_options or {}),
@@ -160,7 +164,7 @@ class FedboSampler(_WithIndependent):
         self._forget()
         # Raise errors about invalid arguments here instead of in the first trial.
         space = self._search_space or {"x": FloatDistribution(0.0, 1.0)}
-        Queries("FedboSampler", _parameters(space), direction="minimize", **self._options)
+        Queries("FedboSampler", _parameters(space, self._similar), direction="minimize", **self._options)
 
     def _forget(self) -> None:
         """Use an empty cache and a new lock in this process."""
@@ -230,7 +234,7 @@ class FedboSampler(_WithIndependent):
             maximizes = study.direction == optuna.study.StudyDirection.MAXIMIZE
             queries = Queries(
                 "FedboSampler",
-                _parameters(space),
+                _parameters(space, self._similar),
                 direction="maximize" if maximizes else "minimize",
                 **options,
             )
@@ -456,7 +460,7 @@ def import_study(
             continue
         given = {key: trial.params[key] for key in distributions}
         if all(each._contains(each.to_internal_repr(given[key])) for key, each in distributions.items()):
-            points.append(({key: _storable(each) for key, each in given.items()}, numbers))
+            points.append(({key: stored(each) for key, each in given.items()}, numbers))
     name, address = name or optuna_study.study_name, storage_address(storage)
     if noisy is None:
         noisy = _stored_noise(address, name)
@@ -466,8 +470,8 @@ def import_study(
         "maximize" if each == optuna.study.StudyDirection.MAXIMIZE else "minimize" for each in optuna_study.directions
     ]
     parameters = {
-        key: Categorical([_storable(choice) for choice in each.choices]) if isinstance(each, Categorical) else each
-        for key, each in _parameters(distributions).items()
+        key: replace(each, choices=[stored(choice) for choice in each.choices]) if isinstance(each, Categorical) else each
+        for key, each in _parameters(distributions, _similar(space)).items()
     }
     direction = directions[0] if len(directions) == 1 else None
     tables: dict[str, Any] = study_tables(name, parameters, direction=direction, storage=address, noisy=noisy)
@@ -575,14 +579,27 @@ def _distributions(
 
 def _distribution(given: Parameter) -> BaseDistribution:
     if isinstance(given, Categorical):
-        return CategoricalDistribution(tuple(given.choices))
+        return CategoricalDistribution(tuple(given.choices))  # type: ignore[arg-type]
+    if given.values is not None:
+        return CategoricalDistribution(tuple(given.values))
+    assert given.low is not None and given.high is not None
     if isinstance(given, Int):
         return IntDistribution(given.low, given.high, log=given.log, step=given.step or 1)
     return FloatDistribution(given.low, given.high, log=given.log, step=given.step)
 
 
-def _parameters(space: Mapping[str, BaseDistribution]) -> dict[str, Parameter]:
-    return {name: _parameter(name, each) for name, each in space.items()}
+def _similar(space: Mapping[str, BaseDistribution | ParameterLike] | None) -> dict[str, Parameter]:
+    """Return the parameters with values or ordered choices, whose distributions do not describe which of them are similar."""
+    given = {name: each for name, each in (space or {}).items() if isinstance(each, (Float, Int, Categorical))}
+    return {
+        name: each
+        for name, each in given.items()
+        if (each.ordered if isinstance(each, Categorical) else each.values is not None)
+    }
+
+
+def _parameters(space: Mapping[str, BaseDistribution], similar: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    return {name: similar.get(name) or _parameter(name, each) for name, each in space.items()}
 
 
 def _parameter(name: str, given: BaseDistribution) -> Parameter:
@@ -595,7 +612,3 @@ def _parameter(name: str, given: BaseDistribution) -> Parameter:
     raise DefinitionError(
         f"parameter {name!r}: expected a FloatDistribution, IntDistribution or CategoricalDistribution, got {given!r}"
     )
-
-
-def _storable(value: int | float | str | None) -> Value:
-    return "None" if value is None else value

@@ -201,6 +201,7 @@ class FedboSearchCV(BaseSearchCV):
 
 def _parameter(name: str, given: object) -> Parameter:
     # Choices may have any type here. A tuple of two is checked as elsewhere, because it may be meant as a range.
+    # A range of integers is an interval, and every other list has unordered choices.
     if isinstance(given, (list, tuple)) and not (isinstance(given, tuple) and len(given) == 2):
         return choices(given)
     return _space.parameter(name, given)

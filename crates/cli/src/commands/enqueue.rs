@@ -5,6 +5,7 @@ use fedbo_console::text;
 use fedbo_console::{BadInput, Exit};
 use fedbo_documents::own_point::parse;
 use fedbo_documents::study_ref::StudyRef;
+use fedbo_space::{Parameter, Point, Space};
 
 /// Add a point of your own to try next
 ///
@@ -24,20 +25,12 @@ pub(crate) struct Enqueue {
 
 impl Enqueue {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let mut entries = Vec::with_capacity(self.values.len());
-        for text in &self.values {
-            let Some((name, value)) = text.split_once('=') else {
-                let message = format!("{text:?}: expected NAME=VALUE, for instance rate=0.01");
-                return Err(BadInput(message).into());
-            };
-            entries.push((name.trim(), value));
-        }
         // Check before anything is created.
         if let Some(space) = self.study.space_of_file()? {
-            parse(&space, &entries)?;
+            self.point(&space)?;
         }
         let opened = self.study.stored_or_new()?;
-        let point = parse(opened.study.space(), &entries)?;
+        let point = self.point(opened.study.space())?;
         let trial = opened.study.enqueue(&point)?;
         if self.json {
             let record = serde_json::json!({ "trial": trial.number, "parameters": trial.point });
@@ -51,4 +44,24 @@ impl Enqueue {
         }
         Ok(Exit::Done)
     }
+
+    fn point(&self, space: &Space) -> anyhow::Result<Point> {
+        let entries: anyhow::Result<Vec<_>> =
+            self.values.iter().map(|text| entry(space, text)).collect();
+        parse(space, &entries?)
+    }
+}
+
+/// Splits NAME=VALUE. The name of a parameter can contain a =.
+fn entry<'a>(space: &Space, text: &'a str) -> anyhow::Result<(&'a str, &'a str)> {
+    let names = space.parameters().iter().map(Parameter::name);
+    let of_name = |name: &str| {
+        let value = text.strip_prefix(name)?.strip_prefix('=')?;
+        Some((&text[..name.len()], value))
+    };
+    let known = names.filter_map(of_name).max_by_key(|(name, _)| name.len());
+    let first = || text.split_once('=').map(|(name, value)| (name.trim(), value));
+    known.or_else(first).ok_or_else(|| {
+        BadInput(format!("{text:?}: expected NAME=VALUE, for instance rate=0.01")).into()
+    })
 }

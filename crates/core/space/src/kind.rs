@@ -1,19 +1,19 @@
 //! The range of a parameter: its values, their order, and their coordinates in `[0,1]`.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::checked::{checked_choices, checked_range, refused};
 use crate::stepped::{MAX_INT, Refused};
-use crate::{ParameterSpec, Stepped, Value};
+use crate::{NumberSet, ParameterSpec, Stepped, Value};
 
-/// The checked range of a parameter.
+/// The checked range of a parameter. A range with a single value has no coordinate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A real number in [low, high]. If `log` (low > 0), its logarithm is mapped linearly.
     Float {
         /// Lower bound.
         low: f64,
-        /// Upper bound, above `low`.
+        /// Upper bound, at least `low`.
         high: f64,
         /// Logarithmic scale.
         log: bool,
@@ -23,17 +23,24 @@ pub enum Kind {
     Int {
         /// Smallest value.
         low: i64,
-        /// Largest value, above `low`.
+        /// Largest value, at least `low`.
         high: i64,
         /// Logarithmic scale.
         log: bool,
     },
     /// One of finitely many numbers spaced a step apart. Each has an equal share of `[0,1]`.
     Stepped(Stepped),
-    /// One of at least two unordered values, with one coordinate per choice (one-hot), or a single
+    /// One of finitely many given numbers, with a coordinate that keeps their distances.
+    Set(NumberSet),
+    /// One of several unordered values, with one coordinate per choice (one-hot), or a single
     /// coordinate for a pair.
     Categorical {
         /// Strings, numbers and booleans, all distinct even when written as strings.
+        choices: Vec<Value>,
+    },
+    /// One of several values in a given order. Each has an equal share of `[0,1]`.
+    Ordered {
+        /// The values in their order, otherwise as those of a categorical range.
         choices: Vec<Value>,
     },
 }
@@ -43,13 +50,13 @@ pub enum Kind {
 pub struct Numbers {
     /// Smallest number.
     pub low: f64,
-    /// Largest number, above `low`.
+    /// Largest number, at least `low`.
     pub high: f64,
     /// True if the scale is logarithmic.
     pub log: bool,
     /// True if the range contains only integers.
     pub is_whole: bool,
-    /// Distance between neighbours; `None` for a continuous range.
+    /// Distance between neighbours; `None` for a continuous range and for a set of given numbers.
     pub step: Option<f64>,
 }
 
@@ -57,24 +64,35 @@ impl Kind {
     /// Returns the number of distinct values; `None` for a continuous range.
     pub fn n_values(&self) -> Option<u64> {
         match self {
-            Self::Float { .. } => None,
+            Self::Float { low, high, .. } => (low >= high).then_some(1),
             Self::Int { low, high, .. } => Some(low.abs_diff(*high).saturating_add(1)),
             Self::Stepped(stepped) => Some(stepped.n_values()),
-            Self::Categorical { choices } => Some(choices.len() as u64),
+            Self::Set(set) => Some(set.numbers().len() as u64),
+            Self::Categorical { choices } | Self::Ordered { choices } => Some(choices.len() as u64),
         }
+    }
+
+    /// Returns the value of a range with a single one.
+    pub fn only_value(&self) -> Option<Value> {
+        self.n_values().filter(|n| *n == 1).and_then(|_| self.value(0))
     }
 
     /// Returns the value at this index, counted from 0. Numbers are in ascending order, choices as
     /// declared. `None` for a continuous range.
     pub fn value(&self, index: u64) -> Option<Value> {
         match self {
-            Self::Float { .. } => None,
+            Self::Float { low, high, .. } => {
+                (low >= high && index == 0).then_some(Value::Float(*low))
+            }
             Self::Int { low, high, .. } => {
                 let value = low.checked_add_unsigned(index);
                 value.filter(|value| value <= high).map(Value::Int)
             }
             Self::Stepped(stepped) => stepped.value(index),
-            Self::Categorical { choices } => choices.get(usize::try_from(index).ok()?).cloned(),
+            Self::Set(set) => set.value(index),
+            Self::Categorical { choices } | Self::Ordered { choices } => {
+                choices.get(usize::try_from(index).ok()?).cloned()
+            }
         }
     }
 
@@ -88,7 +106,10 @@ impl Kind {
     /// number.
     pub fn index_of(&self, value: &Value) -> Option<u64> {
         match (self, value) {
-            (Self::Float { .. }, _) => None,
+            #[expect(clippy::float_cmp, reason = "a bound that was written down, not computed")]
+            (Self::Float { low, high, .. }, value) => {
+                (low >= high && value.as_f64()? == *low).then_some(0)
+            }
             (Self::Int { low, high, .. }, Value::Int(value)) => {
                 (low <= value && value <= high).then(|| low.abs_diff(*value))
             }
@@ -97,7 +118,8 @@ impl Kind {
                 (*low <= value && value <= *high).then(|| low.abs_diff(value))
             }
             (Self::Stepped(stepped), value) => stepped.index_of(value.as_f64()?),
-            (Self::Categorical { choices }, value) => {
+            (Self::Set(set), value) => set.index_of(value.as_f64()?),
+            (Self::Categorical { choices } | Self::Ordered { choices }, value) => {
                 let index = choices.iter().position(|choice| choice.means(value))?;
                 Some(index as u64)
             }
@@ -118,8 +140,8 @@ impl Kind {
     /// The choices in declaration order; empty for a range of numbers.
     pub fn choices(&self) -> &[Value] {
         match self {
-            Self::Categorical { choices } => choices,
-            Self::Float { .. } | Self::Int { .. } | Self::Stepped(_) => &[],
+            Self::Categorical { choices } | Self::Ordered { choices } => choices,
+            Self::Float { .. } | Self::Int { .. } | Self::Stepped(_) | Self::Set(_) => &[],
         }
     }
 
@@ -132,7 +154,8 @@ impl Kind {
             Self::Stepped(grid) => {
                 (grid.low(), grid.high(), false, grid.is_whole(), Some(grid.step()))
             }
-            Self::Categorical { .. } => return None,
+            Self::Set(set) => (set.low(), set.high(), set.is_log(), set.is_whole(), None),
+            Self::Categorical { .. } | Self::Ordered { .. } => return None,
         };
         Some(Numbers { low, high, log, is_whole, step })
     }
@@ -141,7 +164,11 @@ impl Kind {
     /// decode to neighbouring values.
     pub fn is_ordered(&self) -> bool {
         match self {
-            Self::Float { .. } | Self::Int { .. } | Self::Stepped(_) => true,
+            Self::Float { .. }
+            | Self::Int { .. }
+            | Self::Stepped(_)
+            | Self::Set(_)
+            | Self::Ordered { .. } => true,
             Self::Categorical { .. } => false,
         }
     }
@@ -157,7 +184,18 @@ impl Kind {
                 matches!(other, Self::Int { low: a, high: b, .. } if a == low && b == high)
             }
             Self::Stepped(grid) => matches!(other, Self::Stepped(theirs) if theirs == grid),
-            Self::Categorical { choices } => {
+            Self::Set(set) => match other {
+                Self::Set(theirs) => theirs.numbers() == set.numbers(),
+                _ => {
+                    let theirs = other.choices();
+                    let is_own = |each: &Value| self.index_of(each).is_some();
+                    theirs.len() == set.numbers().len() && theirs.iter().all(is_own)
+                }
+            },
+            Self::Categorical { .. } | Self::Ordered { .. } if matches!(other, Self::Set(_)) => {
+                other.has_same_values(self)
+            }
+            Self::Categorical { choices } | Self::Ordered { choices } => {
                 let theirs = other.choices();
                 theirs.len() == choices.len() && theirs.iter().all(|each| choices.contains(each))
             }
@@ -177,14 +215,18 @@ impl Kind {
         others.into_iter().filter_map(|other| self.value(other)).collect()
     }
 
-    /// Returns the number of unit-cube coordinates: 1, or the number of choices if there are more
-    /// than two.
+    /// Returns the number of unit-cube coordinates: 0 for a single value, otherwise 1, or the number
+    /// of choices if there are more than two without an order.
     pub fn n_coordinates(&self) -> usize {
         match self {
+            _ if self.n_values() == Some(1) => 0,
             Self::Categorical { choices } if choices.len() > 2 => choices.len(),
-            Self::Categorical { .. } | Self::Float { .. } | Self::Int { .. } | Self::Stepped(_) => {
-                1
-            }
+            Self::Categorical { .. }
+            | Self::Ordered { .. }
+            | Self::Float { .. }
+            | Self::Int { .. }
+            | Self::Stepped(_)
+            | Self::Set(_) => 1,
         }
     }
 
@@ -192,8 +234,11 @@ impl Kind {
     /// clamped to `[0,1]`.
     ///
     /// # Panics
-    /// If `unit` is empty.
+    /// If `unit` is empty and there is more than one value.
     pub fn decode(&self, unit: &[f64]) -> Value {
+        if let Some(only) = self.only_value() {
+            return only;
+        }
         let u = clamp(unit[0]);
         match self {
             Self::Float { low, high, log } => {
@@ -216,15 +261,16 @@ impl Kind {
                 Value::Int(rounded.clamp(*low, *high))
             }
             Self::Stepped(stepped) => {
-                let (from, to) = index_cells(stepped);
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "the cast saturates at both ends, and values beyond become the end"
-                )]
-                let index = (from + u * (to - from)).round() as u64;
-                let value = stepped.value(index.min(stepped.n_values() - 1));
+                let value = stepped.value(index_at_share(u, stepped.n_values()));
                 value.unwrap_or_else(|| unreachable!("below the number of values"))
+            }
+            Self::Set(set) => {
+                let value = set.value(set.index_at(u));
+                value.unwrap_or_else(|| unreachable!("below the number of values"))
+            }
+            Self::Ordered { choices } => {
+                let value = self.value(index_at_share(u, choices.len() as u64));
+                value.unwrap_or_else(|| unreachable!("below the number of choices"))
             }
             Self::Categorical { choices } if choices.len() == 2 => {
                 choices[usize::from(u >= 0.5)].clone()
@@ -241,8 +287,28 @@ impl Kind {
         }
     }
 
+    /// Returns a value for uniformly distributed coordinates (length [`Self::n_coordinates`]), as
+    /// for an initial design. Like [`Self::decode`], except that each number of a set has an equal
+    /// share of `[0,1]`, in ascending order.
+    ///
+    /// # Panics
+    /// If `unit` is empty and there is more than one value.
+    pub fn draw(&self, unit: &[f64]) -> Value {
+        match self {
+            Self::Set(set) if self.n_coordinates() > 0 => {
+                let n_values = set.numbers().len() as u64;
+                let value = set.value(index_at_share(clamp(unit[0]), n_values));
+                value.unwrap_or_else(|| unreachable!("below the number of values"))
+            }
+            _ => self.decode(unit),
+        }
+    }
+
     /// Appends the coordinates of a value to `unit`. Returns `None` if it is not one of the values.
     pub fn encode(&self, value: &Value, unit: &mut Vec<f64>) -> Option<()> {
+        if self.n_values() == Some(1) {
+            return self.index_of(value).map(|_| ());
+        }
         match self {
             Self::Float { low, high, log } => {
                 let v = value.as_f64().filter(|v| *v >= *low && *v <= *high)?;
@@ -261,10 +327,14 @@ impl Kind {
                 unit.push(clamp((position - from) / (to - from)));
             }
             Self::Stepped(stepped) => {
-                let index = self.index_of(value)?;
-                let (from, to) = index_cells(stepped);
-                #[expect(clippy::cast_precision_loss, reason = "at most 2^53 + 1 values")]
-                unit.push(clamp((index as f64 - from) / (to - from)));
+                unit.push(share_of_index(self.index_of(value)?, stepped.n_values()));
+            }
+            Self::Set(set) => {
+                let index = usize::try_from(self.index_of(value)?).ok()?;
+                unit.push(set.coordinate(*set.numbers().get(index)?));
+            }
+            Self::Ordered { choices } => {
+                unit.push(share_of_index(self.index_of(value)?, choices.len() as u64));
             }
             Self::Categorical { choices } => {
                 let index = choices.iter().position(|choice| choice.means(value))?;
@@ -301,7 +371,13 @@ impl Kind {
                 ParameterSpec::range(name, stepped.low(), stepped.high(), None)
                     .with_step(stepped.step())
             }
+            Self::Set(set) => {
+                let name = if set.is_whole() { "int" } else { "float" };
+                let spec = ParameterSpec::of_values(name, set.numbers().to_vec());
+                if set.is_log() { spec.with_log() } else { spec }
+            }
             Self::Categorical { choices } => ParameterSpec::categorical(choices.iter().cloned()),
+            Self::Ordered { choices } => ParameterSpec::ordered(choices.iter().cloned()),
         }
     }
 
@@ -309,9 +385,12 @@ impl Kind {
     pub(crate) fn from_spec(spec: &ParameterSpec) -> Result<Self, Refused> {
         match spec.kind.as_str() {
             "float" | "int" => {
+                let expected = "no such key, since the type is not categorical";
                 if spec.choices.is_some() {
-                    let expected = "no such key, since the type is not categorical";
                     return refused("choices", "a list", expected);
+                }
+                if let Some(ordered) = spec.ordered {
+                    return refused("ordered", ordered, expected);
                 }
                 checked_range(spec, spec.kind == "int")
             }
@@ -321,12 +400,17 @@ impl Kind {
                     ("high", spec.high.is_some()),
                     ("log", spec.log.is_some()),
                     ("step", spec.step.is_some()),
+                    ("values", spec.values.is_some()),
                 ];
                 if let Some((key, _)) = keys.into_iter().find(|(_, used)| *used) {
                     let expected = "no such key, since the type is categorical";
                     return refused(key, "a value", expected);
                 }
-                checked_choices(spec.choices.clone().unwrap_or_default())
+                let choices = checked_choices(spec.choices.clone().unwrap_or_default())?;
+                Ok(match spec.ordered {
+                    Some(true) => Self::Ordered { choices },
+                    Some(false) | None => Self::Categorical { choices },
+                })
             }
             other => {
                 let expected = "\"float\", \"int\" or \"categorical\"";
@@ -339,140 +423,20 @@ impl Kind {
 impl fmt::Display for Kind {
     /// Describes the range.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(only) = self.only_value() {
+            return write!(f, "the fixed value {only}");
+        }
         match self {
             Self::Float { low, high, .. } => write!(f, "a number from {low:?} to {high:?}"),
             Self::Int { low, high, .. } => write!(f, "a whole number from {low} to {high}"),
             Self::Stepped(stepped) => stepped.fmt(f),
-            Self::Categorical { choices } => {
+            Self::Set(set) => set.fmt(f),
+            Self::Categorical { choices } | Self::Ordered { choices } => {
                 let texts: Vec<String> = choices.iter().map(Value::to_string).collect();
                 write!(f, "one of {}", texts.join(", "))
             }
         }
     }
-}
-
-/// Returns the error for a key, with the value found and the expected values.
-pub(crate) fn refused<T>(
-    key: &'static str,
-    found: impl ToString,
-    expected: &str,
-) -> Result<T, Refused> {
-    Err((key, found.to_string(), expected.to_owned()))
-}
-
-fn checked_range(spec: &ParameterSpec, is_int: bool) -> Result<Kind, Refused> {
-    let bound = |key: &'static str, value: Option<f64>| match value {
-        Some(v) if v.is_finite() => Ok(v),
-        Some(v) => refused(key, v, "a finite number"),
-        None => {
-            let expected = "a number, since the type is not categorical";
-            refused(key, "nothing", expected)
-        }
-    };
-    let log = spec.log.unwrap_or(false);
-    let (low, high) = (bound("low", spec.low)?, bound("high", spec.high)?);
-    if low > high {
-        let expected = format!("a number below high = {high} (are the bounds reversed?)");
-        return refused("low", low, &expected);
-    }
-    if low >= high {
-        let expected = format!("a number below high = {high} (a fixed value needs no parameter)");
-        return refused("low", low, &expected);
-    }
-    if !is_int && log && low <= 0.0 {
-        return refused("low", low, "a number above 0, since log = true");
-    }
-    if !is_int && !log && !(high - low).is_finite() {
-        let expected = "a range high - low that a 64-bit float can hold";
-        return refused("high", high, expected);
-    }
-    let whole_bound = |key: &'static str, value: f64| match whole_number(value) {
-        Some(whole) => Ok(whole),
-        None => refused(key, value, "a whole number within ±(2^53 - 1)"),
-    };
-    let kind = match is_int {
-        false => Kind::Float { low, high, log },
-        true => Kind::Int { low: whole_bound("low", low)?, high: whole_bound("high", high)?, log },
-    };
-    if is_int && log && low < 1.0 {
-        let expected = "a whole number of at least 1, since log = true";
-        return refused("low", low, expected);
-    }
-    let Some(step) = spec.step else {
-        return Ok(kind);
-    };
-    if log {
-        let expected = "no such key, since log = true (equal steps belong to a linear scale; to try only certain values, \
-                        list them as choices of a categorical parameter)";
-        return refused("step", step, expected);
-    }
-    let stepped = Stepped::new(low, high, step, is_int)?;
-    match is_int && step <= 1.0 {
-        true => Ok(kind), // every integer
-        false => Ok(Kind::Stepped(stepped)),
-    }
-}
-
-/// Normalizes a string, so that all strings that parse to the same number or boolean are equal.
-fn as_read(text: &str) -> String {
-    match text.parse::<f64>() {
-        Ok(number) => (number + 0.0).to_string(), // −0 is 0
-        Err(_) => text.to_ascii_lowercase(),
-    }
-}
-
-fn checked_choices(choices: Vec<Value>) -> Result<Kind, Refused> {
-    let named = |choice: &Value| match choice {
-        Value::Choice(text) => format!("{text:?}"),
-        other => other.to_string(),
-    };
-    if choices.len() < 2 {
-        let found: Vec<String> = choices.iter().map(named).collect();
-        let found = format!("[{}]", found.join(", "));
-        return refused("choices", found, "a list of at least two names");
-    }
-    for choice in &choices {
-        let (found, expected) = match choice {
-            Value::Choice(text) if text.chars().any(char::is_control) => {
-                (named(choice), "names without control characters")
-            }
-            Value::Float(number) if !number.is_finite() => (named(choice), "finite numbers"),
-            Value::Int(number) if number.unsigned_abs() > 1 << 53 => {
-                (named(choice), "whole numbers within ±(2^53 - 1)")
-            }
-            _ => continue,
-        };
-        return refused("choices", found, expected);
-    }
-    // Strings that differ are distinct, including "1" and "1.0". A number or a boolean must differ
-    // from every other choice after it is parsed from a string, because commands and tables contain
-    // only strings.
-    let mut texts = BTreeMap::new();
-    for choice in &choices {
-        if let Some(other) = texts.insert(choice.to_string(), choice) {
-            let found = match other == choice {
-                true => format!("{} twice", named(choice)),
-                false => format!("{} beside {}", named(other), named(choice)),
-            };
-            return refused("choices", found, "names that are all different");
-        }
-    }
-    let mut read: BTreeMap<String, &Value> = BTreeMap::new();
-    let is_text = |choice: &&Value| matches!(choice, Value::Choice(_));
-    let (texts, others): (Vec<&Value>, Vec<&Value>) = choices.iter().partition(is_text);
-    for other in others {
-        if let Some(same) = read.insert(as_read(&other.to_string()), other) {
-            let found = format!("{} beside {}", named(same), named(other));
-            return refused("choices", found, "numbers that are all different");
-        }
-    }
-    for text in texts {
-        if let Some(same) = read.get(&as_read(&text.to_string())) {
-            let found = format!("{} beside {}", named(same), named(text));
-            return refused("choices", found, "texts that cannot be read as another choice");
-        }
-    }
-    Ok(Kind::Categorical { choices })
 }
 
 /// Returns a bound as stored in the declaration. Declarations with bounds beyond ±2^53 are rejected
@@ -484,7 +448,7 @@ pub(crate) fn whole(bound: i64) -> f64 {
 
 /// Returns a number as an `i64` if it is an integer within ±(2^53 - 1). A larger number may have
 /// been rounded.
-fn whole_number(value: f64) -> Option<i64> {
+pub(crate) fn whole_number(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53, as checked")]
     (value.fract() == 0.0 && value.abs() <= MAX_INT).then_some(value as i64)
 }
@@ -502,10 +466,29 @@ fn int_cells(low: i64, high: i64, log: bool) -> (f64, f64) {
     if log { (from.ln(), to.ln()) } else { (from, to) }
 }
 
-/// Like [`int_cells`], for the grid's indices, counted from 0.
+/// Like [`int_cells`], for indices of values, counted from 0.
 #[expect(clippy::cast_precision_loss, reason = "at most 2^53 + 1 values")]
-fn index_cells(stepped: &Stepped) -> (f64, f64) {
-    (-0.5, stepped.n_values() as f64 - 0.5)
+fn index_cells(n_values: u64) -> (f64, f64) {
+    (-0.5, n_values as f64 - 0.5)
+}
+
+/// Returns the index of one of `n_values` values with equal shares of `[0,1]`.
+fn index_at_share(u: f64, n_values: u64) -> u64 {
+    let (from, to) = index_cells(n_values);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates at both ends, and values beyond become the end"
+    )]
+    let index = (from + u * (to - from)).round() as u64;
+    index.min(n_values - 1)
+}
+
+/// Returns the middle of the share of a value, the inverse of [`index_at_share`].
+fn share_of_index(index: u64, n_values: u64) -> f64 {
+    let (from, to) = index_cells(n_values);
+    #[expect(clippy::cast_precision_loss, reason = "at most 2^53 + 1 values")]
+    clamp((index as f64 - from) / (to - from))
 }
 
 #[cfg(test)]
@@ -554,5 +537,11 @@ mod tests {
         let (ab, ba) = (["a", "b"].map(Value::from), ["b", "a"].map(Value::from));
         assert!(same(&ParameterSpec::categorical(ab.clone()), &ParameterSpec::categorical(ba)));
         assert!(!same(&ParameterSpec::categorical(ab), &ParameterSpec::categorical(["a", "c"])));
+        let set = ParameterSpec::int_values([16, 32, 128]);
+        assert!(same(&set, &ParameterSpec::float_values([128.0, 16.0, 32.0]).with_log()));
+        assert!(same(&set, &ParameterSpec::categorical([32, 128, 16])));
+        assert!(!same(&set, &ParameterSpec::categorical([32, 128, 17])));
+        assert!(!same(&set, &ParameterSpec::categorical(["16", "32", "128"])));
+        assert!(!same(&set, &ParameterSpec::int(16, 128)));
     }
 }

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checked::refused;
 use crate::condition::{OneOf, WhenSpec};
-use crate::kind::{refused, whole};
+use crate::kind::whole;
 use crate::stepped::Refused;
 use crate::{Kind, SpaceError, Value};
 
@@ -24,8 +25,15 @@ pub struct ParameterSpec {
     /// on a linear scale).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
+    /// The numbers of a set, in any order (float and int, instead of low, high and step).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<f64>>,
     /// The choices: strings, numbers and booleans (categorical).
     pub choices: Option<Vec<Value>>,
+    /// True if the choices are in an order, so that neighbours are similar (categorical). False by
+    /// default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<bool>,
     /// The condition under which the parameter exists: a value or a list of values for each parent.
     /// All entries must hold. Without conditions the parameter always exists.
     #[serde(default, skip_serializing_if = "WhenSpec::is_empty")]
@@ -61,9 +69,44 @@ impl ParameterSpec {
             high: None,
             log: None,
             step: None,
+            values: None,
             choices: Some(choices.into_iter().map(Into::into).collect()),
+            ordered: None,
             when: WhenSpec::new(),
         }
+    }
+
+    /// Declares a choice among strings, numbers or booleans in an order. The model assumes that
+    /// neighbouring choices are similar.
+    pub fn ordered<V: Into<Value>>(choices: impl IntoIterator<Item = V>) -> Self {
+        Self { ordered: Some(true), ..Self::categorical(choices) }
+    }
+
+    /// Declares one of several real numbers, given in any order.
+    ///
+    /// ```
+    /// use fedbo_space::{ParameterSpec, Space};
+    ///
+    /// let rate = ParameterSpec::float_values([1e-4, 3e-4, 1e-2]).with_log();
+    /// let batch = ParameterSpec::int_values([16, 32, 128]).with_log();
+    /// let space = Space::from_specs([("rate", &rate), ("batch", &batch)])?;
+    /// assert_eq!(space.n_points(), Some(3 * 3));
+    /// # Ok::<(), fedbo_space::SpaceError>(())
+    /// ```
+    pub fn float_values(values: impl IntoIterator<Item = f64>) -> Self {
+        Self::of_values("float", values.into_iter().collect())
+    }
+
+    /// Declares one of several integers (within ±2^53), given in any order.
+    pub fn int_values(values: impl IntoIterator<Item = i64>) -> Self {
+        Self::of_values("int", values.into_iter().map(whole).collect())
+    }
+
+    /// Changes the scale to a logarithmic one. All numbers must be above 0.
+    #[must_use]
+    pub fn with_log(mut self) -> Self {
+        self.log = Some(true);
+        self
     }
 
     /// Restricts the range to values that are `step` apart, from low to high, both included.
@@ -110,9 +153,15 @@ impl ParameterSpec {
             high: Some(high),
             log,
             step: None,
+            values: None,
             choices: None,
+            ordered: None,
             when: WhenSpec::new(),
         }
+    }
+
+    pub(crate) fn of_values(kind: &str, values: Vec<f64>) -> Self {
+        Self { low: None, high: None, values: Some(values), ..Self::range(kind, 0.0, 0.0, None) }
     }
 }
 
@@ -165,8 +214,8 @@ impl Parameter {
         &self.when
     }
 
-    /// Returns the number of unit-cube coordinates: 1, or the number of choices if there are more
-    /// than two.
+    /// Returns the number of unit-cube coordinates: 0 for a single value, otherwise 1, or the number
+    /// of choices if there are more than two without an order.
     pub fn n_coordinates(&self) -> usize {
         self.kind.n_coordinates()
     }
@@ -237,10 +286,12 @@ impl Parameter {
 }
 
 fn checked_name(name: &str) -> Result<(), Refused> {
-    let is_bad =
-        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '{' | '}' | ',' | '"');
-    if name.is_empty() || name.chars().any(is_bad) {
-        let expected = "a name without blanks, braces, commas or quotes";
+    let is_bad = |c: char| {
+        c.is_control() || (c.is_whitespace() && c != ' ') || matches!(c, '{' | '}' | ',' | '"')
+    };
+    if name.is_empty() || name.trim() != name || name.chars().any(is_bad) {
+        let expected =
+            "a name without braces, commas, double quotes, line breaks, or blanks at its ends";
         return refused("name", format!("{name:?}"), expected);
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fedbo_error_class::{Class, Classified};
 
 use crate::condition::{self, Condition};
-use crate::{Parameter, ParameterSpec, Point, Value};
+use crate::{Kind, Parameter, ParameterSpec, Point, Value};
 
 /// A reason for rejecting a space or a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -13,6 +13,12 @@ pub enum SpaceError {
     /// The space has no parameters.
     #[error("the search space is empty: add at least one [space.NAME] table")]
     Empty,
+    /// Each parameter has a single value.
+    #[error(
+        "every parameter of the search space has a single value, so that there is nothing to search: give at least one of \
+         them more values"
+    )]
+    Fixed,
     /// Two parameters share a name.
     #[error("parameter {name:?} is declared twice")]
     Duplicate {
@@ -91,7 +97,8 @@ impl Space {
     /// Creates a space from its parameters.
     ///
     /// # Errors
-    /// If there are no parameters, a name occurs twice, or a condition is not valid.
+    /// If there are no parameters, a name occurs twice, a condition is not valid, or each parameter
+    /// has a single value.
     pub fn new(parameters: Vec<Parameter>) -> Result<Self, SpaceError> {
         if parameters.is_empty() {
             return Err(SpaceError::Empty);
@@ -103,7 +110,11 @@ impl Space {
             }
         }
         let (conditions, order) = condition::checked(&parameters)?;
-        Ok(Self { parameters, conditions, order })
+        let space = Self { parameters, conditions, order };
+        match space.dim() {
+            0 => Err(SpaceError::Fixed),
+            _ => Ok(space),
+        }
     }
 
     /// Creates a space from declarations, in their order.
@@ -136,6 +147,10 @@ impl Space {
     /// # Panics
     /// If the length of `unit` is not d.
     pub fn decode(&self, unit: &[f64]) -> Point {
+        self.point_of(unit, Kind::decode)
+    }
+
+    fn point_of(&self, unit: &[f64], value_at: impl Fn(&Kind, &[f64]) -> Value) -> Point {
         assert_eq!(
             unit.len(),
             self.dim(),
@@ -146,7 +161,7 @@ impl Space {
         let own = self.coordinates(unit);
         if !self.has_conditions() {
             let of = |(parameter, own): (&Parameter, &[f64])| {
-                (parameter.name().to_owned(), parameter.kind().decode(own))
+                (parameter.name().to_owned(), value_at(parameter.kind(), own))
             };
             return Point::new(self.parameters.iter().zip(own.iter().copied()).map(of).collect());
         }
@@ -155,7 +170,7 @@ impl Space {
         for &index in &self.order {
             if self.exists(index, &indices) {
                 let kind = self.parameters[index].kind();
-                let value = kind.decode(own[index]);
+                let value = value_at(kind, own[index]);
                 indices[index] = kind.index_of(&value);
                 values[index] = Some(value);
             }
@@ -285,8 +300,21 @@ impl Space {
     ///
     /// Coordinates that decode to the same point have the same snapped form.
     pub fn snap(&self, unit: &[f64]) -> Vec<f64> {
-        let point = self.decode(unit);
-        self.encode(&point)
+        self.own_coordinates(&self.decode(unit))
+    }
+
+    /// Returns the canonical coordinates of the point for uniformly distributed `unit` (length d),
+    /// as for an initial design. Like [`Self::snap`], except that each number of a set has an equal
+    /// share, also if it is far from the others ([`Kind::draw`]).
+    ///
+    /// # Panics
+    /// If the length of `unit` is not d.
+    pub fn draw(&self, unit: &[f64]) -> Vec<f64> {
+        self.own_coordinates(&self.point_of(unit, Kind::draw))
+    }
+
+    fn own_coordinates(&self, point: &Point) -> Vec<f64> {
+        self.encode(point)
             .unwrap_or_else(|error| unreachable!("a decoded point is in its space: {error}"))
     }
 }

@@ -25,7 +25,7 @@ pub struct Stepped {
     /// step > 0, in the same units.
     stride: i64,
     exponent: i32,
-    /// n ≥ 2.
+    /// n ≥ 1.
     n_values: u64,
     is_whole: bool,
 }
@@ -34,7 +34,7 @@ pub struct Stepped {
 pub(crate) type Refused = (&'static str, String, String);
 
 impl Stepped {
-    /// Creates the grid from `low` to `high`, which are finite with `low` < `high`. For integers,
+    /// Creates the grid from `low` to `high`, which are finite with `low` ≤ `high`. For integers,
     /// the bounds must already be whole.
     pub(crate) fn new(low: f64, high: f64, step: f64, is_whole: bool) -> Result<Self, Refused> {
         let refuse = |expected: String| Err(("step", step.to_string(), expected));
@@ -58,7 +58,7 @@ impl Stepped {
                 "a number that takes at most {MAX_DIGITS} digits together with low and high"
             ));
         };
-        if stride > last - first {
+        if stride > last - first && first < last {
             let most = nearest(last - first, exponent);
             return refuse(format!("a number of at most high - low = {most}"));
         }
@@ -90,7 +90,7 @@ impl Stepped {
         nearest(self.stride, self.exponent)
     }
 
-    /// Returns the number of values n, at least 2.
+    /// Returns the number of values n, at least 1.
     pub fn n_values(&self) -> u64 {
         self.n_values
     }

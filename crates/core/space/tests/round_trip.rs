@@ -16,6 +16,8 @@ fn spec(
         high,
         log: log.then_some(true),
         step: None,
+        values: None,
+        ordered: None,
         choices: (!choices.is_empty()).then(|| choices.iter().map(|c| Value::from(*c)).collect()),
         when: WhenSpec::new(),
     }
@@ -32,9 +34,17 @@ fn mixed() -> Space {
         ("drop", ParameterSpec::float(0.0, 0.5).with_step(0.05)),
         ("units", ParameterSpec::int(8, 64).with_step(8.0)),
         ("size", ParameterSpec::categorical(varied())),
+        ("batch", ParameterSpec::int_values([128, 16, 32]).with_log()),
+        ("dose", ParameterSpec::float_values([0.1, 0.25, -3.0, 90.0])),
+        ("spin", ParameterSpec::ordered(["slow", "medium", "fast"])),
+        ("fixed", ParameterSpec::float(25.0, 25.0)),
+        ("only", ParameterSpec::categorical(["adam"])),
     ];
     Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).expect("a valid space")
 }
+
+/// Number of coordinates of [`mixed`].
+const DIM: usize = 17;
 
 /// Returns choices of every type.
 fn varied() -> [Value; 4] {
@@ -44,8 +54,10 @@ fn varied() -> [Value; 4] {
 proptest! {
     /// decode ∘ encode is the identity on points, and snapping is idempotent, for any coordinates.
     #[test]
-    fn points_survive_the_round_trip(unit in prop::collection::vec(-0.5_f64..1.5, 14)) {
+    fn points_survive_the_round_trip(unit in prop::collection::vec(-0.5_f64..1.5, DIM)) {
         let space = mixed();
+        let drawn = space.draw(&unit);
+        prop_assert_eq!(space.snap(&drawn), drawn);
         let snapped = space.snap(&unit);
         prop_assert!(snapped.iter().all(|u| (0.0..=1.0).contains(u)));
         let (first, again) = (space.decode(&unit), space.decode(&snapped));
@@ -60,7 +72,7 @@ proptest! {
     /// A point survives a round trip through JSON, and each of its values survives a round trip
     /// through a string.
     #[test]
-    fn points_survive_their_texts(unit in prop::collection::vec(0.0_f64..=1.0, 14)) {
+    fn points_survive_their_texts(unit in prop::collection::vec(0.0_f64..=1.0, DIM)) {
         let space = mixed();
         let point = space.decode(&unit);
         let json = serde_json::to_string(&point).expect("plain data");
@@ -171,9 +183,17 @@ fn declarations_without_the_new_forms_keep_their_text() {
         ParameterSpec::float(-0.5, 0.5).with_step(0.1),
         ParameterSpec::int(8, 64).with_step(8.0),
         ParameterSpec::categorical(varied()),
+        ParameterSpec::int_values([16, 32, 128]).with_log(),
+        ParameterSpec::ordered(["b", "a", "c"]),
     ] {
         assert_eq!(space(&spec).parameters()[0].to_spec(), spec);
     }
+    // The numbers of a set are sorted.
+    let [set, sorted] = [[2.0, 0.5], [0.5, 2.0]].map(ParameterSpec::float_values);
+    assert_eq!(space(&set), space(&sorted));
+    let text = "{\"type\":\"int\",\"low\":null,\"high\":null,\"log\":null,\"values\":[1,2.0],\"choices\":null}";
+    let spec: ParameterSpec = serde_json::from_str(text).unwrap();
+    assert_eq!(spec, ParameterSpec::int_values([1, 2]));
 }
 
 /// Every integer in a linear range gets the same share of [0,1], including the two at the ends.
@@ -195,7 +215,7 @@ fn integers_share_the_interval_equally() {
 #[test]
 fn coordinates_that_are_not_numbers_land_in_the_middle() {
     let space = mixed();
-    assert!(space.snap(&[f64::NAN; 14]).iter().all(|u| (0.0..=1.0).contains(u)));
+    assert!(space.snap(&[f64::NAN; DIM]).iter().all(|u| (0.0..=1.0).contains(u)));
 }
 
 #[test]
@@ -215,7 +235,6 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
             spec("float", Some(2.0), Some(1.0), false, &[]),
             "low = 2, expected a number below high = 1 (are the bounds reversed?)",
         ),
-        (spec("float", Some(1.0), Some(1.0), false, &[]), "a fixed value needs no parameter"),
         (
             spec("float", Some(f64::NAN), Some(1.0), false, &[]),
             "low = NaN, expected a finite number",
@@ -224,7 +243,6 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
         (spec("float", None, Some(1.0), false, &[]), "low = nothing"),
         (spec("float", Some(0.0), Some(1.0), true, &[]), "log = true"),
         (spec("int", Some(0.5), Some(3.0), false, &[]), "whole number"),
-        (spec("categorical", None, None, false, &["a"]), "at least two names"),
         (spec("categorical", None, None, false, &["a", "a"]), "all different"),
         (
             ParameterSpec::categorical([Value::Int(1), Value::Float(1.0)]),
@@ -243,8 +261,8 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
             "choices = inf, expected finite numbers",
         ),
         (
-            ParameterSpec::categorical([true]),
-            "choices = [true], expected a list of at least two names",
+            ParameterSpec::categorical::<&str>([]),
+            "choices = [], expected a list of at least one name",
         ),
         (
             ParameterSpec::float(0.0, 1.0).with_step(0.3),
@@ -258,6 +276,33 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
             ParameterSpec { step: Some(1.0), ..ParameterSpec::categorical(["a", "b"]) },
             "step = a value, expected no such key, since the type is categorical",
         ),
+        (ParameterSpec::float_values([]), "values = [], expected a list of at least one number"),
+        (ParameterSpec::float_values([1.0, f64::NAN]), "values = NaN, expected finite numbers"),
+        (
+            ParameterSpec { kind: "int".into(), ..ParameterSpec::float_values([1.5]) },
+            "values = 1.5, expected whole numbers",
+        ),
+        (
+            ParameterSpec::int_values([0, 4]).with_log(),
+            "values = 0, expected whole numbers of at least 1",
+        ),
+        (
+            ParameterSpec::float_values([0.0, 4.0]).with_log(),
+            "values = 0, expected finite numbers above 0",
+        ),
+        (ParameterSpec::int_values([3, 3]), "values = 3 twice"),
+        (
+            ParameterSpec { high: Some(3.0), ..ParameterSpec::int_values([3, 4]) },
+            "high = a value, expected no such key beside values",
+        ),
+        (
+            ParameterSpec { values: Some(vec![1.0]), ..ParameterSpec::categorical(["a", "b"]) },
+            "values = a value, expected no such key, since the type is categorical",
+        ),
+        (
+            ParameterSpec { ordered: Some(true), ..ParameterSpec::float(0.0, 1.0) },
+            "ordered = true, expected no such key, since the type is not categorical",
+        ),
         (spec("floot", Some(0.0), Some(1.0), false, &[]), "\"float\", \"int\" or \"categorical\""),
     ];
     for (bad, expected) in cases {
@@ -265,6 +310,12 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
         assert!(error.starts_with("space.q: ") && error.contains(expected), "{error}");
     }
     assert_eq!(Space::from_specs([]).unwrap_err(), SpaceError::Empty);
+    let fixed = [
+        ("x", &ParameterSpec::float(1.0, 1.0)),
+        ("n", &ParameterSpec::int_values([3])),
+        ("kind", &ParameterSpec::categorical(["a"])),
+    ];
+    assert_eq!(Space::from_specs(fixed).unwrap_err(), SpaceError::Fixed);
 }
 
 /// The number of points is the product over the parameters. The result is `None` if there are
@@ -284,4 +335,113 @@ fn points_of_a_discrete_space_are_counted() {
     let two = [("i", &widest), ("j", &widest)];
     assert_eq!(n_points(&two[..1]), Some(18_000_000_000_000_001));
     assert_eq!(n_points(&two), Some(u64::MAX));
+}
+
+/// Names as in a sheet of a laboratory. Others would break a placeholder, a table or a line.
+#[test]
+fn names_may_have_blanks_and_units() {
+    let x = ParameterSpec::float(0.0, 1.0);
+    let of = |name: &str| Space::from_specs([(name, &x)]);
+    for name in ["Temp (°C)", "Stir speed", "a b  c", "x[0]", "c/c₀ %", "it's", "α"] {
+        let space = of(name).unwrap();
+        let point = space.decode(&[0.5]);
+        let json = serde_json::to_string(&point).unwrap();
+        assert_eq!(serde_json::from_str::<Point>(&json).unwrap(), point, "{name}");
+    }
+    for name in [
+        "",
+        " ",
+        " x",
+        "x ",
+        "a\tb",
+        "a\nb",
+        "a\u{a0}b",
+        "a\u{2028}b",
+        "a{b",
+        "a}b",
+        "a,b",
+        "a\"b",
+        "\u{7f}",
+    ] {
+        let error = of(name).unwrap_err().to_string();
+        assert!(error.contains(": name = ") && error.contains("expected a name"), "{error}");
+    }
+}
+
+/// A parameter with a single value has no coordinate, but is part of each point.
+#[test]
+fn fixed_parameters_take_no_coordinate_and_no_other_value() {
+    let fixed = [
+        (ParameterSpec::float(25.0, 25.0), Value::Float(25.0)),
+        (ParameterSpec::log_float(0.5, 0.5), Value::Float(0.5)),
+        (ParameterSpec::int(3, 3), Value::Int(3)),
+        (ParameterSpec::float(0.25, 0.25).with_step(0.1), Value::Float(0.25)),
+        (ParameterSpec::int_values([7]), Value::Int(7)),
+        (ParameterSpec::categorical(["adam"]), "adam".into()),
+        (ParameterSpec::ordered([true]), true.into()),
+    ];
+    let x = ParameterSpec::float(0.0, 1.0);
+    for (spec, only) in fixed {
+        let space = Space::from_specs([("only", &spec), ("x", &x)]).unwrap();
+        assert_eq!(space.dim(), 1, "{only}");
+        let point = space.decode(&[0.5]);
+        assert_eq!(point.get("only"), Some(&only));
+        assert_eq!(space.encode(&point).unwrap(), [0.5]);
+        let parameter = &space.parameters()[0];
+        assert_eq!(parameter.parse(&only.to_string()), Ok(only.clone()));
+        let refused = parameter.parse("26").unwrap_err().to_string();
+        assert!(refused.contains(&format!("expected the fixed value {only}")), "{refused}");
+        assert_eq!(parameter.kind().n_values(), Some(1));
+        assert!(parameter.kind().neighbours(&only).is_empty());
+        assert_eq!(&Parameter::from_spec("only", &parameter.to_spec()).unwrap(), parameter);
+    }
+}
+
+/// A design tries each number of a set equally often, even though most of the coordinate belongs to
+/// isolated numbers.
+#[test]
+fn drawn_numbers_of_a_set_have_equal_shares() {
+    let spec = ParameterSpec::int_values([1, 2, 3, 1000]);
+    let space = Space::from_specs([("n", &spec)]).unwrap();
+    let count = |unit_of: &dyn Fn(&[f64]) -> Vec<f64>, value: i64| {
+        let units = (0..1000).map(|i| unit_of(&[(f64::from(i) + 0.5) / 1000.0]));
+        let drawn = units.map(|unit| space.decode(&unit).get("n").cloned());
+        drawn.filter(|drawn| *drawn == Some(Value::Int(value))).count()
+    };
+    for value in [1, 2, 3, 1000] {
+        assert_eq!(count(&|unit| space.draw(unit), value), 250, "{value}");
+    }
+    assert!(count(&|unit| space.snap(unit), 1000) > 450);
+    let [one, two, last] = [1, 2, 1000]
+        .map(|n| space.encode(&Point::new(vec![("n".into(), Value::Int(n))])).unwrap()[0]);
+    for (found, expected) in [(one, 0.0), (two, 1.0 / 999.0), (last, 1.0)] {
+        assert!((found - expected).abs() < 1e-15, "{found}");
+    }
+}
+
+#[test]
+fn ordered_words_have_one_coordinate_and_adjacent_neighbours() {
+    let spec = ParameterSpec::ordered(["slow", "medium", "fast", "faster"]);
+    let space = Space::from_specs([("spin", &spec)]).unwrap();
+    let kind = space.parameters()[0].kind();
+    assert!(kind.is_ordered() && kind.numbers().is_none());
+    let units: Vec<f64> = kind
+        .values()
+        .into_iter()
+        .flatten()
+        .map(|word| space.encode(&Point::new(vec![("spin".into(), word)])).unwrap()[0])
+        .collect();
+    assert_eq!(units, [0.125, 0.375, 0.625, 0.875]);
+    assert_eq!(kind.neighbours(&"medium".into()), ["slow".into(), "fast".into()]);
+    assert_eq!(kind.neighbours(&"faster".into()), ["fast".into()]);
+    assert!(
+        kind.has_same_values(
+            Parameter::from_spec(
+                "spin",
+                &ParameterSpec::categorical(["fast", "slow", "faster", "medium"])
+            )
+            .unwrap()
+            .kind()
+        )
+    );
 }

@@ -84,8 +84,23 @@ impl PublicConfig {
                     };
                     (false, range)
                 }
+                Kind::Set(set) => {
+                    let numbers = set.numbers();
+                    let range = match set.is_whole() {
+                        true => {
+                            let texts: Vec<String> = numbers.iter().map(f64::to_string).collect();
+                            format!("int in [{}]", texts.join(", "))
+                        }
+                        false => format!("float in {numbers:?}"),
+                    };
+                    (set.is_log(), range)
+                }
                 Kind::Categorical { choices } => {
                     (false, serde_json::to_string(choices).unwrap_or_default())
+                }
+                Kind::Ordered { choices } => {
+                    let choices = serde_json::to_string(choices).unwrap_or_default();
+                    (false, format!("ordered {choices}"))
                 }
             };
             let range = if scale { range + " log" } else { range };

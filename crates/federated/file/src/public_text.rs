@@ -270,13 +270,16 @@ fn described(parameter: &Parameter) -> Value {
         });
         Value::Array(choices.collect())
     });
+    let values = spec.values.map(|values| Value::Array(values.into_iter().map(number).collect()));
     let entries = [
         ("type", Some(Value::String(spec.kind))),
         ("low", spec.low.map(number)),
         ("high", spec.high.map(number)),
         ("log", log),
         ("step", spec.step.map(number)),
+        ("values", values),
         ("choices", choices),
+        ("ordered", spec.ordered.map(Value::Boolean)),
     ];
     let named = entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     Value::Table(named.collect())
@@ -321,6 +324,37 @@ mod tests {
         let charter = |federation: &Federation| federation.privacy().unwrap().charter.clone();
         assert_eq!(charter(&again), charter(&federation));
         assert_eq!(charter(&again).config, text.as_bytes());
+    }
+
+    /// The charter has one line per parameter, and the text has the keys of the file.
+    #[test]
+    fn sets_and_orders_are_frozen_as_they_were_written() {
+        let space = "[space.batch]\ntype = \"int\"\nvalues = [32, 16]\nlog = true\n[space.dose]\ntype = \"float\"\n\
+                     values = [1, 0.5]\n[space.spin]\ntype = \"categorical\"\nchoices = [\"slow\", \"fast\"]\nordered = true\n\
+                     [space.t]\ntype = \"float\"\nlow = 25.0\nhigh = 25.0\n";
+        let agents = "[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n";
+        let (federation, text) =
+            frozen(&format!("{HEAD}[privacy]\nepsilon = 2.0\n{space}{agents}"));
+        for part in [
+            "type = \"int\"\nlog = true\nvalues = [16, 32]",
+            "type = \"float\"\nlog = false\nvalues = [0.5, 1.0]",
+            "choices = [\"slow\", \"fast\"]\nordered = true",
+            "low = 25.0\nhigh = 25.0",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert_eq!(frozen(&text).1, text);
+        let mut config = fedbo_federated::PublicConfig::default();
+        config.federation("n", 1, Direction::Minimize, 2, &[], &federation.space);
+        let lines = String::from_utf8(config.bytes()).unwrap();
+        for line in [
+            "parameter batch = int in [16, 32] log\n",
+            "parameter dose = float in [0.5, 1.0]\n",
+            "parameter spin = ordered [\"slow\",\"fast\"]\n",
+            "parameter t = float 25.0 25.0\n",
+        ] {
+            assert!(lines.contains(line), "{line} is not in\n{lines}");
+        }
     }
 
     /// Frozen texts from older versions contain all tables of the operator's file.

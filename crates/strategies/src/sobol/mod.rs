@@ -65,7 +65,7 @@ impl Strategy for SobolSearch {
         open.check_exhausted()?;
         let first = self.trials.n_told() + pending.len();
         let unit = (first..first + N_SKIPPED)
-            .map(|index| self.space.snap(&sobol_point(self.space.dim(), index, self.scramble)))
+            .map(|index| self.space.draw(&sobol_point(self.space.dim(), index, self.scramble)))
             .find(|unit| open.accepts(unit));
         let (unit, source) = match unit {
             Some(unit) => (unit, Source::Sobol),

@@ -241,6 +241,21 @@ mod tests {
         }
     }
 
+    /// Ordered and single choices reach a command like all others.
+    #[test]
+    fn an_order_does_not_hide_a_choice() {
+        let width = ParameterSpec::float(0.0, 1.0);
+        for spec in [
+            ParameterSpec::ordered(["rbf", "x; touch pwned"]),
+            ParameterSpec::categorical(["x; touch pwned"]),
+        ] {
+            let space = Space::from_specs([("width", &width), ("kernel", &spec)]).expect("a space");
+            let odd = odd_choices(&space);
+            assert_eq!(odd.len(), 1, "{spec:?}");
+            assert_eq!(odd[0].choice, "x; touch pwned");
+        }
+    }
+
     #[test]
     fn what_the_owner_lists_is_taken_and_must_fit_the_study() {
         let odd = ["rbf", "my odd choice"];

@@ -2,7 +2,7 @@
 
 use fedbo_gp::OutputTransform;
 use fedbo_optim::{Points, sobol};
-use fedbo_space::{Parameter, Space};
+use fedbo_space::{Kind, Parameter, Space};
 use fedbo_storage::Trial;
 use fedbo_strategies::{Observation, Registered as _, Source, Surrogate, SurrogateSettings};
 use fedbo_streams::Seed;
@@ -257,9 +257,17 @@ fn coordinates(space: &Space) -> impl Iterator<Item = (&Parameter, std::ops::Ran
     })
 }
 
-/// Returns the variance of one coordinate at a random point: 1/12 for a number, (1/k)(1 − 1/k) for
-/// one of k > 2 choices, and 1/4 for one of two.
+/// Returns the variance of one coordinate at a random point: 1/12 for a number, that of equally
+/// frequent numbers for a set, (1/k)(1 − 1/k) for one of k > 2 choices, and 1/4 for one of two.
 fn coordinate_variance(parameter: &Parameter) -> f64 {
+    if let Kind::Set(_) = parameter.kind() {
+        let mut coordinates = Vec::new();
+        for value in parameter.kind().values().into_iter().flatten() {
+            // Appends nothing for a single value.
+            let _ = parameter.kind().encode(&value, &mut coordinates);
+        }
+        return variance(coordinates.iter());
+    }
     if parameter.kind().is_ordered() {
         return 1.0 / 12.0;
     }
@@ -277,8 +285,8 @@ fn total_effects(space: &Space, seed: Seed, f: impl Fn(&[f64]) -> f64) -> Vec<f6
     let pairs = sobol(2 * dim, N_PAIRS, scramble);
     let (mut a, mut b) = (Points::new(dim), Points::new(dim));
     for pair in pairs.rows() {
-        a.push(&space.snap(&pair[..dim]));
-        b.push(&space.snap(&pair[dim..]));
+        a.push(&space.draw(&pair[..dim]));
+        b.push(&space.draw(&pair[dim..]));
     }
     let (at_a, at_b): (Vec<f64>, Vec<f64>) =
         (a.rows().map(&f).collect(), b.rows().map(&f).collect());

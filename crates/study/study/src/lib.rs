@@ -27,6 +27,7 @@ mod import;
 mod insight;
 mod meta;
 mod model;
+mod numeric_choices;
 mod opening;
 mod outcomes;
 mod pace;

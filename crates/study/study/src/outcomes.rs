@@ -284,6 +284,9 @@ impl Definition {
             if let Err(SpaceError::Parameter { expected, .. }) = checked {
                 return bad_name(format!(", expected {expected}"));
             }
+            if name.contains(' ') {
+                return bad_name(", expected a name without blanks".to_owned());
+            }
             if name.contains('=') {
                 return bad_name(" has a =, which ends a name in --outcome NAME=NUMBER".to_owned());
             }

@@ -17,7 +17,7 @@ use fedbo_strategies::StrategyError;
 use crate::early_stopping::{RunWarnings, TrainingOutcome, TrialMonitor};
 use crate::model::n_retries;
 use crate::patience::Progress;
-use crate::{AskOutcome, Patience, Study, StudyError};
+use crate::{AskOutcome, Patience, Study, StudyError, numeric_choices};
 
 /// Options of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -235,6 +235,11 @@ impl Study {
             at_work: Mutex::new(options.jobs.max(1)),
             changed: Condvar::new(),
         };
+        let hints = numeric_choices::hints(self.space());
+        // A study that has results cannot change its parameters any more.
+        if !hints.is_empty() && self.trials()?.iter().all(|trial| trial.told().is_none()) {
+            hints.iter().for_each(|hint| observer.warning(hint));
+        }
         std::thread::scope(|scope| {
             for worker in &shared.workers {
                 scope.spawn(|| shared.work(worker));

@@ -37,7 +37,7 @@ impl Surface {
         trials: Vec<Trial>,
         [x, y]: [&str; 2],
     ) -> Result<Option<Self>, StudyError> {
-        let (xs, ys) = (values(space, space.parameter(x)?), values(space, space.parameter(y)?));
+        let (xs, ys) = (values(space.parameter(x)?), values(space.parameter(y)?));
         let Some(fitted) = Fitted::to(definition, space, trials)? else {
             return Ok(None);
         };
@@ -69,23 +69,35 @@ impl Surface {
 
 /// Returns at most [`N_VALUES`] values of a parameter, from lowest to highest, or all choices of a
 /// categorical parameter.
-fn values(space: &Space, parameter: &Parameter) -> Vec<Value> {
-    let choices = parameter.kind().choices();
+fn values(parameter: &Parameter) -> Vec<Value> {
+    let kind = parameter.kind();
+    let choices = kind.choices();
     if !choices.is_empty() {
         return choices.to_vec();
     }
-    let before = space.parameters().iter().take_while(|other| other.name() != parameter.name());
-    let coordinate: usize = before.map(Parameter::n_coordinates).sum();
-    let mut unit = vec![0.5; space.dim()];
     let mut values: Vec<Value> = Vec::new();
     for step in 0..N_VALUES {
-        unit[coordinate] = f64::from(step) / f64::from(N_VALUES - 1);
-        let point = space.decode(&unit);
-        if let Some(value) = point.get(parameter.name())
-            && values.last() != Some(value)
-        {
-            values.push(value.clone());
+        let value = kind.draw(&[f64::from(step) / f64::from(N_VALUES - 1)]);
+        if values.last() != Some(&value) {
+            values.push(value);
         }
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::ParameterSpec;
+
+    use super::*;
+
+    #[test]
+    fn the_values_of_a_set_and_of_a_fixed_parameter_are_listed() {
+        let of = |spec: &ParameterSpec| values(&Parameter::from_spec("x", spec).unwrap());
+        let set = ParameterSpec::int_values([1, 2, 1000]);
+        assert_eq!(of(&set), [1, 2, 1000].map(Value::from));
+        assert_eq!(of(&ParameterSpec::float(3.0, 3.0)), [Value::Float(3.0)]);
+        assert_eq!(of(&ParameterSpec::ordered(["b", "a"])), ["b", "a"].map(Value::from));
+        assert_eq!(of(&ParameterSpec::float(0.0, 1.0)).len(), 25);
+    }
 }

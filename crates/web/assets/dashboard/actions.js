@@ -148,15 +148,16 @@ function say(line, text, wrong = false) {
 /** @param {any} parameter @param {string} id @returns {HTMLInputElement | HTMLSelectElement} */
 function field(parameter, id) {
   const about = { id, name: parameter.name, required: true, "aria-describedby": `${id}-hint` };
-  if (parameter.choices) {
-    return /** @type {HTMLSelectElement} */ (h("select", about, ...parameter.choices.map((/** @type {any} */ choice) => h("option", { value: choice }, choice))));
+  const listed = parameter.choices ?? parameter.values;
+  if (listed) {
+    return /** @type {HTMLSelectElement} */ (h("select", about, ...listed.map((/** @type {any} */ choice) => h("option", { value: choice }, choice))));
   }
   return /** @type {HTMLInputElement} */ (h("input", { ...about, inputmode: "decimal", autocomplete: "off", spellcheck: "false" }));
 }
 
 /** The allowed values of a parameter. @param {any} parameter */
 function hint(parameter) {
-  if (parameter.choices) return "one of these";
+  if (parameter.choices ?? parameter.values) return "one of these";
   const step = parameter.step === null || parameter.step === undefined ? "" : `, by ${parameter.step}`;
   return `${parameter.type === "int" ? "whole, " : ""}${parameter.low} to ${parameter.high}${step}`;
 }

@@ -2,7 +2,7 @@
 /** Parallel coordinates: a line per trial through all parameters and the value. Better trials are lighter and drawn later. */
 import { colour, h, number, settle, visible } from "./dom.js";
 import { SvgContext, pictureButtons } from "./picture.js";
-import { choicesOf, placeOf, shade } from "./scale.js";
+import { choicesOf, endsOf, placeOf, shade } from "./scale.js";
 
 const HEIGHT = 320;
 /** Maximum number of lines: those of the best and of the newest trials. */
@@ -109,7 +109,7 @@ export class Parallel {
         for (const choice of choices) say(String(choice), x(column), y(placeOf(parameter, choice)) + 4);
         continue;
       }
-      const [low, high] = parameter === undefined ? [worst, best] : choices !== null ? [choices[0], choices[choices.length - 1]] : [parameter.low, parameter.high];
+      const [low, high] = parameter === undefined ? [worst, best] : choices !== null ? [choices[0], choices[choices.length - 1]] : endsOf(parameter);
       say(typeof low === "number" ? number(low) : String(low), x(column), bottom + 16);
       say(typeof high === "number" ? number(high) : String(high), x(column), top - 6);
     }

@@ -20,11 +20,18 @@ export function shade(share) {
 export function placeOf(parameter, value) {
   const choices = choicesOf(parameter);
   if (choices !== null) return (choices.findIndex((each) => each === value) + 0.5) / choices.length;
-  const [low, high, at] = (parameter.log ? [parameter.low, parameter.high, value].map(Math.log) : [parameter.low, parameter.high, value]);
+  const ends = [...endsOf(parameter), value];
+  const [low, high, at] = parameter.log ? ends.map(Math.log) : ends;
   return high > low ? (at - low) / (high - low) : 0.5;
 }
 
 /** The choices of a categorical parameter. @param {any} parameter @returns {any[] | null} */
 export function choicesOf(parameter) {
   return parameter.choices ?? null;
+}
+
+/** The smallest and the largest number of a numeric parameter. @param {any} parameter @returns {[number, number]} */
+export function endsOf(parameter) {
+  const values = parameter.values ?? [parameter.low, parameter.high];
+  return [values[0], values[values.length - 1]];
 }

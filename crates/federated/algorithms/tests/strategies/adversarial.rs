@@ -112,6 +112,10 @@ fn domains() -> Vec<Case> {
         ("two integers", ParameterSpec::int(0, 1)),
         ("2^53 integers", ParameterSpec::int(-9_000_000_000_000_000, 9_000_000_000_000_000)),
         ("two choices", ParameterSpec::categorical(["c0", "c1"])),
+        ("two numbers", ParameterSpec::int_values([1, 1000])),
+        ("numbers of many sizes", ParameterSpec::float_values([1e-300, 1.0, 1e300]).with_log()),
+        ("an isolated number", ParameterSpec::float_values([0.0, 1.0, 2.0, 1e12])),
+        ("ordered choices", ParameterSpec::ordered(["c0", "c1", "c2", "c3"])),
         ("five choices", ParameterSpec::categorical(["c0", "c1", "c2", "c3", "c4"])),
     ];
     let mut cases: Vec<Case> = parameters
@@ -263,8 +267,9 @@ fn adversarial_strategies() {
 /// Spaces and domains without points are rejected, and the error names the cause.
 #[test]
 fn impossible_domains_are_refused() {
+    let fixed = space(&[("a", float(1.0, 1.0, false))]);
+    assert!(matches!(fixed, Err(SpaceError::Fixed)));
     for bad in [
-        float(1.0, 1.0, false),
         float(2.0, 1.0, false),
         float(f64::NAN, 1.0, false),
         float(0.0, f64::NAN, false),

@@ -256,8 +256,8 @@ mod old {
 
     impl ParameterSpec {
         pub(super) fn of(spec: &fedbo_space::ParameterSpec) -> Self {
-            // A step or a numeric choice gives a different string, as intended, because old records
-            // have neither.
+            // A step, a numeric choice, a set or an order gives a different string, as intended, because
+            // old records have none of them.
             let choices = spec.choices.as_ref().map(|choices| {
                 let text = |choice: &fedbo_space::Value| match choice {
                     fedbo_space::Value::Choice(text) => text.clone(),
@@ -266,8 +266,11 @@ mod old {
                 choices.iter().map(text).collect()
             });
             let step = spec.step.map_or_else(String::new, |step| format!(" by {step}"));
+            let values = spec.values.as_ref().map(|values| format!(" in {values:?}"));
+            let order = spec.ordered.map(|ordered| format!(" ordered {ordered}"));
+            let more = [values, order].into_iter().flatten().collect::<String>();
             Self {
-                kind: spec.kind.clone() + &step,
+                kind: spec.kind.clone() + &step + &more,
                 low: spec.low,
                 high: spec.high,
                 log: spec.log,

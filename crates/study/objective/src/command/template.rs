@@ -101,10 +101,10 @@ fn template(
     while let Some(start) = rest.find('{') {
         text.push_str(&rest[..start]);
         rest = &rest[start..];
-        if let Some(name) = braced(rest, "{{", "}}") {
+        if let Some(name) = braced(rest, "{{", "}}", known) {
             let _ = write!(text, "{{{name}}}");
             rest = &rest[name.len() + 4..];
-        } else if let Some(name) = braced(rest, "{", "}") {
+        } else if let Some(name) = braced(rest, "{", "}", known) {
             let Some(placeholder) = known.iter().find(|known| known.name == name) else {
                 let known: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
                 return Err(CommandError::Placeholder {
@@ -131,12 +131,16 @@ fn template(
     Ok(pieces)
 }
 
-/// Returns the text between `open` and `close` at the start of `text`, if it is a possible name.
-fn braced<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+/// Returns the text between `open` and `close` at the start of `text`, if it is a possible name. A
+/// text with blanks is one only if it is `known`, because braces with blanks are common in scripts
+/// (`{print $1}`).
+fn braced<'a>(text: &'a str, open: &str, close: &str, known: &[Placeholder]) -> Option<&'a str> {
     let inner = text.strip_prefix(open)?;
     let name = &inner[..inner.find('}')?];
+    let is_known = || known.iter().any(|known| known.name == name);
     let can_be_name = !name.is_empty()
-        && !name.chars().any(|c| c.is_whitespace() || matches!(c, '{' | ',' | '"'));
+        && !name.contains(['{', ',', '"'])
+        && (!name.contains(char::is_whitespace) || is_known());
     (can_be_name && inner[name.len()..].starts_with(close)).then_some(name)
 }
 
@@ -229,7 +233,7 @@ pub(super) fn find_program(
 }
 
 fn braced_anywhere(text: &str) -> bool {
-    text.char_indices().any(|(at, c)| c == '{' && braced(&text[at..], "{", "}").is_some())
+    text.char_indices().any(|(at, c)| c == '{' && braced(&text[at..], "{", "}", &[]).is_some())
 }
 
 fn is_executable(path: &Path) -> bool {

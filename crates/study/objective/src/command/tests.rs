@@ -303,6 +303,23 @@ fn a_command_that_cannot_work_is_refused_with_the_key_the_value_and_the_way_out(
     assert_eq!(refused(&hurried), CommandError::Timeout);
 }
 
+/// Braces with blanks are a placeholder only if a parameter has this name.
+#[test]
+fn names_with_blanks_and_units_are_placeholders() {
+    let number = ParameterSpec::float(0.0, 1.0);
+    let names = ["Temp (°C)", "Stir speed"];
+    let space = Space::from_specs(names.map(|name| (name, &number))).unwrap();
+    let script = "echo 1 2 | awk '{print $2}' >&2; [ \"$1 $2\" = '--temp=0.25 {{Stir speed}}' ] && echo {Stir speed}";
+    let argv = ["sh", "-c", script, "sh", "--temp={Temp (°C)}", "{{Stir speed}}"];
+    let objective = CommandObjective::new(&spec(&argv), &space, Arc::default()).unwrap();
+    let entries = names.map(str::to_owned).into_iter().zip([0.25, 0.5].map(Value::Float));
+    let outcome = objective.evaluate(&Point::new(entries.collect()), TRIAL);
+    assert_eq!(outcome, Outcome::Value(0.5));
+    let unknown = CommandObjective::new(&spec(&["echo", "{Stir}"]), &space, Arc::default());
+    let message = unknown.unwrap_err().to_string();
+    assert!(message.contains("Temp (°C), Stir speed"), "{message}");
+}
+
 /// Attack: a coordinator sends a choice that an agent's shell would run as code (INV-24).
 #[test]
 fn choices_are_not_code() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fedbo_optim::sobol_point;
-use fedbo_space::{Direction, Parameter, Space, Value};
+use fedbo_space::{Direction, Kind, Parameter, Space, Value};
 use fedbo_streams::Seed;
 
 use super::source::OldTrials;
@@ -268,7 +268,7 @@ fn cell(parameter: &Parameter, text: &str) -> Result<Value, ()> {
 fn at_share(parameter: &Parameter, share: f64) -> Value {
     let choices = parameter.kind().choices();
     if choices.is_empty() {
-        return parameter.kind().decode(&[share]);
+        return parameter.kind().draw(&[share]);
     }
     #[expect(
         clippy::cast_precision_loss,
@@ -281,11 +281,14 @@ fn at_share(parameter: &Parameter, share: f64) -> Value {
 }
 
 /// Returns true if an old parameter of this name is comparable: both are numeric, or both are
-/// categorical.
+/// categorical. Old choices that are all numbers are comparable with a set of numbers.
 fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
     let theirs = old.space.as_ref().map(|space| space.parameter(parameter.name()));
     let is_numeric = |parameter: &Parameter| parameter.kind().numbers().is_some();
     match theirs {
+        Some(Ok(theirs)) if matches!(parameter.kind(), Kind::Set(_)) => {
+            theirs.kind().choices().iter().all(|choice| choice.as_f64().is_some())
+        }
         Some(Ok(theirs)) => is_numeric(theirs) == is_numeric(parameter),
         Some(Err(_)) | None => true,
     }

@@ -72,6 +72,34 @@ fn an_equal_space_is_taken_as_it_is_whatever_its_order_and_scales() {
     assert!(study.left_out.is_empty() && study.assumptions.is_empty() && !study.noisy);
 }
 
+/// An old study may have the numbers of a set as choices, and ordered words without their order.
+#[test]
+fn numbers_and_words_of_an_old_study_are_those_of_a_set_and_an_order() {
+    let theirs = space(&[
+        ("batch", ParameterSpec::categorical([128, 16, 32])),
+        ("spin", ParameterSpec::categorical(["fast", "slow"])),
+        ("x", ParameterSpec::float(0.0, 1.0)),
+    ]);
+    let ours = space(&[
+        ("batch", ParameterSpec::int_values([16, 32, 128]).with_log()),
+        ("spin", ParameterSpec::ordered(["slow", "fast"])),
+        ("x", ParameterSpec::float(0.0, 1.0)),
+        ("fixed", ParameterSpec::float(25.0, 25.0)),
+    ]);
+    let rows: [(&[&str], f64); 1] = [(&["32", "slow", "0.5"], 1.0)];
+    let settings = shared();
+    let fitting = Fitting {
+        space: &ours,
+        direction: Direction::Minimize,
+        seed: Seed::new(0),
+        settings: &settings,
+    };
+    let study = fitting.fit(old(Some(theirs), &["batch", "spin", "x"], &rows), 0, "old.csv");
+    let (point, _) = &study.unwrap().rows[0];
+    let expected = [Value::Int(32), "slow".into(), Value::Float(0.5), Value::Float(25.0)];
+    assert_eq!(point[..], expected);
+}
+
 #[test]
 fn another_space_is_refused_parameter_by_parameter() {
     let theirs = space(&[
