@@ -305,3 +305,16 @@ fn a_choice_within_a_script_is_refused() {
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &parts);
     assert!(!sandbox.path("pwned").exists() && !sandbox.path("results").exists());
 }
+
+#[test]
+fn a_conditional_parameter_in_a_federation_is_refused() {
+    refused(
+        "high = 2.0\n",
+        "high = 2.0\nwhen = { n = 3 }\n",
+        &[
+            "space.x.when: a federation cannot use conditional parameters yet; remove the key",
+            "fedbo tune",
+        ],
+    );
+    refused("high = 2.0\n", "high = 2.0\nwhen = { n = 99 }\n", &["space.x.when.n = 99, expected"]);
+}

@@ -251,7 +251,7 @@ impl GameToml {
                 );
                 return Err(check.file.missing_error(&at, remedy));
             }
-            let space = check.space(&at, &table.space)?;
+            let space = check.unconditional_space(&at, &table.space, "a game")?;
             let at_grid = ["players", name, "grid"];
             if let Some(grid) = table.grid {
                 if grid < 2 {

@@ -264,3 +264,13 @@ fn of_a_choice_within_a_script() {
         ],
     );
 }
+
+#[test]
+fn of_a_conditional_parameter() {
+    let tables = "[players.rival.space.kind]\ntype = \"categorical\"\nchoices = [\"a\", \"b\"]\n\
+                  [players.rival.space.rate]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\nwhen = { kind = \"a\" }\n";
+    refused_text(
+        &format!("{}\n{tables}", duel(&[])),
+        &["players.rival.space.rate.when: a game cannot use conditional parameters yet; remove"],
+    );
+}

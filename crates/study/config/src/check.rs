@@ -6,7 +6,7 @@ use fedbo_gp::Family;
 use fedbo_space::{Parameter, ParameterSpec, Space, SpaceError};
 use fedbo_strategies::{StrategyError, UcbMultiplier, in_words};
 
-use super::toml_file::{FileError, TomlFile, nearest};
+use super::toml_file::{FileError, TomlFile, format_key_path, nearest};
 
 /// Maximum number of characters in a name.
 pub const NAME_CHARS_MAX: usize = 100;
@@ -163,14 +163,50 @@ impl<'a> Check<'a> {
                     .push(parameter.map_err(|error| self.parameter_error(path, &name, error))?);
             }
         }
-        Space::new(parameters).map_err(|error| self.file.error(path, error.to_string()))
+        Space::new(parameters).map_err(|error| match &error {
+            SpaceError::Parameter { name, .. } => {
+                let name = name.clone();
+                self.parameter_error(path, &name, error)
+            }
+            _ => self.file.error(path, error.to_string()),
+        })
+    }
+
+    /// Returns the space of the tables `[path.NAME]`, for a kind of file that cannot use conditional
+    /// parameters yet. `owner` names it, as in "a federation".
+    ///
+    /// # Errors
+    /// Same as [`Check::space`]. Also fails if a parameter has a condition.
+    pub fn unconditional_space(
+        &self,
+        path: &[&str],
+        given: &BTreeMap<String, ParameterSpec>,
+        owner: &str,
+    ) -> Result<Space, FileError> {
+        let space = self.space(path, given)?;
+        let conditional = space.parameters().iter().find(|each| !each.when().is_empty());
+        let Some(parameter) = conditional else {
+            return Ok(space);
+        };
+        let name = parameter.name();
+        let message = format!(
+            "{}: {owner} cannot use conditional parameters yet; remove the key and let the objective ignore {name} where it has no \
+             effect, or tune in a study (fedbo tune)",
+            format_key_path(&[path, &[name, "when"]].concat())
+        );
+        Err(self.file.error(&[path, &[name, "when"]].concat(), message))
     }
 
     fn parameter_error(&self, path: &[&str], name: &str, error: SpaceError) -> FileError {
         let at = [path, &[name]].concat();
         match &error {
             SpaceError::Parameter { key, expected, .. } if key != "name" => {
-                let at = [at.as_slice(), &[key.as_str()]].concat();
+                // The key of a condition has two parts: `when.booster`.
+                let key = match key.split_once('.') {
+                    Some((table, parent)) => vec![table, parent],
+                    None => vec![key.as_str()],
+                };
+                let at = [at, key].concat();
                 self.file.value_error(&at, expected.clone())
             }
             _ => self.file.error(&at, error.to_string()),
@@ -265,6 +301,33 @@ mod tests {
         let error = error.to_string();
         assert!(error.starts_with("example.toml, line "), "{error}");
         assert!(error.contains("space.width"), "{error}");
+    }
+
+    #[test]
+    fn a_condition_is_checked_and_refused_where_it_cannot_be_used() {
+        let text = |when: &str| {
+            format!(
+                "[space.kind]\ntype = \"categorical\"\nchoices = [\"a\", \"b\"]\n\
+                 [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\nwhen = {when}"
+            )
+        };
+        let (good, read) = file(&text("{ kind = \"b\" }"));
+        let check = Check::new(&good);
+        assert!(check.space(&["space"], &read.space).expect("a space").has_conditions());
+        let refused = check.unconditional_space(&["space"], &read.space, "a federation");
+        let refused = refused.expect_err("a condition").to_string();
+        assert!(
+            refused.starts_with(
+                "example.toml, line 8: space.x.when: a federation cannot use conditional parameters yet; remove"
+            ),
+            "{refused}"
+        );
+        let (bad, read) = file(&text("{ kind = \"c\" }"));
+        let refused = Check::new(&bad).space(&["space"], &read.space).expect_err("no choice");
+        assert_eq!(
+            refused.to_string(),
+            "example.toml, line 8: space.x.when.kind = \"c\", expected one of a, b"
+        );
     }
 
     #[test]

@@ -111,6 +111,18 @@ pub enum CommandError {
         /// Name of the parameter with text choices.
         name: String,
     },
+    /// An argument before a text choice is sometimes left out, so that the program could change.
+    #[error(
+        "objective.command[{index}] = {argument:?} is left out where its parameter does not exist, and text follows, so your own \
+         script must come before it, as in [\"python3\", \"train.py\", {argument:?}]; or read the parameters from the environment \
+         (FEDBO_PARAMS)"
+    )]
+    ConditionalBeforeText {
+        /// The index of the entry.
+        index: usize,
+        /// The entry.
+        argument: String,
+    },
     /// The program was not found on PATH.
     #[error(
         "objective.command[0] = {program:?} is not on PATH; install it, or give its path with a slash"
@@ -162,7 +174,8 @@ impl Classified for CommandError {
 /// Ignores text before the line's last carriage return.
 ///
 /// - `{name}` in an argument is replaced by the parameter's value, and `{{name}}` by the literal
-///   text `{name}`. Other braces are kept.
+///   text `{name}`. Other braces are kept. Where the parameter does not exist, the argument is left
+///   out, and so is the option before it (`--rate-drop {rate_drop}`).
 /// - The environment contains `FEDBO_PARAMS` (a JSON object), `FEDBO_TRIAL` and `FEDBO_AGENT`, but
 ///   none of this program's secrets (INV-26). Standard input is empty.
 /// - Values are inserted without quoting. A placeholder of a categorical parameter must be a whole
@@ -225,10 +238,13 @@ impl CommandObjective {
 
     fn command(&self, point: &Point, trial: TrialId) -> Result<Command, Failure> {
         let bad = |message: String| Failure::BadPoint { message };
-        let mut command = self.program.command(|name| {
-            let value = point.get(name);
-            let value = value.ok_or_else(|| bad(format!("it lacks parameter {name}")))?;
-            Ok(value.to_string())
+        let mut command = self.program.command(|placeholder| {
+            let name = &placeholder.name;
+            match point.get(name) {
+                Some(value) => Ok(Some(value.to_string())),
+                None if placeholder.is_conditional => Ok(None),
+                None => Err(bad(format!("it lacks parameter {name}"))),
+            }
         })?;
         let parameters = serde_json::to_string(point).map_err(|error| bad(error.to_string()))?;
         command

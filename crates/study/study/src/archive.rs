@@ -163,6 +163,9 @@ fn differences(theirs: &[Parameter], ours: &[Parameter]) -> Vec<String> {
                 shown(its),
                 shown(own)
             )),
+            (Some(its), Some(own)) if its.when() != own.when() => {
+                differences.push(format!("{:?} has another condition (when) here", own.name()));
+            }
             (Some(its), None) => differences.push(format!("{:?} is missing here", its.name())),
             (None, Some(own)) => differences.push(format!("{:?} is missing there", own.name())),
             _ => {}

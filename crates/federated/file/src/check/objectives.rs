@@ -137,7 +137,7 @@ impl Parts<'_> {
                 own.unwrap_or_else(|| unreachable!("at least one agent makes queries"));
             return Ok(space.clone());
         }
-        let space = self.check.space(&["space"], &file.space)?;
+        let space = self.check.unconditional_space(&["space"], &file.space, "a federation")?;
         for (index, problem) in problems.iter().enumerate() {
             if let Some(problem) = problem {
                 self.check_problem_space(&label(index), problem.as_ref(), &space)?;

@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit};
 
 use super::running::{Finished, Running, TICK};
 use super::secrets::remove_secrets;
-use super::template::{Piece, Placeholder, find_program, templates};
+use super::template::{Piece, Placeholder, filled, find_program, templates};
 use super::training_output::{last_chars, last_line};
 use super::{CommandError, CommandSpec};
 use crate::Failure;
@@ -117,10 +117,12 @@ impl Program {
         environment: &[(&str, String)],
         input: Option<&str>,
     ) -> Result<Option<ProgramOutput>, Failure> {
-        let mut command = self.command(|name| {
-            value(name).ok_or_else(|| Failure::BadPoint {
+        let mut command = self.command(|placeholder| {
+            let name = &placeholder.name;
+            let value = value(name).ok_or_else(|| Failure::BadPoint {
                 message: format!("there is no value for {name}"),
-            })
+            })?;
+            Ok(Some(value))
         })?;
         for (name, text) in environment {
             command.env(name, text);
@@ -140,23 +142,15 @@ impl Program {
         }))
     }
 
-    /// Builds the command with its arguments and environment.
+    /// Builds the command with its arguments and environment. `value` returns `None` for a parameter
+    /// that does not exist.
     pub(super) fn command(
         &self,
-        value: impl Fn(&str) -> Result<String, Failure>,
+        value: impl Fn(&Placeholder) -> Result<Option<String>, Failure>,
     ) -> Result<Command, Failure> {
         let mut command = Command::new(&self.path);
         remove_secrets(&mut command); // INV-26
-        for pieces in &self.arguments {
-            let mut argument = String::new();
-            for piece in pieces {
-                match piece {
-                    Piece::Text(text) => argument.push_str(text),
-                    Piece::Parameter(placeholder) => argument.push_str(&value(&placeholder.name)?),
-                }
-            }
-            command.arg(argument);
-        }
+        command.args(filled(&self.arguments, value)?);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         if let Some(directory) = &self.directory {
             command.current_dir(directory);

@@ -20,6 +20,8 @@ pub struct Placeholder {
     /// Other values are numbers, `true` or `false`, as formatted by this program. They are not code
     /// in any language.
     pub is_text: bool,
+    /// True if the parameter has a condition. Where it does not exist, its argument is left out.
+    pub is_conditional: bool,
 }
 
 impl Placeholder {
@@ -29,6 +31,7 @@ impl Placeholder {
         Self {
             name: name.into(),
             is_text: parameter.kind().choices().iter().any(|c| matches!(c, Value::Choice(_))),
+            is_conditional: !parameter.when().is_empty(),
         }
     }
 
@@ -74,6 +77,7 @@ fn runs_no_text(argv: &[String], templates: &[Vec<Piece>]) -> Result<(), Command
     Err(match fault {
         Misplaced::Joined => CommandError::JoinedText { index, argument, name },
         Misplaced::NoScript => CommandError::TextWithoutScript { index, argument, name },
+        Misplaced::Dropped => CommandError::ConditionalBeforeText { index, argument },
     })
 }
 
@@ -138,6 +142,67 @@ fn braced<'a>(text: &'a str, open: &str, close: &str, known: &[Placeholder]) -> 
         && !name.contains(['{', ',', '"'])
         && (!name.contains(char::is_whitespace) || is_known());
     (can_be_name && inner[name.len()..].starts_with(close)).then_some(name)
+}
+
+/// Fills in the placeholders of a program's arguments.
+///
+/// `value` returns the value of a placeholder; `None` for a parameter that does not exist. An
+/// argument with such a placeholder is left out. If it is the value of an option, as in `--rate-drop
+/// {rate_drop}`, so is the option.
+pub(super) fn filled<E>(
+    templates: &[Vec<Piece>],
+    value: impl Fn(&Placeholder) -> Result<Option<String>, E>,
+) -> Result<Vec<String>, E> {
+    let mut arguments: Vec<String> = Vec::with_capacity(templates.len());
+    let mut before: Option<&[Piece]> = None;
+    for pieces in templates {
+        match argument(pieces, &value)? {
+            Some(text) => {
+                arguments.push(text);
+                before = Some(pieces);
+            }
+            None => {
+                let option = before.take().filter(|_| !begins_an_option(pieces));
+                if option.is_some_and(is_option) {
+                    arguments.pop();
+                }
+            }
+        }
+    }
+    Ok(arguments)
+}
+
+/// Returns an argument; `None` if a placeholder in it has no value.
+fn argument<E>(
+    pieces: &[Piece],
+    value: &impl Fn(&Placeholder) -> Result<Option<String>, E>,
+) -> Result<Option<String>, E> {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(piece) => text.push_str(piece),
+            Piece::Parameter(placeholder) => match value(placeholder)? {
+                Some(value) => text.push_str(&value),
+                None => return Ok(None),
+            },
+        }
+    }
+    Ok(Some(text))
+}
+
+/// Returns true for an option whose value is the next argument: `--rate-drop`, but not `--`.
+fn is_option(pieces: &[Piece]) -> bool {
+    match pieces {
+        [Piece::Text(text)] => {
+            begins_an_option(pieces) && !text.contains('=') && !matches!(text.as_str(), "-" | "--")
+        }
+        _ => false,
+    }
+}
+
+/// Returns true for an argument that starts with a hyphen as written, as in `--rate={rate}`.
+fn begins_an_option(pieces: &[Piece]) -> bool {
+    matches!(pieces.first(), Some(Piece::Text(text)) if text.starts_with('-'))
 }
 
 /// Returns the absolute path of a program. A name without a slash is looked up on PATH.

@@ -357,6 +357,44 @@ fn choices_are_not_code() {
     assert!(!folder.path().join("pwned").exists());
 }
 
+#[test]
+fn an_argument_of_a_parameter_that_does_not_exist_is_left_out_with_its_option() {
+    let booster = ParameterSpec::categorical(["gbtree", "dart"]);
+    let rate = ParameterSpec::float(0.0, 1.0).when("booster", "dart");
+    let space = Space::from_specs([("booster", &booster), ("rate", &rate)]).unwrap();
+    let script = "echo \"$#:$*|$FEDBO_PARAMS\" >&2; exit 1";
+    let arguments = |rest: &[&str], point: &str| {
+        let argv = [&["sh", "-c", script, "sh"], rest].concat();
+        let command = CommandObjective::new(&spec(&argv), &space, Arc::default()).unwrap();
+        match command.evaluate(&serde_json::from_str(point).unwrap(), TRIAL) {
+            Outcome::Failed(failure) => failure.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (tree, dart) = (r#"{"booster":"gbtree"}"#, r#"{"booster":"dart","rate":0.5}"#);
+    let usual = ["--booster", "{booster}", "--rate", "{rate}", "-v"];
+    for (rest, point, expected) in [
+        (&usual[..], dart, "5:--booster dart --rate 0.5 -v|"),
+        (&usual, tree, "3:--booster gbtree -v|{\"booster\":\"gbtree\"}"),
+        (&["--rate={rate}", "{booster}"], tree, "1:gbtree|"),
+        (&["-a", "--rate={rate}", "{booster}"], tree, "2:-a gbtree|"),
+        (&["--a=1", "{rate}", "x"], tree, "2:--a=1 x|"),
+        (&["--", "{rate}"], tree, "1:--|"),
+        (&["{booster}", "{rate}", "{rate}"], tree, "1:gbtree|"),
+        (&["-a", "{rate}", "{rate}", "x"], tree, "1:x|"),
+        (&["-a", "-b", "{rate}", "{rate}", "x"], tree, "2:-a x|"),
+    ] {
+        let failed = arguments(rest, point);
+        assert!(failed.contains(expected), "{rest:?} {point}: {failed}");
+    }
+    // A parameter without a condition is never left out.
+    let failed = arguments(&["{booster}"], r#"{"rate":0.5}"#);
+    assert!(failed.contains("lacks parameter booster"), "{failed}");
+    let argv = ["timeout", "{rate}", "./train", "{booster}"];
+    let refused = CommandObjective::new(&spec(&argv), &space, Arc::default()).unwrap_err();
+    assert!(matches!(refused, CommandError::ConditionalBeforeText { index: 1, .. }), "{refused}");
+}
+
 /// Secrets in the environment and open files of this process are hidden from commands (INV-26).
 #[test]
 fn a_command_gets_no_secrets_and_no_open_files_of_ours() {

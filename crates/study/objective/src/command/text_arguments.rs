@@ -7,6 +7,8 @@
 //! - The choice follows a user-supplied script or program: `./train {k}`, `python3 train.py {k}`,
 //!   `sh -c 'CODE' sh {k}`, also behind `env`, `nice`, `nohup`, `setsid`, `time` or `timeout`.
 //! - No other program that runs its arguments is between the script and the choice.
+//! - An argument before the choice that is left out where its parameter does not exist follows the
+//!   script too, so that the script is the same in every trial.
 //!
 //! All other forms are rejected, because programs differ in the arguments that they run as code.
 //! Any command can be written as `sh -c 'CODE' sh {k}`.
@@ -90,6 +92,9 @@ pub(super) enum Misplaced {
     Joined,
     /// No user-supplied script or program precedes the choice.
     NoScript,
+    /// An argument before the choice is sometimes left out, and no user-supplied script or program
+    /// precedes it. Without it, another argument could become the program.
+    Dropped,
 }
 
 /// Position of a text choice within an argument.
@@ -124,13 +129,20 @@ fn shape(pieces: &[Piece]) -> Option<Shape> {
 /// `argv` is the command as written; `templates` are its parsed arguments, without the program.
 pub(super) fn misplaced(argv: &[String], templates: &[Vec<Piece>]) -> Option<(usize, Misplaced)> {
     let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let is_conditional = |pieces: &[Piece]| {
+        pieces.iter().any(|piece| matches!(piece, Piece::Parameter(each) if each.is_conditional))
+    };
+    let last_text = templates.iter().rposition(|pieces| shape(pieces).is_some());
     templates.iter().zip(1..).find_map(|(pieces, index)| {
-        let shape = shape(pieces)?;
-        match shape {
-            Shape::Joined => Some((index, Misplaced::Joined)),
-            Shape::Whole | Shape::OptionValue if follows_own_script(&argv[..index]) => None,
-            _ => Some((index, Misplaced::NoScript)),
-        }
+        let fault = match shape(pieces) {
+            Some(Shape::Joined) => return Some((index, Misplaced::Joined)),
+            Some(Shape::Whole | Shape::OptionValue) => Misplaced::NoScript,
+            None if is_conditional(pieces) && last_text.is_some_and(|last| index <= last) => {
+                Misplaced::Dropped
+            }
+            None => return None,
+        };
+        (!follows_own_script(&argv[..index])).then_some((index, fault))
     })
 }
 
@@ -243,13 +255,22 @@ mod tests {
     use super::super::template::Placeholder;
     use super::*;
 
-    /// Returns the fault of a command with `{k}` for a text choice and `{x}` for a number.
+    /// Returns the fault of a command with `{k}` for a text choice, `{x}` for a number and, as a
+    /// whole argument, `{c}` for a number that does not always exist.
     fn found(line: &[&str]) -> Option<(usize, Misplaced)> {
         let pieces = |argument: &&str| {
+            let placeholder = |name: &str| Placeholder {
+                name: name.into(),
+                is_text: name == "k",
+                is_conditional: name == "c",
+            };
+            if *argument == "{c}" {
+                return vec![Piece::Parameter(placeholder("c"))];
+            }
             let mut pieces = Vec::new();
             for (part, index) in argument.split("{k}").zip(0..) {
                 if index > 0 {
-                    pieces.push(Piece::Parameter(Placeholder { name: "k".into(), is_text: true }));
+                    pieces.push(Piece::Parameter(placeholder("k")));
                 }
                 if !part.is_empty() {
                     pieces.push(Piece::Text(part.to_owned()));
@@ -285,6 +306,26 @@ mod tests {
         for joined in ["a{k}", "{k}{k}", "--a=b={k}", "-={k}", "--kernel={k}x", "K={k}", "-{k}"] {
             let expected = Some((1, Misplaced::Joined));
             assert_eq!(found(&["./train", joined]), expected, "{joined}");
+        }
+    }
+
+    /// Without its duration, `timeout` would take the script as one and run the text.
+    #[test]
+    fn an_argument_that_is_sometimes_left_out_follows_the_script() {
+        for (line, index) in [
+            (&["timeout", "{c}", "./train", "{k}"][..], 1),
+            (&["nice", "-n", "{c}", "python3", "train.py", "{k}"], 2),
+            (&["sh", "-c", "{c}", "sh", "{k}"], 2),
+        ] {
+            assert_eq!(found(line), Some((index, Misplaced::Dropped)), "{line:?}");
+        }
+        for line in [
+            &["./train", "--drop", "{c}", "{k}"][..],
+            &["python3", "train.py", "{k}", "{c}"],
+            &["sh", "-c", "./train \"$@\"", "sh", "{c}", "--kernel={k}"],
+            &["timeout", "{c}", "./train", "{x}"],
+        ] {
+            assert_eq!(found(line), None, "{line:?}");
         }
     }
 
