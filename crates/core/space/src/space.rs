@@ -8,6 +8,9 @@ use crate::condition::{self, Condition};
 use crate::rules::{MixtureSpec, RuleSpec, Rules};
 use crate::{Kind, Parameter, ParameterSpec, Point, Value};
 
+/// Maximum number of combinations of values of which those that satisfy rules are counted.
+const MAX_COUNTED: u64 = 100_000;
+
 /// A reason for rejecting a space or a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SpaceError {
@@ -158,6 +161,10 @@ impl Space {
         mixtures: &[MixtureSpec],
     ) -> Result<Self, SpaceError> {
         self.rules = Rules::checked(&self.parameters, rules, mixtures)?;
+        let n_points = self.points(MAX_COUNTED).map(|points| points.len() as u64);
+        if let Some(rules) = &mut self.rules {
+            rules.n_points = n_points;
+        }
         Ok(self)
     }
 

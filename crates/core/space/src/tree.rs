@@ -99,10 +99,16 @@ impl Space {
         Branch { unit, is_free, n_points }
     }
 
-    /// Returns the number of distinct points, including those that break a rule; `None` if a parameter
-    /// is a float without a step.
+    /// Returns the number of distinct points; `None` if a parameter is a float without a step. With
+    /// rules and more than 100 000 combinations of values, combinations that break a rule count too.
     /// Saturates at `u64::MAX`, also for more than 100 000 branches.
     pub fn n_points(&self) -> Option<u64> {
+        let in_rules = self.rules.as_ref().and_then(|rules| rules.n_points);
+        in_rules.or_else(|| self.n_combinations())
+    }
+
+    /// Returns the number of points, also of those that break a rule.
+    fn n_combinations(&self) -> Option<u64> {
         if self.parameters.iter().any(|parameter| parameter.kind().n_values().is_none()) {
             return None;
         }
@@ -115,21 +121,23 @@ impl Space {
     }
 
     /// Returns all points of a discrete space, in lexicographic order of the parameters with parents
-    /// first; `None` if a range is continuous or there are more than `limit` points.
+    /// first; `None` if a range is continuous or there are more than `limit` combinations of values.
     pub fn points(&self, limit: u64) -> Option<Vec<Point>> {
-        self.n_points().filter(|n| *n <= limit)?;
+        self.n_combinations().filter(|n| *n <= limit)?;
         let mut partial: Vec<Vec<Option<Value>>> = vec![vec![None; self.parameters.len()]];
         for &index in &self.order {
             let kind = self.parameters[index].kind();
             let values: Vec<Value> = kind.values()?.collect();
             let extended = partial.into_iter().flat_map(|point| {
-                let indices: Vec<Option<u64>> = point
-                    .iter()
-                    .zip(&self.parameters)
-                    .map(|(value, parameter)| parameter.kind().index_of(value.as_ref()?))
-                    .collect();
-                if !self.exists(index, &indices) {
-                    return vec![point];
+                if !self.conditions[index].is_empty() {
+                    let pairs = point.iter().zip(&self.parameters);
+                    let index_of = |(value, parameter): (&Option<Value>, &Parameter)| {
+                        parameter.kind().index_of(value.as_ref()?)
+                    };
+                    let indices: Vec<Option<u64>> = pairs.map(index_of).collect();
+                    if !self.exists(index, &indices) {
+                        return vec![point];
+                    }
                 }
                 let with = |value: &Value| {
                     let mut point = point.clone();

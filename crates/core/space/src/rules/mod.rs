@@ -110,6 +110,8 @@ pub(crate) struct Rules {
     relaxed: Polytope,
     /// Shares of the ranges at a point that satisfies all rules.
     anchor: Vec<f64>,
+    /// Number of points of a discrete space that satisfy the rules, if they were counted.
+    pub(crate) n_points: Option<u64>,
 }
 
 impl PartialEq for Rules {
@@ -148,6 +150,7 @@ impl Rules {
             low,
             range,
             anchor: Vec::new(),
+            n_points: None,
         };
         let nothing_fixed = vec![None; checked.members.len()];
         checked.relaxed = checked.polytope(&nothing_fixed).map_err(|names| SpaceError::Rules {
@@ -421,6 +424,7 @@ mod tests {
         let most = RuleSpec { at_most: Some(3.0), ..rule(&[("a", 1.0), ("b", 1.0)]) };
         let space = space(&[("a", n.clone()), ("b", n)]).with_rules(&[most], &[]).unwrap();
         assert_eq!(space.points(100).unwrap().len(), 10);
+        assert_eq!(space.n_points(), Some(10));
     }
 
     #[test]
