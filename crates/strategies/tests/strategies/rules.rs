@@ -42,18 +42,30 @@ fn random_space(stream: &mut Stream) -> Space {
     space.with_rules(&[sum], &[mixture]).unwrap()
 }
 
-/// Every proposal of every strategy satisfies the rules and is in its canonical coordinates.
-#[test]
-fn every_proposal_satisfies_the_rules() {
+/// Asserts that the point at proposed coordinates satisfies all rules and conditions.
+fn assert_valid(space: &Space, unit: &[f64], by: &str) {
+    let point = space.decode(unit);
+    assert_eq!(space.normalize(&point).unwrap(), point, "{by}");
+}
+
+/// Asks every strategy in random spaces, and draws random points. Checks that all proposals satisfy
+/// the rules.
+fn check_proposals(n_spaces: usize, n_random: usize) {
     let mut stream = test_stream(21);
-    for draw in 0..6 {
-        let space = if draw == 0 { mixture(20) } else { random_space(&mut stream) };
+    for draw in 0..n_spaces {
+        let space = match draw % 4 {
+            0 => mixture(2 + (draw + 18) % 19),
+            _ => random_space(&mut stream),
+        };
+        let domain = Domain::Space(space.clone());
+        for _ in 0..n_random {
+            assert_valid(&space, &domain.random(&mut stream), "random points");
+        }
         for (name, mut strategy) in all_strategies(&space) {
             let mut pending = Points::new(space.dim());
             for trial in 0..8 {
                 let proposal = strategy.ask(&pending, &mut stream).unwrap();
-                let point = space.decode(&proposal.unit);
-                assert_eq!(space.normalize(&point).unwrap(), point, "{name} in {draw}");
+                assert_valid(&space, &proposal.unit, name);
                 let value: f64 = proposal.unit.iter().map(|u| (u - 0.3).powi(2)).sum();
                 match trial % 5 {
                     3 => pending.push(&proposal.unit),
@@ -65,6 +77,19 @@ fn every_proposal_satisfies_the_rules() {
             }
         }
     }
+}
+
+/// Every proposal of every strategy satisfies the rules.
+#[test]
+fn every_proposal_satisfies_the_rules() {
+    check_proposals(6, 100);
+}
+
+/// More than a million proposals, with mixtures of 2 to 20 shares.
+#[test]
+#[ignore = "long: run by cargo xtask test --long"]
+fn a_million_proposals_satisfy_the_rules() {
+    check_proposals(400, 2600);
 }
 
 /// The optimum lies inside the simplex or on one of its faces.
