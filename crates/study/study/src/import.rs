@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedbo_error_class::{Class, Classified};
-use fedbo_space::{Direction, Point};
+use fedbo_space::{Direction, Parameter, Point, Space, SpaceError, Value};
 use fedbo_storage::{Storage, TrialState};
 
-use crate::trial_table::{TableDefect, TrialTable};
+use crate::trial_table::{TableDefect, TableRow, TrialTable};
 use crate::{Definition, LeftOut, Study, StudyError};
 
 /// Maximum number of trials per transaction of an import. Other writers wait for each transaction.
@@ -58,7 +58,8 @@ impl Classified for ImportError {
 ///
 /// The table is an export of fedbo, a pandas table with columns `params_NAME`, or a table with
 /// columns for the parameters, the study's numbers (`value` if there is only one) and optionally
-/// `state`. Rows of failed, stopped and unfinished trials are skipped.
+/// `state`. Rows of failed, stopped and unfinished trials are skipped. The cell of a conditional
+/// parameter is blank in the rows where the parameter does not exist.
 ///
 /// # Errors
 /// Returns the first unusable entry, with its line, column and value.
@@ -89,41 +90,83 @@ pub fn trials_of_table(
 fn parse(bytes: &[u8], definition: &Definition) -> Result<ImportedTrials, TableDefect> {
     let space = definition.check().map_err(|error| TableDefect::new(None, error.to_string()))?;
     let table = TrialTable::parse(bytes, &definition.number_names())?;
-    let columns: Result<Vec<_>, _> = space
-        .parameters()
-        .iter()
-        .map(|parameter| {
-            let at = table.columns.iter().position(|each| each.parameter == parameter.name());
-            at.map(|at| (parameter, at)).ok_or_else(|| {
-                let known: Vec<&str> =
-                    table.columns.iter().map(|each| each.name.as_str()).collect();
-                let message = format!(
-                    "it has no column for parameter {:?}; its columns of parameters are {}",
-                    parameter.name(),
-                    known.join(", ")
-                );
-                TableDefect::new(Some(1), message)
-            })
-        })
-        .collect();
-    let columns = columns?;
+    let columns = columns(&space, &table)?;
     let mut trials = Vec::with_capacity(table.rows.len());
-    for row in table.rows {
-        let mut entries = Vec::with_capacity(columns.len());
-        for (parameter, at) in &columns {
-            let text = &row.texts[*at];
-            let parsed = parameter.parse(text).map_err(|error| {
-                let message = format!("column {} = {text:?}: {error}", table.columns[*at].name);
-                TableDefect::new(row.line, message)
-            })?;
-            entries.push((parameter.name().to_owned(), parsed));
-        }
-        trials.push((Point::new(entries), row.numbers));
+    for row in &table.rows {
+        trials.push((point(&space, &table, &columns, row)?, row.numbers.clone()));
     }
     if trials.is_empty() {
         return Err(TableDefect::new(None, "it has no trial with a value"));
     }
     Ok(ImportedTrials { direction: table.direction, trials, left_out: table.left_out })
+}
+
+/// Returns the index of each parameter's column; `None` for a conditional parameter without one.
+fn columns(space: &Space, table: &TrialTable) -> Result<Vec<Option<usize>>, TableDefect> {
+    let column = |parameter: &Parameter| {
+        let at = table.columns.iter().position(|each| each.parameter == parameter.name());
+        match at.is_some() || parameter.condition().is_some() {
+            true => Ok(at),
+            false => Err(TableDefect::new(Some(1), no_column(parameter, table))),
+        }
+    };
+    space.parameters().iter().map(column).collect()
+}
+
+fn no_column(parameter: &Parameter, table: &TrialTable) -> String {
+    let known: Vec<&str> = table.columns.iter().map(|each| each.name.as_str()).collect();
+    format!(
+        "it has no column for parameter {:?}; its columns of parameters are {}",
+        parameter.name(),
+        known.join(", ")
+    )
+}
+
+/// Returns the point of a row. The cells of parameters that do not exist there must be blank.
+fn point(
+    space: &Space,
+    table: &TrialTable,
+    columns: &[Option<usize>],
+    row: &TableRow,
+) -> Result<Point, TableDefect> {
+    let texts: Vec<Option<&str>> =
+        columns.iter().map(|at| at.map(|at| row.texts[at].as_str())).collect();
+    let parse = |(parameter, text): (&Parameter, &Option<&str>)| text.map(|t| parameter.parse(t));
+    let parsed: Vec<_> = space.parameters().iter().zip(&texts).map(parse).collect();
+    let entry = |(parameter, value): (&Parameter, &Option<Result<Value, SpaceError>>)| {
+        let value = value.as_ref()?.as_ref().ok()?;
+        Some((parameter.name().to_owned(), value.clone()))
+    };
+    let known = Point::new(space.parameters().iter().zip(&parsed).filter_map(entry).collect());
+    let mut entries = Vec::with_capacity(columns.len());
+    for (index, (exists, value)) in space.existing(&known).into_iter().zip(parsed).enumerate() {
+        let parameter = &space.parameters()[index];
+        let text = texts[index].unwrap_or_default();
+        let condition = parameter.condition().unwrap_or_default();
+        let defect = |message: String| {
+            let name = columns[index].map_or("", |at| table.columns[at].name.as_str());
+            TableDefect::new(row.line, format!("column {name} = {text:?}: {message}"))
+        };
+        match value {
+            Some(Ok(value)) if exists => entries.push((parameter.name().to_owned(), value)),
+            Some(Err(error)) if exists => return Err(defect(error.to_string())),
+            None if exists => {
+                let message = format!(
+                    "{}, and the row needs it, since {condition}",
+                    no_column(parameter, table)
+                );
+                return Err(TableDefect::new(row.line, message));
+            }
+            _ if text.is_empty() => {}
+            _ => {
+                return Err(defect(format!(
+                    "parameter {} exists only when {condition}; leave the cell blank",
+                    parameter.name()
+                )));
+            }
+        }
+    }
+    Ok(Point::new(entries))
 }
 
 impl Study {
@@ -231,6 +274,37 @@ mod tests {
         for (text, line, expected) in cases {
             let defect = read(&text).unwrap_err();
             assert!(defect.line == line && defect.message.contains(expected), "{defect:?}");
+        }
+    }
+
+    #[test]
+    fn a_blank_cell_is_a_parameter_that_does_not_exist() {
+        let definition = Definition::new("tree")
+            .parameter("kind", ParameterSpec::categorical(["a", "b"]))
+            .parameter("rate", ParameterSpec::float(0.0, 1.0).when("kind", "b"))
+            .minimize();
+        let read = |text: &str| parse(text.as_bytes(), &definition);
+        let table = read("kind,rate,value\na,,1\nb,0.5,2\n").unwrap();
+        assert_eq!(shown(&table), [("a".to_owned(), 1.0), ("b 0.5".to_owned(), 2.0)]);
+        let table = read("kind,value\na,1\n").unwrap();
+        assert_eq!(shown(&table), [("a".to_owned(), 1.0)]);
+        for (text, line, expected) in [
+            (
+                "kind,rate,value\na,,1\na,0.5,2\n",
+                3,
+                "column rate = \"0.5\": parameter rate exists only when kind = b; leave the cell blank",
+            ),
+            ("kind,rate,value\nb,,1\n", 2, "column rate = \"\": parameter rate = , expected"),
+            ("kind,rate,value\nc,0.5,1\n", 2, "column kind = \"c\""),
+            (
+                "kind,value\na,1\nb,2\n",
+                3,
+                "no column for parameter \"rate\"; its columns of parameters are kind, and the row needs it, since kind = b",
+            ),
+        ] {
+            let defect = read(text).unwrap_err();
+            assert_eq!(defect.line, Some(line), "{defect:?}");
+            assert!(defect.message.contains(expected), "{defect:?}");
         }
     }
 
