@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod common;
+mod conditions;
 mod durability;
 mod early_stopping;
 mod early_stopping_bo_bos;
