@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod common;
+mod conditions;
 mod corrections;
 mod durability;
 mod early_stopping;

@@ -214,6 +214,12 @@ impl Parameter {
         &self.when
     }
 
+    /// Describes the condition: `booster = dart and depth is one of 2, 3`. `None` for a parameter that
+    /// always exists.
+    pub fn condition(&self) -> Option<String> {
+        (!self.when.is_empty()).then(|| crate::condition::in_words(&self.when))
+    }
+
     /// Returns the number of unit-cube coordinates: 0 for a single value, otherwise 1, or the number
     /// of choices if there are more than two without an order.
     pub fn n_coordinates(&self) -> usize {

@@ -269,8 +269,9 @@ impl Space {
         self.conditions[index].iter().all(holds)
     }
 
-    /// Returns true for each parameter that exists at a point.
-    fn existing(&self, point: &Point) -> Vec<bool> {
+    /// Returns true for each parameter that exists at a point, according to the values of its parents
+    /// there. Values of parameters that do not exist have no effect.
+    pub fn existing(&self, point: &Point) -> Vec<bool> {
         let mut exist = vec![true; self.parameters.len()];
         if !self.has_conditions() {
             return exist;
@@ -306,6 +307,23 @@ impl Space {
             }
         }
         Ok(unit)
+    }
+
+    /// Replaces a parameter's coordinates in `unit` (length d) by those of a value.
+    ///
+    /// # Errors
+    /// If the space has no such parameter, or the value is out of its range.
+    ///
+    /// # Panics
+    /// If `unit` is shorter than d.
+    pub fn set(&self, unit: &mut [f64], name: &str, value: &Value) -> Result<(), SpaceError> {
+        let parameter = self.parameter(name)?;
+        let mut own = Vec::with_capacity(parameter.n_coordinates());
+        parameter.encode(value, &mut own)?;
+        let before = self.parameters.iter().take_while(|each| each.name() != name);
+        let from: usize = before.map(Parameter::n_coordinates).sum();
+        unit[from..from + own.len()].copy_from_slice(&own);
+        Ok(())
     }
 
     /// Returns a parameter's value at a point; `None` if the parameter does not exist there.

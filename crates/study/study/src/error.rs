@@ -184,6 +184,16 @@ pub enum StudyError {
         /// Name of the study.
         name: String,
     },
+    /// No trial has both parameters of a surface, because at least one is conditional.
+    #[error(
+        "no trial with a value has both {x} and {y}, so there is no point to draw the model around; choose other parameters"
+    )]
+    NoCommonTrial {
+        /// The first parameter.
+        x: String,
+        /// The second parameter.
+        y: String,
+    },
     /// A value is NaN or infinite.
     #[error("the value {value} is not a finite number; tell a failure instead")]
     NotFinite {

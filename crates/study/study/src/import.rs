@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedbo_error_class::{Class, Classified};
-use fedbo_space::{Direction, Parameter, Point};
+use fedbo_space::{Direction, Parameter, Point, Space};
 use fedbo_storage::{Storage, TrialState};
 
-use crate::trial_table::{TableDefect, TrialTable};
+use crate::trial_table::{TableDefect, TableRow, TrialTable};
 use crate::{Definition, LeftOut, Study, StudyError};
 
 /// Maximum number of trials per transaction of an import. Other writers wait for each transaction.
@@ -71,6 +71,7 @@ impl Classified for ImportError {
 /// columns for the parameters, the study's numbers (`value` if there is only one) and optionally
 /// `state`. Rows of failed, stopped and unfinished trials are skipped. `outside` applies to numbers
 /// outside the range of their parameter, and to unknown choices.
+/// The cell of a conditional parameter is blank in the rows where the parameter does not exist.
 ///
 /// # Errors
 /// Returns the first unusable entry, with its line, column and value.
@@ -110,58 +111,18 @@ fn parse(
 ) -> Result<ImportedTrials, TableDefect> {
     let space = definition.check().map_err(|error| TableDefect::new(None, error.to_string()))?;
     let table = TrialTable::parse(bytes, &definition.number_names())?;
-    let columns: Result<Vec<_>, _> = space
-        .parameters()
-        .iter()
-        .map(|parameter| {
-            let at = table.columns.iter().position(|each| each.parameter == parameter.name());
-            at.map(|at| (parameter, at)).ok_or_else(|| {
-                let known: Vec<&str> =
-                    table.columns.iter().map(|each| each.name.as_str()).collect();
-                let message = format!(
-                    "it has no column for parameter {:?}; its columns of parameters are {}",
-                    parameter.name(),
-                    known.join(", ")
-                );
-                TableDefect::new(Some(1), message)
-            })
-        })
-        .collect();
-    let columns = columns?;
+    let columns = columns(&space, &table)?;
     let mut trials = Vec::with_capacity(table.rows.len());
     let mut skipped = vec![0; columns.len()];
-    'rows: for row in &table.rows {
-        let mut entries = Vec::with_capacity(columns.len());
-        for ((parameter, at), n_skipped) in columns.iter().zip(&mut skipped) {
-            let text = &row.texts[*at];
-            let parsed = match table.number(text, |text| parameter.parse(text).ok()) {
-                Some(parsed) => parsed,
-                None if !is_outside(&table, parameter, text) => {
-                    let found = format!("column {} = {text:?}", table.columns[*at].name);
-                    let message = format!("{found}, expected {}", parameter.kind());
-                    return Err(TableDefect::new(row.line, message));
-                }
-                None if outside == Outside::Skip => {
-                    *n_skipped += 1;
-                    continue 'rows;
-                }
-                None => {
-                    let message = format!(
-                        "column {} = {text:?} is outside the space, expected {}; widen the space, or leave out such rows with \
-                         --outside skip",
-                        table.columns[*at].name,
-                        parameter.kind()
-                    );
-                    return Err(TableDefect::new(row.line, message));
-                }
-            };
-            entries.push((parameter.name().to_owned(), parsed));
+    for row in &table.rows {
+        match point(&space, &table, &columns, row, outside)? {
+            Placed::Inside(point) => trials.push((point, row.numbers.clone())),
+            Placed::Outside(index) => skipped[index] += 1,
         }
-        trials.push((Point::new(entries), row.numbers.clone()));
     }
     let mut left_out = table.left_out;
-    let reasons = columns.iter().zip(skipped).filter(|(_, n_trials)| *n_trials > 0);
-    left_out.extend(reasons.map(|((parameter, _), n_trials)| {
+    let reasons = space.parameters().iter().zip(skipped).filter(|(_, n_trials)| *n_trials > 0);
+    left_out.extend(reasons.map(|(parameter, n_trials)| {
         let why = format!("outside the range of {}", parameter.name());
         LeftOut { n_trials, why }
     }));
@@ -186,6 +147,92 @@ fn is_outside(table: &TrialTable, parameter: &Parameter, text: &str) -> bool {
         }
         None => !text.is_empty(),
     }
+}
+
+/// Returns the index of each parameter's column; `None` for a conditional parameter without one.
+fn columns(space: &Space, table: &TrialTable) -> Result<Vec<Option<usize>>, TableDefect> {
+    let column = |parameter: &Parameter| {
+        let at = table.columns.iter().position(|each| each.parameter == parameter.name());
+        match at.is_some() || parameter.condition().is_some() {
+            true => Ok(at),
+            false => Err(TableDefect::new(Some(1), no_column(parameter, table))),
+        }
+    };
+    space.parameters().iter().map(column).collect()
+}
+
+fn no_column(parameter: &Parameter, table: &TrialTable) -> String {
+    let known: Vec<&str> = table.columns.iter().map(|each| each.name.as_str()).collect();
+    format!(
+        "it has no column for parameter {:?}; its columns of parameters are {}",
+        parameter.name(),
+        known.join(", ")
+    )
+}
+
+/// A row as a point.
+enum Placed {
+    Inside(Point),
+    /// The row is left out because the value of the parameter with this index is outside its range.
+    Outside(usize),
+}
+
+/// Returns the point of a row. The cells of parameters that do not exist there must be blank.
+fn point(
+    space: &Space,
+    table: &TrialTable,
+    columns: &[Option<usize>],
+    row: &TableRow,
+    outside: Outside,
+) -> Result<Placed, TableDefect> {
+    let texts: Vec<Option<&str>> =
+        columns.iter().map(|at| at.map(|at| row.texts[at].as_str())).collect();
+    let read = |(parameter, text): (&Parameter, &Option<&str>)| {
+        let value = table.number((*text)?, |text| parameter.parse(text).ok())?;
+        Some((parameter.name().to_owned(), value))
+    };
+    let known = Point::new(space.parameters().iter().zip(&texts).filter_map(read).collect());
+    let exist = space.existing(&known);
+    let mut entries = Vec::with_capacity(columns.len());
+    let rows = || space.parameters().iter().enumerate();
+    for (index, parameter) in rows().filter(|(index, _)| exist[*index]) {
+        let Some(at) = columns[index] else {
+            let condition = parameter.condition().unwrap_or_default();
+            let missing = no_column(parameter, table);
+            let message = format!("{missing}, and the row needs it, since {condition}");
+            return Err(TableDefect::new(row.line, message));
+        };
+        let text = &row.texts[at];
+        let found = format!("column {} = {text:?}", table.columns[at].name);
+        match known.get(parameter.name()) {
+            Some(value) => entries.push((parameter.name().to_owned(), value.clone())),
+            None if !is_outside(table, parameter, text) => {
+                let message = format!("{found}, expected {}", parameter.kind());
+                return Err(TableDefect::new(row.line, message));
+            }
+            None if outside == Outside::Skip => return Ok(Placed::Outside(index)),
+            None => {
+                let message = format!(
+                    "{found} is outside the space, expected {}; widen the space, or leave out such rows with --outside skip",
+                    parameter.kind()
+                );
+                return Err(TableDefect::new(row.line, message));
+            }
+        }
+    }
+    for (index, parameter) in rows().filter(|(index, _)| !exist[*index]) {
+        if let Some(at) = columns[index].filter(|at| !row.texts[*at].is_empty()) {
+            let message = format!(
+                "column {} = {:?}: parameter {} exists only when {}; leave the cell blank",
+                table.columns[at].name,
+                row.texts[at],
+                parameter.name(),
+                parameter.condition().unwrap_or_default()
+            );
+            return Err(TableDefect::new(row.line, message));
+        }
+    }
+    Ok(Placed::Inside(Point::new(entries)))
 }
 
 impl Study {
@@ -318,6 +365,37 @@ mod tests {
             ("3,1,c,1", "no trial with a value in the space: 1 outside the range of x"),
         ] {
             let defect = skip(&format!("{header}\n{row}\n")).unwrap_err();
+            assert!(defect.message.contains(expected), "{defect:?}");
+        }
+    }
+
+    #[test]
+    fn a_blank_cell_is_a_parameter_that_does_not_exist() {
+        let definition = Definition::new("tree")
+            .parameter("kind", ParameterSpec::categorical(["a", "b"]))
+            .parameter("rate", ParameterSpec::float(0.0, 1.0).when("kind", "b"))
+            .minimize();
+        let read = |text: &str| parse(text.as_bytes(), &definition, Outside::Refuse);
+        let table = read("kind,rate,value\na,,1\nb,0.5,2\n").unwrap();
+        assert_eq!(shown(&table), [("a".to_owned(), 1.0), ("b 0.5".to_owned(), 2.0)]);
+        let table = read("kind,value\na,1\n").unwrap();
+        assert_eq!(shown(&table), [("a".to_owned(), 1.0)]);
+        for (text, line, expected) in [
+            (
+                "kind,rate,value\na,,1\na,0.5,2\n",
+                3,
+                "column rate = \"0.5\": parameter rate exists only when kind = b; leave the cell blank",
+            ),
+            ("kind,rate,value\nb,,1\n", 2, "column rate = \"\", expected"),
+            ("kind,rate,value\nc,0.5,1\n", 2, "column kind = \"c\""),
+            (
+                "kind,value\na,1\nb,2\n",
+                3,
+                "no column for parameter \"rate\"; its columns of parameters are kind, and the row needs it, since kind = b",
+            ),
+        ] {
+            let defect = read(text).unwrap_err();
+            assert_eq!(defect.line, Some(line), "{defect:?}");
             assert!(defect.message.contains(expected), "{defect:?}");
         }
     }

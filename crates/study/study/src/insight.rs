@@ -72,6 +72,10 @@ pub(crate) struct Fitted {
     with_value: Vec<(Trial, f64)>,
     /// The trials' points in the unit cube, and their values to be maximized.
     observations: Vec<Observation>,
+    /// Posterior means at these points.
+    means: Vec<f64>,
+    /// Feasibility of each trial: 1 if feasible, otherwise below 1/2.
+    feasibilities: Vec<f64>,
     /// The index of [`Insight::best_by_mean`].
     best: usize,
     /// Probability that the best trial satisfies all constraints; only for noisy studies with
@@ -123,7 +127,6 @@ impl Fitted {
         let probability = |unit: &[f64]| -> f64 {
             slacks.iter().map(|slack| slack.probability_of_at_least(0.0, unit)).product()
         };
-        // Feasibility of a trial: 1 if feasible, otherwise below 1/2.
         let feasibilities =
             with_value.iter().zip(&observations).map(|((trial, _), observation)| {
                 if slacks.is_empty() {
@@ -135,16 +138,18 @@ impl Fitted {
                 }
             });
         let feasibilities: Vec<f64> = feasibilities.collect();
-        // The first of the largest. An infeasible trial is chosen only if no trial is feasible.
-        let better = |a: usize, b: usize| match feasibilities[b].total_cmp(&feasibilities[a]) {
-            std::cmp::Ordering::Equal if means[b] > means[a] => b,
-            std::cmp::Ordering::Greater => b,
-            _ => a,
-        };
-        let best = (0..means.len()).reduce(better).unwrap_or(0);
+        let best = best_index(&means, &feasibilities, |_| true).unwrap_or(0);
         let probability_feasible =
             (!slacks.is_empty()).then(|| probability(&observations[best].unit));
-        Ok(Some(Self { surrogate, with_value, observations, best, probability_feasible }))
+        Ok(Some(Self {
+            surrogate,
+            with_value,
+            observations,
+            means,
+            feasibilities,
+            best,
+            probability_feasible,
+        }))
     }
 
     /// Returns the trial of [`Insight::best_by_mean`].
@@ -152,10 +157,32 @@ impl Fitted {
         &self.with_value[self.best].0
     }
 
+    /// Returns the best trial by mean among those that `is_candidate` accepts.
+    pub(crate) fn best_of(&self, is_candidate: impl Fn(&Trial) -> bool) -> Option<&Trial> {
+        let is_candidate = |index: usize| is_candidate(&self.with_value[index].0);
+        let best = best_index(&self.means, &self.feasibilities, is_candidate)?;
+        Some(&self.with_value[best].0)
+    }
+
     /// Returns the number of values that the surrogate was fitted to.
     pub(crate) fn n_values(&self) -> usize {
         self.with_value.len()
     }
+}
+
+/// Returns the index of the largest mean, the first one of equal means. An infeasible trial is chosen
+/// only if no candidate is feasible.
+fn best_index(
+    means: &[f64],
+    feasibilities: &[f64],
+    is_candidate: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    let better = |a: usize, b: usize| match feasibilities[b].total_cmp(&feasibilities[a]) {
+        std::cmp::Ordering::Equal if means[b] > means[a] => b,
+        std::cmp::Ordering::Greater => b,
+        _ => a,
+    };
+    (0..means.len()).filter(|index| is_candidate(*index)).reduce(better)
 }
 
 /// Returns models of the constraint slacks of a noisy study, which determine feasibility. Empty if
@@ -282,9 +309,9 @@ fn coordinate_variance(parameter: &Parameter) -> f64 {
 fn total_effects(space: &Space, seed: Seed, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let dim = space.dim();
     let scramble = seed.stream(crate::SENSITIVITY, 0, 0).bits();
-    let pairs = sobol(2 * dim, N_PAIRS, scramble);
+    let drawn = sobol(2 * dim, N_PAIRS, scramble);
     let (mut a, mut b) = (Points::new(dim), Points::new(dim));
-    for pair in pairs.rows() {
+    for pair in drawn.rows() {
         a.push(&space.draw(&pair[..dim]));
         b.push(&space.draw(&pair[dim..]));
     }
@@ -294,9 +321,11 @@ fn total_effects(space: &Space, seed: Seed, f: impl Fn(&[f64]) -> f64) -> Vec<f6
     coordinates(space)
         .map(|(_, range)| {
             let mut sum = 0.0;
-            for (index, (x, z)) in a.rows().zip(b.rows()).enumerate() {
+            for (index, (x, z)) in drawn.rows().map(|pair| pair.split_at(dim)).enumerate() {
                 let mut mixed = x.to_vec();
                 mixed[range.clone()].copy_from_slice(&z[range.clone()]);
+                // Another value of a parent changes the parameters that exist.
+                let mixed = space.draw(&mixed);
                 sum += (at_a[index] - f(&mixed)).powi(2);
             }
             #[expect(clippy::cast_precision_loss, reason = "a small constant")]
@@ -351,6 +380,28 @@ mod tests {
         let shares = total_effects(&space(), Seed::new(1), |u| (u[0] - 0.5) * (u[4] - 0.5));
         assert!((shares[0] - 1.0).abs() < 0.05 && (shares[2] - 1.0).abs() < 0.05, "{shares:?}");
         assert!(shares[1].abs() < 1e-12, "{shares:?}");
+    }
+
+    /// f = [kind = b] + rate − ½, where rate exists only with kind = b: given kind, the variance of rate
+    /// is 1/12 in half of the points. A parameter that never exists has no effect.
+    #[test]
+    fn a_parameter_has_an_effect_only_where_it_exists() {
+        let rate = ParameterSpec::float(0.0, 1.0);
+        let never = rate.clone().when("kind", "a").when("rate_of", 1);
+        let specs = [
+            ("kind", ParameterSpec::categorical(["a", "b"])),
+            ("rate", rate.when("kind", "b")),
+            ("rate_of", ParameterSpec::int(1, 2).when("kind", "b")),
+            ("never", never),
+        ];
+        let space = Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap();
+        let shares = total_effects(&space, Seed::new(1), |u| u[0] + u[1] - 0.5 + u[3]);
+        let (rate, all) = (1.0 / 24.0, 1.0 / 24.0 + 1.0 / 4.0);
+        // Another kind also changes whether rate exists.
+        let expected = [(1.0 / 4.0 + rate / 2.0) / all, rate / all, 0.0, 0.0];
+        for (share, expected) in shares.iter().zip(expected) {
+            assert!((share - expected).abs() < 0.02, "{shares:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A study's surrogate over two of its parameters.
 
-use fedbo_space::{Parameter, Point, Space, Value};
+use fedbo_space::{Parameter, Space, Value};
 use fedbo_storage::Trial;
 use serde::Serialize;
 
@@ -11,7 +11,11 @@ use crate::{Definition, StudyError};
 const N_VALUES: u32 = 25;
 
 /// The surrogate over two parameters, with all other parameters as in
-/// [`crate::Insight::best_by_mean`].
+/// [`crate::Insight::best_by_mean`], or in the best of the trials that have both parameters.
+///
+/// If one of the two is a parent of others, a parameter that exists at a point but not in this trial
+/// is in the middle of its range. If it is a parent of the other of the two, the surrogate is
+/// constant along the other where that does not exist.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Surface {
     /// Values of the first parameter (n), evenly spaced on the parameter's scale, or all choices of
@@ -41,21 +45,20 @@ impl Surface {
         let Some(fitted) = Fitted::to(definition, space, trials)? else {
             return Ok(None);
         };
-        let at = fitted.best().clone();
+        let has_both = |trial: &Trial| [x, y].iter().all(|name| trial.point.get(name).is_some());
+        let Some(at) = fitted.best_of(has_both).cloned() else {
+            return Err(StudyError::NoCommonTrial { x: x.to_owned(), y: y.to_owned() });
+        };
+        let at_unit = space.encode(&at.point)?;
         let (mut means, mut stds) = (Vec::new(), Vec::new());
         for in_y in &ys {
             let (mut mean_row, mut std_row) = (Vec::new(), Vec::new());
             for in_x in &xs {
-                let entries = at.point.iter().map(|(name, value)| {
-                    let value = match name {
-                        name if name == x => in_x,
-                        name if name == y => in_y,
-                        _ => value,
-                    };
-                    (name.to_owned(), value.clone())
-                });
-                let unit = space.encode(&Point::new(entries.collect()))?;
-                let (mean, std) = fitted.surrogate.predict(&unit);
+                let mut unit = at_unit.clone();
+                for (name, value) in [(x, in_x), (y, in_y)] {
+                    space.set(&mut unit, name, value)?;
+                }
+                let (mean, std) = fitted.surrogate.predict(&space.snap(&unit));
                 mean_row.push(definition.direction.to_maximize(mean));
                 std_row.push(std);
             }

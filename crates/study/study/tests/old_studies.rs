@@ -226,7 +226,9 @@ fn what_cannot_be_learned_from_is_refused_before_anything_is_stored() {
     assert!(error.contains("old study \"nan\", trial 0: NaN"), "{error}");
     assert!(matches!(OldStudy::new("empty", []), Err(MetaError::NoTrial { .. })));
     let other = Point::new(vec![("y".to_owned(), Value::Float(0.1))]);
-    assert!(OldStudy::new("two", [(at(0.1, 0.1), 1.0), (other, 1.0)]).is_err());
+    let two = OldStudy::new("two", [(at(0.1, 0.1), 1.0), (other, 1.0)]).unwrap();
+    let error = refused(plain().learn_from(two));
+    assert!(error.contains("old study \"two\", trial 1: the point lacks parameter x"), "{error}");
 }
 
 /// Covers a parameter that old trials do not have. If the parameter is spread over its range, the

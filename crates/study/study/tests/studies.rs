@@ -230,6 +230,33 @@ fn a_surface_is_the_surrogate_over_two_parameters() {
     assert!(study.surface("x", "none").is_err());
 }
 
+/// The objective is 1 − rate with kind b, and depth / 4 with kind a.
+#[test]
+fn a_surface_is_drawn_around_the_best_trial_that_has_both_parameters() {
+    let definition = Definition::new("tree")
+        .parameter("kind", ParameterSpec::categorical(["a", "b"]))
+        .parameter("rate", ParameterSpec::float(0.0, 1.0).when("kind", "b"))
+        .parameter("decay", ParameterSpec::float(0.0, 1.0).when("kind", "b"))
+        .parameter("depth", ParameterSpec::int(1, 4).when("kind", "a"));
+    let study = Study::in_memory(&definition).unwrap();
+    let objective = |point: &Point| match point.choice("kind") {
+        "a" => point.number("depth") / 4.0,
+        _ => 0.9 - 0.5 * point.number("rate"),
+    };
+    study.optimize(30, |point| Ok(objective(point))).unwrap();
+    let best = study.insight().unwrap().unwrap().best_by_mean;
+    assert_eq!(best.point.choice("kind"), "a");
+    let surface = study.surface("rate", "decay").unwrap().unwrap();
+    assert_eq!(surface.at.point.choice("kind"), "b");
+    assert!((surface.mean[0][0] - 0.9).abs() < 0.1, "{:?}", surface.mean[0]);
+    // Over its parent, a parameter has no effect where it does not exist.
+    let surface = study.surface("kind", "rate").unwrap().unwrap();
+    assert!(surface.mean.iter().all(|row| row[0].to_bits() == surface.mean[0][0].to_bits()));
+    assert!(surface.mean[0][1] - surface.mean[24][1] > 0.3, "{:?}", surface.mean);
+    let refused = study.surface("rate", "depth").unwrap_err().to_string();
+    assert!(refused.contains("no trial with a value has both rate and depth"), "{refused}");
+}
+
 #[test]
 fn enqueued_points_come_first_and_only_once() {
     let study = Study::in_memory(&mixed(StrategySpec::log_ei())).unwrap();

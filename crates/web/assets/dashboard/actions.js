@@ -75,23 +75,47 @@ export class Actions {
    */
   form(parameters, best) {
     const line = answer();
-    const fields = parameters.map((each, index) => ({ name: each.name, field: field(each, `point-${index}`), id: `point-${index}`, hint: hint(each) }));
+    const fields = parameters.map((each, index) => {
+      const id = `point-${index}`;
+      const input = field(each, id);
+      return { name: each.name, when: each.when ?? {}, field: input, label: h("label", { for: id }, each.name, input, h("span", { id: `${id}-hint` }, hint(each))) };
+    });
+    /**
+     * Returns true if a parameter exists with the values in the form.
+     * @param {any} each
+     * @returns {boolean}
+     */
+    const exists = (each) => Object.entries(each.when).every(([name, values]) => {
+      const parent = fields.find((other) => other.name === name);
+      const given = parent?.field.value.trim() ?? "";
+      const isGiven = (/** @type {any} */ value) => (typeof value === "number" ? given !== "" && Number(given) === value : given === String(value));
+      return parent !== undefined && exists(parent) && [values].flat().some(isGiven);
+    });
+    // Hides the fields of parameters that do not exist.
+    const update = () => {
+      for (const each of fields) each.label.hidden = each.field.disabled = !exists(each);
+    };
+    update();
     const add = /** @type {HTMLButtonElement} */ (h("button", { type: "submit" }, "Add the point"));
     const fill = action("Take the values of the best trial", () => {
       const trial = best();
       if (trial === null) return say(line, "No trial has a value yet.");
-      for (const each of fields) each.field.value = String(trial.parameters[each.name] ?? "");
+      for (const each of fields) {
+        const value = trial.parameters[each.name];
+        if (value !== undefined) each.field.value = String(value);
+      }
+      update();
       say(line, `These are the values of trial ${trial.number}; edit them before adding the point.`);
     });
-    return h("form", { class: "point", onsubmit: (/** @type {Event} */ event) => {
+    return h("form", { class: "point", oninput: update, onsubmit: (/** @type {Event} */ event) => {
       event.preventDefault();
       if (add.getAttribute("aria-disabled") === "true") return;
       this.press(add, line, async () => {
-        const values = fields.map((each) => [each.name, each.field.value]);
+        const values = fields.filter(exists).map((each) => [each.name, each.field.value]);
         return `Trial ${(await this.ask("enqueue", { values })).trial} waits, and is tried next.`;
       });
     } },
-      h("div", { class: "tools" }, ...fields.map((each) => h("label", { for: each.id }, each.name, each.field, h("span", { id: `${each.id}-hint` }, each.hint)))),
+      h("div", { class: "tools" }, ...fields.map((each) => each.label)),
       h("div", { class: "action" }, add, fill, line));
   }
 

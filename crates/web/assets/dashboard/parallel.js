@@ -67,7 +67,9 @@ export class Parallel {
     const ranked = [...this.trials].sort(better);
     const shown = ranked.length <= LINES ? ranked : [...new Set([...ranked.slice(0, LINES / 2), ...this.trials.slice(-LINES / 2)])].sort(better);
     const n = this.parameters.length + 1;
-    const [top, bottom] = [34, HEIGHT - 24];
+    // Lines of trials without a parameter pass below its axis.
+    const lane = this.parameters.some((each) => each.when !== undefined) ? 24 : 0;
+    const [top, bottom] = [34, HEIGHT - 24 - lane];
     const x = (/** @type {number} */ index) => 45 + (index * (width - 90)) / Math.max(1, n - 1);
     const y = (/** @type {number} */ share) => bottom - share * (bottom - top);
     const [worst, best] = shown.length === 0 ? [0, 1] : [shown[shown.length - 1].value, shown[0].value];
@@ -79,7 +81,10 @@ export class Parallel {
       context.strokeStyle = shade(rank);
       context.globalAlpha = 0.25 + 0.75 * rank ** 4;
       context.beginPath();
-      this.parameters.forEach((parameter, column) => context.lineTo(x(column), y(placeOf(parameter, trial.parameters[parameter.name]))));
+      this.parameters.forEach((parameter, column) => {
+        const value = trial.parameters[parameter.name];
+        context.lineTo(x(column), value === undefined ? HEIGHT - 12 : y(placeOf(parameter, value)));
+      });
       context.lineTo(x(n - 1), y(share(trial.value)));
       context.stroke();
     }
@@ -105,6 +110,7 @@ export class Parallel {
       const parameter = this.parameters[column];
       const choices = parameter === undefined ? null : choicesOf(parameter);
       say(parameter === undefined ? "value" : parameter.name, x(column), 12);
+      if (parameter?.when !== undefined) say("absent", x(column), HEIGHT - 8);
       if (choices !== null && choices.length <= 8) {
         for (const choice of choices) say(String(choice), x(column), y(placeOf(parameter, choice)) + 4);
         continue;

@@ -219,7 +219,7 @@ fn row(definition: &Definition, trial: &Trial, names: &[&str]) -> Vec<String> {
     let outcomes = outcomes(definition, trial.numbers());
     let outcome = |name: &str| number(outcomes.get(name).and_then(serde_json::Value::as_f64));
     cells.extend(definition.column_names().into_iter().map(outcome));
-    let parameter = |name: &&str| trial.point.get(name).map_or_else(String::new, text::value);
+    let parameter = |name: &&str| trial.point.get(name).map_or_else(|| "–".to_owned(), text::value);
     cells.extend(names.iter().map(parameter));
     cells.push(trial.source.clone());
     cells

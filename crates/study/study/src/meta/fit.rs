@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fedbo_optim::sobol_point;
-use fedbo_space::{Direction, Kind, Parameter, Space, Value};
+use fedbo_space::{Direction, Kind, Parameter, Point, Space, Value};
 use fedbo_streams::Seed;
 
 use super::source::OldTrials;
@@ -26,6 +26,9 @@ enum Column<'a> {
     /// Arbitrary values: the old study is constant in this parameter.
     Spread,
 }
+
+/// The values of an old trial, `None` for parameters that do not exist there, and its value.
+type OldRow = (Vec<Option<Value>>, f64);
 
 impl Fitting<'_> {
     /// Returns the old study's usable trials as points of the new space. `index` is the old study's
@@ -52,7 +55,8 @@ impl Fitting<'_> {
             });
         }
         let columns = self.columns(&old);
-        let differences = self.differences(&old, &columns);
+        let existing = self.existing(&old, &columns);
+        let differences = self.differences(&old, &columns, &existing);
         if self.settings.mismatch == Mismatch::Refuse && !differences.is_empty() {
             return Err(MetaError::Space { source_text: source_text.to_owned(), differences });
         }
@@ -92,7 +96,7 @@ impl Fitting<'_> {
             parameters: parameters.map(|each| each.name().to_owned()).collect(),
             rows,
             noisy: old.noisy || !dropped.is_empty(),
-            assumptions: self.assumptions(&columns, &dropped),
+            assumptions: self.assumptions(&columns, &existing, &dropped),
             left_out,
         })
     }
@@ -143,9 +147,15 @@ impl Fitting<'_> {
         unused.map(|(_, name)| name.as_str()).collect()
     }
 
-    fn assumptions(&self, columns: &[Column<'_>], dropped: &[&str]) -> Vec<String> {
-        let pairs = self.space.parameters().iter().zip(columns);
+    fn assumptions(
+        &self,
+        columns: &[Column<'_>],
+        existing: &[bool],
+        dropped: &[&str],
+    ) -> Vec<String> {
+        let pairs = self.space.parameters().iter().zip(columns).zip(existing);
         let mut words: Vec<String> = pairs
+            .filter_map(|(pair, exists)| exists.then_some(pair))
             .filter_map(|(parameter, column)| match column {
                 Column::Old(_) => None,
                 Column::Given(value) => Some(format!("{} was {value}", parameter.name())),
@@ -158,16 +168,30 @@ impl Fitting<'_> {
     }
 
     /// Describes each difference between the parameters of the two spaces.
-    fn differences(&self, old: &OldTrials, columns: &[Column<'_>]) -> Vec<String> {
+    fn differences(
+        &self,
+        old: &OldTrials,
+        columns: &[Column<'_>],
+        existing: &[bool],
+    ) -> Vec<String> {
         let mut differences = Vec::new();
-        for (parameter, column) in self.space.parameters().iter().zip(columns) {
+        let pairs = self.space.parameters().iter().zip(columns).zip(existing);
+        for ((parameter, column), exists) in pairs {
             let (name, ours) = (parameter.name(), parameter.kind());
             let theirs = old.space.as_ref().and_then(|space| space.parameter(name).ok());
             match (theirs, column) {
                 (Some(theirs), _) if !theirs.kind().has_same_values(ours) => {
                     differences.push(format!("{name}: {} there, {ours} here", theirs.kind()));
                 }
+                (Some(theirs), _) if theirs.when() != parameter.when() => {
+                    let [there, here] = [theirs, parameter].map(|each| match each.condition() {
+                        Some(condition) => format!("only when {condition}"),
+                        None => "always".to_owned(),
+                    });
+                    differences.push(format!("{name}: exists {there} there, {here} here"));
+                }
                 (Some(_), _) | (None, Column::Given(_)) => {}
+                (None, Column::Spread) if !exists => {}
                 (None, Column::Spread) => differences.push(format!(
                     "{name}: not there (if it had a fixed value there, set it in [meta.values]), {ours} here"
                 )),
@@ -176,7 +200,10 @@ impl Fitting<'_> {
                         .rows
                         .iter()
                         .map(|(texts, _)| texts[*at].as_str())
-                        .filter(|text| cell(parameter, text).is_err())
+                        .filter(|text| {
+                            let may_be_blank = parameter.condition().is_some();
+                            cell(parameter, text).is_err() && !(may_be_blank && text.is_empty())
+                        })
                         .collect();
                     if let Some(first) = outside.first() {
                         let (n_outside, n) = (outside.len(), old.rows.len());
@@ -202,25 +229,55 @@ impl Fitting<'_> {
         columns: &[Column<'_>],
         texts: &[String],
         (row, scramble): (usize, u32),
-    ) -> Result<Vec<Value>, String> {
+    ) -> Result<Vec<Option<Value>>, String> {
         let n_spread = columns.iter().filter(|c| matches!(c, Column::Spread)).count();
         let mut spread = sobol_point(n_spread, row, scramble).into_iter();
-        let pairs = self.space.parameters().iter().zip(columns);
-        pairs
-            .map(|(parameter, column)| {
-                let outside = |()| format!("outside the range of {} here", parameter.name());
-                match column {
-                    Column::Old(at) => cell(parameter, &texts[*at]).map_err(outside),
-                    Column::Given(value) => cell(parameter, &value.to_string()).map_err(outside),
-                    Column::Spread => Ok(at_share(parameter, spread.next().unwrap_or(0.5))),
+        let parameters = self.space.parameters();
+        let parse = |(parameter, column): (&Parameter, &Column<'_>)| match column {
+            Column::Old(at) => cell(parameter, &texts[*at]),
+            Column::Given(value) => cell(parameter, &value.to_string()),
+            Column::Spread => Ok(at_share(parameter, spread.next().unwrap_or(0.5))),
+        };
+        let parsed: Vec<Result<Value, ()>> = parameters.iter().zip(columns).map(parse).collect();
+        let entries = parameters.iter().zip(&parsed).filter_map(|(parameter, value)| {
+            Some((parameter.name().to_owned(), value.as_ref().ok()?.clone()))
+        });
+        let exist = self.space.existing(&Point::new(entries.collect()));
+        // A value of a parameter that does not exist here had no effect.
+        let values = parsed.into_iter().zip(exist).enumerate().map(|(index, (value, exists))| {
+            let name = parameters[index].name();
+            match (value, exists) {
+                (_, false) => Ok(None),
+                (Ok(value), true) => Ok(Some(value)),
+                (Err(()), true) if is_blank(&columns[index], texts) => {
+                    Err(format!("without a value of {name}"))
                 }
-            })
-            .collect()
+                (Err(()), true) => Err(format!("outside the range of {name} here")),
+            }
+        });
+        values.collect()
+    }
+
+    /// Returns true for each parameter that exists in at least one of the old trials.
+    fn existing(&self, old: &OldTrials, columns: &[Column<'_>]) -> Vec<bool> {
+        if !self.space.has_conditions() {
+            return vec![true; columns.len()];
+        }
+        let mut exist = vec![false; columns.len()];
+        for (row, (texts, _)) in old.rows.iter().enumerate() {
+            let Ok(values) = self.point(columns, texts, (row, 0)) else {
+                continue;
+            };
+            for (exists, value) in exist.iter_mut().zip(values) {
+                *exists |= value.is_some();
+            }
+        }
+        exist
     }
 
     /// Selects at most `trials_max` of the trials: as many of the best trials as a warm start
     /// evaluates, but at least one, and an evenly spaced selection of the others.
-    fn thinned(&self, mut rows: Vec<(Vec<Value>, f64)>) -> Vec<(Vec<Value>, f64)> {
+    fn thinned(&self, mut rows: Vec<OldRow>) -> Vec<OldRow> {
         let (n, max) = (rows.len(), self.settings.trials_max);
         if n <= max {
             return rows;
@@ -253,6 +310,11 @@ fn count(left_out: &mut Vec<LeftOut>, n_trials: usize, why: &str) {
         Some(known) => known.n_trials += n_trials,
         None => left_out.push(LeftOut { n_trials, why: why.to_owned() }),
     }
+}
+
+/// Returns true if the old trial has no value in this column.
+fn is_blank(column: &Column<'_>, texts: &[String]) -> bool {
+    matches!(column, Column::Old(at) if texts[*at].is_empty())
 }
 
 /// Parses a parameter's value. Fails if the string is not a value of the parameter.

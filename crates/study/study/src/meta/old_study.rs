@@ -18,9 +18,9 @@ pub struct OldStudy {
     pub source: Option<String>,
     /// Names of the parameters, in the order of `rows`.
     pub parameters: Vec<String>,
-    /// One entry per trial, in completion order: the parameters' values, and the trial's value in
-    /// the user's sign.
-    pub rows: Vec<(Vec<Value>, f64)>,
+    /// One entry per trial, in completion order: the parameters' values (`None` for parameters that do
+    /// not exist at the point), and the trial's value in the user's sign.
+    pub rows: Vec<(Vec<Option<Value>>, f64)>,
     /// True if equal points can have different values.
     pub noisy: bool,
     /// Assumptions made to convert the old study to the new space, each in a few words.
@@ -77,32 +77,25 @@ impl OldStudy {
     /// ```
     ///
     /// # Errors
-    /// Fails if there are no trials or if the points have different parameters. The definition's
-    /// validation checks that the points are in the space.
+    /// Fails if there are no trials. The definition's validation checks that the points are in the
+    /// space.
     pub fn new(
         name: impl Into<String>,
         trials: impl IntoIterator<Item = (Point, f64)>,
     ) -> Result<Self, MetaError> {
         let name = name.into();
+        let trials: Vec<(Point, f64)> = trials.into_iter().collect();
         let mut parameters: Vec<String> = Vec::new();
-        let mut rows = Vec::new();
-        for (index, (point, value)) in trials.into_iter().enumerate() {
-            let names: Vec<&str> = point.iter().map(|(name, _)| name).collect();
-            if index == 0 {
-                parameters = names.into_iter().map(str::to_owned).collect();
-            } else if names != parameters {
-                return Err(MetaError::Trial {
-                    name,
-                    index,
-                    message: format!(
-                        "it names {}, the first trial {}",
-                        names.join(", "),
-                        parameters.join(", ")
-                    ),
-                });
+        for (name, _) in trials.iter().flat_map(|(point, _)| point.iter()) {
+            if !parameters.iter().any(|known| known == name) {
+                parameters.push(name.to_owned());
             }
-            rows.push((point.iter().map(|(_, value)| value.clone()).collect(), value));
         }
+        let row = |(point, value): &(Point, f64)| {
+            let values = parameters.iter().map(|name| point.get(name).cloned());
+            (values.collect(), *value)
+        };
+        let rows: Vec<_> = trials.iter().map(row).collect();
         if rows.is_empty() {
             return Err(MetaError::NoTrial { source_text: name, why: "none was given".to_owned() });
         }
@@ -148,8 +141,9 @@ impl OldStudy {
     /// Returns the used trials: points of the new space, and values in the user's sign.
     pub fn trials(&self) -> impl Iterator<Item = (Point, f64)> + '_ {
         self.rows.iter().map(|(values, value)| {
-            let names = self.parameters.iter().cloned();
-            (Point::new(names.zip(values.iter().cloned()).collect()), *value)
+            let entries = self.parameters.iter().cloned().zip(values.iter().cloned());
+            let exist = entries.filter_map(|(name, value)| Some((name, value?)));
+            (Point::new(exist.collect()), *value)
         })
     }
 

@@ -45,6 +45,10 @@ fn fitted(old: OldTrials, settings: &MetaSettings) -> Result<OldStudy, MetaError
     fitting.fit(old, 0, "old.csv")
 }
 
+fn some(values: [Value; 3]) -> Vec<Option<Value>> {
+    values.map(Some).to_vec()
+}
+
 fn shared() -> MetaSettings {
     MetaSettings { mismatch: Mismatch::Shared, ..MetaSettings::default() }
 }
@@ -65,8 +69,8 @@ fn an_equal_space_is_taken_as_it_is_whatever_its_order_and_scales() {
     assert_eq!(
         study.rows,
         [
-            (vec![Value::Float(0.30000000000000004), Value::Int(5), choice("b")], 1.5),
-            (vec![Value::Float(10.0), Value::Int(1), choice("a")], 2.0),
+            (some([Value::Float(0.30000000000000004), Value::Int(5), choice("b")]), 1.5),
+            (some([Value::Float(10.0), Value::Int(1), choice("a")]), 2.0),
         ]
     );
     assert!(study.left_out.is_empty() && study.assumptions.is_empty() && !study.noisy);
@@ -97,7 +101,7 @@ fn numbers_and_words_of_an_old_study_are_those_of_a_set_and_an_order() {
     let study = fitting.fit(old(Some(theirs), &["batch", "spin", "x"], &rows), 0, "old.csv");
     let (point, _) = &study.unwrap().rows[0];
     let expected = [Value::Int(32), "slow".into(), Value::Float(0.5), Value::Float(25.0)];
-    assert_eq!(point[..], expected);
+    assert_eq!(point[..], expected.map(Some));
 }
 
 #[test]
@@ -154,7 +158,12 @@ fn trials_outside_the_new_space_are_left_out_and_counted() {
     let expected = ["x", "n", "kind"].map(|name| format!("outside the range of {name} here"));
     assert_eq!(
         words,
-        [format!("3 {}", expected[0]), format!("1 {}", expected[1]), format!("1 {}", expected[2])]
+        [
+            format!("2 {}", expected[0]),
+            format!("1 {}", expected[1]),
+            format!("1 {}", expected[2]),
+            "1 without a value of x".to_owned()
+        ]
     );
     let error = fitted(old(None, &["x", "n", "kind"], &rows[1..3]), &shared()).unwrap_err();
     assert!(
@@ -172,9 +181,9 @@ fn a_parameter_that_was_not_there_has_the_given_value_or_all_of_its_values() {
     settings.values = BTreeMap::from([("n".to_owned(), Value::Float(3.0))]);
     let study = fitted(old(None, &["x"], &rows), &settings).unwrap();
     assert_eq!(study.assumptions, ["n was 3.0", "taken as constant in kind"]);
-    assert!(study.rows.iter().all(|(values, _)| values[1] == Value::Int(3)));
+    assert!(study.rows.iter().all(|(values, _)| values[1] == Some(Value::Int(3))));
     for choice in ["a", "b", "c"] {
-        let has = |(values, _): &&(Vec<Value>, f64)| values[2] == Value::Choice(choice.to_owned());
+        let has = |(values, _): &&OldRow| values[2] == Some(Value::Choice(choice.to_owned()));
         assert!(study.rows.iter().filter(has).count() > 5, "{choice}");
     }
     // With a value for every such parameter, the spaces match.
@@ -234,4 +243,60 @@ fn the_other_direction_is_refused() {
     other.direction = Some(Direction::Maximize);
     let error = fitted(other, &shared()).unwrap_err().to_string();
     assert!(error.contains("is set to maximize, this study is set to minimize"), "{error}");
+}
+
+/// Fits trials to a space in which `rate` exists only with `kind = b`.
+fn fitted_to_tree(old: OldTrials, settings: &MetaSettings) -> Result<OldStudy, MetaError> {
+    let tree = space(&[
+        ("kind", ParameterSpec::categorical(["a", "b"])),
+        ("rate", ParameterSpec::float(0.0, 1.0).when("kind", "b")),
+    ]);
+    let (direction, seed) = (Direction::Minimize, Seed::new(0));
+    Fitting { space: &tree, direction, seed, settings }.fit(old, 0, "old.csv")
+}
+
+#[test]
+fn a_blank_cell_of_an_old_study_is_a_parameter_that_does_not_exist() {
+    let rows: [(&[&str], f64); 3] = [(&["a", ""], 1.0), (&["b", "0.5"], 2.0), (&["b", ""], 3.0)];
+    let study = fitted_to_tree(old(None, &["kind", "rate"], &rows), &MetaSettings::default());
+    let study = study.unwrap();
+    let (a, b): (Value, Value) = ("a".into(), "b".into());
+    let expected = [(vec![Some(a), None], 1.0), (vec![Some(b), Some(Value::Float(0.5))], 2.0)];
+    assert_eq!(study.rows, expected);
+    assert_eq!(study.left_out[0].to_string(), "1 without a value of rate");
+    assert!(study.assumptions.is_empty());
+    let stored = serde_json::to_string(&study).unwrap();
+    assert!(stored.contains(r#"[["a",null],1.0]"#), "{stored}");
+    assert_eq!(serde_json::from_str::<OldStudy>(&stored).unwrap(), study);
+    let names: Vec<usize> = study.trials().map(|(point, _)| point.iter().count()).collect();
+    assert_eq!(names, [1, 2]);
+}
+
+#[test]
+fn a_parameter_that_an_old_study_lacks_is_spread_only_where_it_exists() {
+    // In no trial: no difference.
+    let rows: [(&[&str], f64); 2] = [(&["a"], 1.0), (&["a"], 2.0)];
+    let study = fitted_to_tree(old(None, &["kind"], &rows), &MetaSettings::default()).unwrap();
+    assert!(study.assumptions.is_empty() && study.rows.iter().all(|row| row.0[1].is_none()));
+    let rows: [(&[&str], f64); 2] = [(&["a"], 1.0), (&["b"], 2.0)];
+    let refused = fitted_to_tree(old(None, &["kind"], &rows), &MetaSettings::default());
+    assert!(refused.unwrap_err().to_string().contains("rate: not there"));
+    let study = fitted_to_tree(old(None, &["kind"], &rows), &shared()).unwrap();
+    assert_eq!(study.assumptions, ["taken as constant in rate"]);
+    assert!(study.rows[0].0[1].is_none() && study.rows[1].0[1].is_some());
+}
+
+/// The values of a flat study had no effect where the parameter does not exist.
+#[test]
+fn another_condition_is_a_difference_and_values_without_effect_are_dropped() {
+    let flat = space(&[
+        ("kind", ParameterSpec::categorical(["a", "b"])),
+        ("rate", ParameterSpec::float(0.0, 1.0)),
+    ]);
+    let rows: [(&[&str], f64); 2] = [(&["a", "0.1"], 1.0), (&["b", "0.2"], 2.0)];
+    let theirs = || old(Some(flat.clone()), &["kind", "rate"], &rows);
+    let refused = fitted_to_tree(theirs(), &MetaSettings::default()).unwrap_err().to_string();
+    assert!(refused.contains("rate: exists always there, only when kind = b here"), "{refused}");
+    let study = fitted_to_tree(theirs(), &shared()).unwrap();
+    assert!(study.rows[0].0[1].is_none() && study.rows[1].0[1] == Some(Value::Float(0.2)));
 }
