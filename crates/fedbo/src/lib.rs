@@ -148,7 +148,8 @@ pub mod federated {
 /// Search spaces: parameters, points, and the unit cube that strategies work in.
 pub mod space {
     pub use fedbo_space::{
-        Direction, Kind, Numbers, Parameter, ParameterSpec, Point, Space, SpaceError, Value,
+        Branch, Direction, Kind, Numbers, OneOf, Parameter, ParameterSpec, Point, Space,
+        SpaceError, Value, WhenSpec,
     };
 }
 
