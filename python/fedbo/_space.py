@@ -18,11 +18,19 @@ Choice: TypeAlias = Value | tuple[Any, ...] | None
 """A choice of a categorical parameter."""
 
 
+When: TypeAlias = Mapping[str, Choice | list[Any]]
+"""The condition under which a parameter exists: for each parent, its value or a list of values. All entries must hold."""
+
+
 @dataclass(frozen=True)
 class Float:
     """A real parameter from ``low`` to ``high``, or one of several numbers ``values``.
 
     ``log`` searches on a logarithmic scale, ``step`` on a grid. The model uses the distances between ``values``, which are sorted.
+    With ``when``, the parameter exists only with the given values of others.
+
+    >>> fedbo.Float(0.0, 0.5, when={"booster": "dart", "n_layers": [2, 3]}).when
+    {'booster': 'dart', 'n_layers': [2, 3]}
 
     >>> fedbo.Float(values=[0.1, 0.2, 0.5, 1.0], log=True).values
     (0.1, 0.2, 0.5, 1.0)
@@ -33,9 +41,11 @@ class Float:
     log: bool = False
     step: float | None = None
     values: Sequence[float] | None = field(default=None, kw_only=True)
+    when: When | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         _check_numbers(self)
+        _check_when(self)
 
     def _keys(self) -> dict[str, object]:
         return _numeric("float", self, float)
@@ -46,6 +56,7 @@ class Int:
     """An integer parameter from ``low`` to ``high``, both inclusive, or one of several integers ``values``.
 
     ``log`` searches on a logarithmic scale, ``step`` on a grid. The model uses the distances between ``values``, which are sorted.
+    With ``when``, the parameter exists only with the given values of others.
     """
 
     low: int | None = None
@@ -53,9 +64,11 @@ class Int:
     log: bool = False
     step: int | None = None
     values: Sequence[int] | None = field(default=None, kw_only=True)
+    when: When | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         _check_numbers(self)
+        _check_when(self)
 
     def _keys(self) -> dict[str, object]:
         return _numeric("int", self, lambda number: number)
@@ -66,21 +79,24 @@ class Categorical:
     """A parameter with choices: strings, numbers, booleans, None or tuples.
 
     With ``ordered``, neighbouring choices are similar: ``Categorical(["slow", "medium", "fast"], ordered=True)``. In storages and
-    commands, None and tuples are their texts, such as ``None`` and ``(64, 64)``.
+    commands, None and tuples are their texts, such as ``None`` and ``(64, 64)``. With ``when``, the parameter exists only with the
+    given values of others.
     """
 
     choices: Sequence[Choice]
     ordered: bool = False
+    when: When | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.choices, (list, tuple)):
             object.__setattr__(self, "choices", tuple(_listed(self.choices)))
+        _check_when(self)
 
     def _keys(self) -> dict[str, object]:
         keys: dict[str, object] = {"type": "categorical", "choices": [stored(choice) for choice in self.choices]}
         if self.ordered:
             keys["ordered"] = True
-        return keys
+        return keys | _condition(self)
 
 
 @dataclass(frozen=True)
@@ -139,6 +155,50 @@ def _listed(given: Any) -> list[Any]:
     return list(given)
 
 
+def _check_when(given: Parameter) -> None:
+    """Check a condition. A mapping without entries becomes None, and values become plain."""
+    if given.when is None:
+        return
+    if not isinstance(given.when, Mapping):
+        raise TypeError(f"when = {given.when!r}, expected a dict of parents and their values")
+    when = {
+        parent: [plain(each) for each in values] if isinstance(values, list) else plain(values)
+        for parent, values in given.when.items()
+    }
+    object.__setattr__(given, "when", when or None)
+
+
+def _condition(given: Parameter) -> dict[str, object]:
+    """Return the key ``when``."""
+    if given.when is None:
+        return {}
+    one_of = {
+        parent: [stored(each) for each in values] if isinstance(values, list) else stored(values)
+        for parent, values in given.when.items()
+    }
+    return {"when": one_of}
+
+
+def exists(space: Mapping[str, Parameter], name: str, params: Mapping[str, Any]) -> bool:
+    """Return True if a parameter exists at a point, according to the values of its parents."""
+    return _exists(space, name, params, ())
+
+
+def _exists(
+    space: Mapping[str, Parameter], name: str, params: Mapping[str, Any], children: tuple[str, ...]
+) -> bool:
+    for parent, values in (space[name].when or {}).items():
+        # Studies refuse circles and unknown parents with an error.
+        if parent in children or parent not in space or parent not in params:
+            return False
+        if not _exists(space, parent, params, (*children, name)):
+            return False
+        value = plain(params[parent])
+        if not any(value == each for each in (values if isinstance(values, list) else [values])):
+            return False
+    return True
+
+
 def _check_numbers(given: Float | Int) -> None:
     kind = type(given).__name__
     if given.values is None:
@@ -169,7 +229,7 @@ def _numeric(kind: str, given: Float | Int, of: Callable[[Any], float]) -> dict[
         keys["log"] = True
     if given.step is not None:
         keys["step"] = given.step
-    return keys
+    return keys | _condition(given)
 
 
 def stored(choice: object) -> Any:
@@ -217,6 +277,13 @@ class Texts:
             given = found[name]
             assert isinstance(given, Categorical)
             found[name] = replace(given, choices=tuple(self._value(name, choice) for choice in given.choices))
+        for name, each in found.items():
+            if each.when is not None:
+                when = {
+                    parent: [self._value(parent, value) for value in values] if isinstance(values, list) else self._value(parent, values)
+                    for parent, values in each.when.items()
+                }
+                found[name] = replace(each, when=when)
         return found
 
     def _value(self, name: str, value: Any) -> Any:
@@ -251,23 +318,24 @@ def parameter(name: str, given: object) -> Parameter:
 
 def from_keys(keys: Mapping[str, object]) -> Parameter:
     """Convert the native module's description of a parameter."""
-    kind = keys["type"]
+    kind, when = keys["type"], keys.get("when")
+    assert when is None or isinstance(when, dict)
     if kind == "categorical":
         choices = keys["choices"]
         assert isinstance(choices, list)
-        return Categorical(tuple(choices), ordered=bool(keys.get("ordered", False)))
+        return Categorical(tuple(choices), ordered=bool(keys.get("ordered", False)), when=when)
     log, values = bool(keys.get("log", False)), keys.get("values")
     if values is not None:
         assert isinstance(values, list)
-        return Int(log=log, values=values) if kind == "int" else Float(log=log, values=values)
+        return Int(log=log, values=values, when=when) if kind == "int" else Float(log=log, values=values, when=when)
     low, high, step = keys["low"], keys["high"], keys.get("step")
     if kind == "int":
         assert isinstance(low, int) and isinstance(high, int)
         assert step is None or isinstance(step, int)
-        return Int(low, high, log, step)
+        return Int(low, high, log, step, when=when)
     assert isinstance(low, (int, float)) and isinstance(high, (int, float))
     assert step is None or isinstance(step, (int, float))
-    return Float(float(low), float(high), log, step)
+    return Float(float(low), float(high), log, step, when=when)
 
 
 def plain(value: Any) -> Any:

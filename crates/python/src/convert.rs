@@ -1,7 +1,7 @@
 //! Conversion of points and trials to and from Python objects.
 
 use fedbo_report::Row;
-use fedbo_space::{Point, Space, Value};
+use fedbo_space::{OneOf, Point, Space, Value, WhenSpec};
 use fedbo_storage::{Told, Trial, TrialState};
 use fedbo_study::Definition;
 use pyo3::IntoPyObjectExt as _;
@@ -175,7 +175,25 @@ pub(crate) fn space<'py>(py: Python<'py>, space: &Space) -> PyResult<Bound<'py, 
             let choices: PyResult<Vec<_>> = choices.iter().map(|each| value(py, each)).collect();
             keys.set_item("choices", PyList::new(py, choices?)?)?;
         }
+        if !spec.when.is_empty() {
+            keys.set_item("when", when(py, &spec.when)?)?;
+        }
         parameters.set_item(parameter.name(), keys)?;
     }
     Ok(parameters)
+}
+
+/// Converts a condition to a dict of parents and their values: a value, or a list of values.
+fn when<'py>(py: Python<'py>, spec: &WhenSpec) -> PyResult<Bound<'py, PyDict>> {
+    let parents = PyDict::new(py);
+    for (parent, one_of) in spec {
+        match one_of {
+            OneOf::One(only) => parents.set_item(parent, value(py, only)?)?,
+            OneOf::Any(values) => {
+                let values: PyResult<Vec<_>> = values.iter().map(|each| value(py, each)).collect();
+                parents.set_item(parent, PyList::new(py, values?)?)?;
+            }
+        }
+    }
+    Ok(parents)
 }

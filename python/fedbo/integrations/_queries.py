@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -162,6 +163,7 @@ class Queries:
         initial: int | None,
         noisy: bool,
     ) -> None:
+        self._space = dict(space)
         self._codecs: dict[str, _Codec] = {name: _codec(name, parameter) for name, parameter in space.items()}
         self.noisy = noisy
         free = [name for name, codec in self._codecs.items() if not codec.single]
@@ -172,7 +174,7 @@ class Queries:
         if free:
             tables = _space.study_tables(
                 "queries",
-                {key: self._codecs[name].parameter for name, key in self._keys.items()},
+                {key: self._parameter(name) for name, key in self._keys.items()},
                 direction=direction,
                 seed=seed,
                 initial=initial,
@@ -185,6 +187,25 @@ class Queries:
         self._native: _fedbo.Sampler | None = None
         self._open()
 
+    def _parameter(self, name: str) -> Parameter:
+        """Return a parameter as passed to the native module. Conditions on parents with a single value are left out."""
+        when: dict[str, Any] = {}
+        for parent, values in (self._space[name].when or {}).items():
+            codec = self._codecs.get(parent)
+            if codec is None:
+                known = ", ".join(other for other in self._codecs if other != name)
+                raise DefinitionError(f"parameter {name!r}: when names {parent!r}, expected another parameter: {known}")
+            codes = [codec.encode(value) for value in (values if isinstance(values, list) else [values])]
+            if None in codes:
+                raise DefinitionError(f"parameter {name!r}: when = {{{parent!r}: {values!r}}} is not a value of {parent!r}")
+            if parent in self._keys:
+                when[self._keys[parent]] = codes
+        return replace(self._codecs[name].parameter, when=when or None)
+
+    def _exists(self, name: str, params: Mapping[str, Any]) -> bool:
+        only = {key: codec.only for key, codec in self._codecs.items() if codec.single}
+        return _space.exists(self._space, name, {**only, **params})
+
     def _open(self) -> _fedbo.Sampler | None:
         if self._native is None and self._text is not None:
             self._native = _fedbo.Sampler.from_text(Path(self._label), self._text)
@@ -196,10 +217,12 @@ class Queries:
     def encode(self, params: Mapping[str, Any]) -> Code | None:
         """Encode a point. Return ``None`` if a parameter is missing or its value is outside the space.
 
-        A parameter with a single possible value may be missing.
+        A parameter with a single possible value may be missing. Values of parameters that do not exist at the point are left out.
         """
         code: Code = {}
         for name, codec in self._codecs.items():
+            if not self._exists(name, params):
+                continue
             if name not in params and not codec.single:
                 return None
             value = codec.encode(params.get(name, codec.only))
@@ -210,7 +233,7 @@ class Queries:
 
     def decode(self, code: Mapping[str, int | float]) -> dict[str, Any]:
         """Decode a point."""
-        return {name: codec.decode(code[name]) for name, codec in self._codecs.items()}
+        return {name: codec.decode(code[name]) for name, codec in self._codecs.items() if name in code}
 
     def propose(
         self, told: Sequence[Ended], open_points: Sequence[Code], number: int
@@ -233,12 +256,12 @@ class Queries:
         if proposed is None:
             return None
         params, source = proposed
-        return {
-            name: params[self._keys[name]] if name in self._keys else fixed[name] for name in self._codecs
-        }, source
+        codes = fixed | {name: params[key] for name, key in self._keys.items() if key in params}
+        point = self.decode(codes)
+        return {name: codes[name] for name in self._codecs if name in codes and self._exists(name, point)}, source
 
     def _free(self, code: Code) -> Code:
-        return {key: code[name] for name, key in self._keys.items()}
+        return {key: code[name] for name, key in self._keys.items() if name in code}
 
 
 def _is_name(name: str) -> bool:

@@ -39,7 +39,7 @@ from optuna.trial import FrozenTrial, TrialState
 import fedbo
 from fedbo._errors import DefinitionError
 from fedbo._objective import logger
-from fedbo._space import Categorical, Float, Int, Parameter, ParameterLike, Value, parameter, stored, study_tables
+from fedbo._space import Categorical, Float, Int, Parameter, ParameterLike, Value, exists, parameter, stored, study_tables
 from fedbo._study import storage_address
 from fedbo.integrations._queries import Code, Ended, Queries, choices, new_seed
 
@@ -113,7 +113,8 @@ class FedboSampler(_WithIndependent):
 
     ``search_space``
         Distributions of the parameters by name, Optuna's or fedbo's. Defaults to the parameters that all complete trials have in
-        common, as in Optuna's own samplers; the first trial is then sampled independently. Optuna has no distribution of given numbers
+        common, as in Optuna's own samplers; the first trial is then sampled independently. A fedbo parameter may have a condition,
+        such as ``fedbo.Float(0.0, 0.5, when={"booster": "dart"})``: the objective suggests it only where it holds. Optuna has no distribution of given numbers
         or of ordered choices, and regards those of fedbo as categorical, with numbers in ascending order: for
         ``fedbo.Int(values=[16, 32, 128])`` call ``trial.suggest_categorical(name, [16, 32, 128])``.
     ``strategy``, ``strategy_options``
@@ -189,7 +190,7 @@ class FedboSampler(_WithIndependent):
         if space is None:
             trials = study.get_trials(deepcopy=False)
             space = optuna.search_space.intersection_search_space(trials)
-        return {name: each for name, each in space.items() if not each.single()}
+        return _searched(space, self._similar)
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -245,7 +246,11 @@ class FedboSampler(_WithIndependent):
         # Without a given space, the first trial of a study is sampled independently.
         if self._search_space is None and not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
             return True
-        return name in self.infer_relative_search_space(study, trial)
+        return name in self.infer_relative_search_space(study, trial) and self._exists(name, trial)
+
+    def _exists(self, name: str, trial: FrozenTrial) -> bool:
+        given = self._similar.get(name)
+        return given is None or given.when is None or name in trial.system_attrs.get(PARAMS, {})
 
 
 class AskedTrial(Protocol):
@@ -450,7 +455,8 @@ def import_study(
         distributions = optuna.search_space.intersection_search_space(list(complete))
     else:
         distributions = _distributions(space)
-    distributions = {key: each for key, each in distributions.items() if not each.single()}
+    distributions = _searched(distributions, _similar(space))
+    described = _parameters(distributions, _similar(space))
     if not distributions:
         raise DefinitionError(
             f"the complete trials of study {optuna_study.study_name!r} have no parameter in common; choose the parameters with space="
@@ -460,13 +466,14 @@ def import_study(
     numbers_outside: list[int] = []
     for trial in sorted(complete, key=_order_of_ending):
         bounded = _constraints(trial)
-        if bounded.keys() != set(constraints) or not distributions.keys() <= trial.params.keys():
+        names = [key for key in distributions if exists(described, key, trial.params)]
+        if bounded.keys() != set(constraints) or not set(names) <= trial.params.keys():
             continue
         numbers = [*(trial.values or ()), *(bounded[key] for key in constraints)]
         if not all(math.isfinite(number) for number in numbers):
             continue
-        given = {key: trial.params[key] for key in distributions}
-        if all(each._contains(each.to_internal_repr(given[key])) for key, each in distributions.items()):
+        given = {key: trial.params[key] for key in names}
+        if all(distributions[key]._contains(distributions[key].to_internal_repr(each)) for key, each in given.items()):
             points.append(({key: stored(each) for key, each in given.items()}, numbers))
         else:
             numbers_outside.append(trial.number)
@@ -486,7 +493,7 @@ def import_study(
     ]
     parameters = {
         key: replace(each, choices=[stored(choice) for choice in each.choices]) if isinstance(each, Categorical) else each
-        for key, each in _parameters(distributions, _similar(space)).items()
+        for key, each in described.items()
     }
     direction = directions[0] if len(directions) == 1 else None
     tables: dict[str, Any] = study_tables(name, parameters, direction=direction, storage=address, noisy=noisy)
@@ -604,13 +611,19 @@ def _distribution(given: Parameter) -> BaseDistribution:
 
 
 def _similar(space: Mapping[str, BaseDistribution | ParameterLike] | None) -> dict[str, Parameter]:
-    """Return the parameters with values or ordered choices, whose distributions do not describe which of them are similar."""
+    """Return the parameters with values, ordered choices or conditions, which distributions do not describe."""
     given = {name: each for name, each in (space or {}).items() if isinstance(each, (Float, Int, Categorical))}
     return {
         name: each
         for name, each in given.items()
-        if (each.ordered if isinstance(each, Categorical) else each.values is not None)
+        if each.when is not None or (each.ordered if isinstance(each, Categorical) else each.values is not None)
     }
+
+
+def _searched(space: Mapping[str, BaseDistribution], similar: Mapping[str, Parameter]) -> dict[str, BaseDistribution]:
+    """Leave out the parameters with a single value, unless others depend on them."""
+    parents = {parent for each in similar.values() for parent in each.when or {}}
+    return {name: each for name, each in space.items() if not each.single() or name in parents}
 
 
 def _parameters(space: Mapping[str, BaseDistribution], similar: Mapping[str, Parameter]) -> dict[str, Parameter]:

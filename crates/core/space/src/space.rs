@@ -1,6 +1,7 @@
 //! A search space and its two maps, [`Space::decode`] and [`Space::encode`].
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use fedbo_error_class::{Class, Classified};
 
@@ -107,7 +108,7 @@ pub struct Space {
     pub(crate) conditions: Vec<Vec<Condition>>,
     /// Indices of the parameters, parents before children.
     pub(crate) order: Vec<usize>,
-    pub(crate) rules: Option<Rules>,
+    pub(crate) rules: Option<Arc<Rules>>,
 }
 
 impl Space {
@@ -160,11 +161,12 @@ impl Space {
         rules: &[RuleSpec],
         mixtures: &[MixtureSpec],
     ) -> Result<Self, SpaceError> {
-        self.rules = Rules::checked(&self.parameters, rules, mixtures)?;
+        let Some(rules) = Rules::checked(&self.parameters, rules, mixtures)? else {
+            return Ok(self);
+        };
+        self.rules = Some(Arc::new(rules.clone()));
         let n_points = self.points(MAX_COUNTED).map(|points| points.len() as u64);
-        if let Some(rules) = &mut self.rules {
-            rules.n_points = n_points;
-        }
+        self.rules = Some(Arc::new(Rules { n_points, ..rules }));
         Ok(self)
     }
 
