@@ -161,12 +161,12 @@ impl Space {
         rules: &[RuleSpec],
         mixtures: &[MixtureSpec],
     ) -> Result<Self, SpaceError> {
-        let Some(rules) = Rules::checked(&self.parameters, rules, mixtures)? else {
+        let Some(mut rules) = Rules::checked(&self.parameters, rules, mixtures)? else {
             return Ok(self);
         };
         self.rules = Some(Arc::new(rules.clone()));
-        let n_points = self.points(MAX_COUNTED).map(|points| points.len() as u64);
-        self.rules = Some(Arc::new(Rules { n_points, ..rules }));
+        rules.n_points = self.points(MAX_COUNTED).map(|points| points.len() as u64);
+        self.rules = Some(Arc::new(rules));
         Ok(self)
     }
 
