@@ -173,3 +173,21 @@ fn differences(theirs: &[Parameter], ours: &[Parameter]) -> Vec<String> {
     }
     differences
 }
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::ParameterSpec;
+
+    use super::*;
+
+    #[test]
+    fn a_condition_is_a_difference() {
+        let kind = Parameter::from_spec("kind", &ParameterSpec::categorical(["a", "b"])).unwrap();
+        let x = ParameterSpec::float(0.0, 1.0);
+        let always = [kind.clone(), Parameter::from_spec("x", &x).unwrap()];
+        let sometimes = [kind, Parameter::from_spec("x", &x.when("kind", "b")).unwrap()];
+        assert!(differences(&sometimes, &sometimes).is_empty());
+        let found = differences(&always, &sometimes);
+        assert_eq!(found, ["\"x\" has another condition (when) here"]);
+    }
+}

@@ -431,6 +431,8 @@ fn answer(body: &impl Serialize) -> Response {
 mod tests {
     use std::collections::BTreeSet;
 
+    use fedbo_space::{ParameterSpec, Space};
+
     use super::*;
 
     const SOURCE: &str = include_str!("mod.rs");
@@ -481,6 +483,26 @@ mod tests {
             let name = name.as_str().expect("a text");
             let row = format!("| `{name}` | {} |", code.status().as_u16());
             assert!(PAGE.contains(&row), "docs/serve.md has no row {row}");
+        }
+    }
+    #[test]
+    fn every_key_of_a_parameter_is_described() {
+        let specs = [
+            ("a", ParameterSpec::log_float(0.1, 1.0)),
+            ("b", ParameterSpec::float(0.0, 1.0).with_step(0.5).when("c", "x")),
+            ("c", ParameterSpec::ordered(["x", "y", "z"])),
+            ("d", ParameterSpec::int_values([1, 4, 16])),
+        ];
+        let space = Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec)));
+        let shown = fedbo_documents::space_display::parameters(&space.expect("a space"));
+        let description = description();
+        let schema = &description["components"]["schemas"]["Study"]["properties"]["parameters"];
+        let known = schema["items"]["properties"].as_object().expect("properties");
+        for parameter in serde_json::to_value(shown).expect("JSON").as_array().expect("a list") {
+            for key in parameter.as_object().expect("a table").keys() {
+                assert!(known.contains_key(key), "{key} is not described");
+            }
+            assert!(known["type"]["enum"].to_string().contains(&parameter["type"].to_string()));
         }
     }
 }
