@@ -219,9 +219,9 @@ class Study:
     """
     A study. Methods release the GIL while they compute or wait.
     """
-    def ask(self, /) -> dict:
+    def ask(self, /, given: dict | None = None) -> dict:
         """
-        Asks for the next trial.
+        Asks for the next trial, or for one with the given values of some parameters.
         """
     def best(self, /) -> dict | None:
         """

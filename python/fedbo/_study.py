@@ -330,9 +330,18 @@ class Study:
             )
         return trial.number
 
-    def ask(self) -> Trial:
-        """Ask for the next trial: a waiting one, or a new proposal. The trial is reserved until it is told or released."""
-        fields = self._native.ask()
+    def ask(self, *, given: Mapping[str, Choice] | None = None) -> Trial:
+        """Ask for the next trial: a waiting one, or a new proposal. The trial is reserved until it is told or released.
+
+        With ``given``, the trial is a new proposal that has exactly these values of some parameters, such as a humidity that is
+        observed and not chosen. The model chooses the other values. Raises :class:`DefinitionError` if a value is out of range, or
+        the strategy of the study cannot propose trials with given values.
+        """
+        if given is None:
+            fields = self._native.ask()
+        else:
+            given = _space.mapping("given", given, "values by the names of parameters")
+            fields = self._native.ask(self._texts.encode(given))
         held = fields["number"]
         return self._trial(fields, lambda epoch, value: self.report(held, epoch, value))
 

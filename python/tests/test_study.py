@@ -44,6 +44,33 @@ def test_ask_and_tell_find_the_minimum() -> None:
     assert [trial.source for trial in study.trials[:5]] == ["initial"] * 5
 
 
+def test_ask_keeps_given_values() -> None:
+    """The best x equals h, so a model of all trials predicts the best x for an h that no trial had."""
+    study = fedbo.Study("given", {"x": fedbo.Float(0, 1), "h": fedbo.Float(0, 1), "k": ["a", "b"]}, direction="minimize", seed=4)
+    rng = np.random.default_rng(2)
+    for _ in range(25):
+        h = float(rng.random())
+        trial = study.ask(given={"h": h})
+        assert trial["h"] == h
+        study.tell(trial, (trial["x"] - h) ** 2 + 0.1 * (trial["k"] == "a"))
+    missed = [abs(study.ask(given={"h": h, "k": "b"})["x"] - h) for h in (0.2, 0.5, 0.8)]
+    assert sum(missed) / 3 < 0.1, missed
+    whole = {"x": 0.25, "h": 0.5, "k": "a"}
+    assert study.ask(given=whole).params == whole
+    assert study.ask(given={}).source == study.ask().source
+
+
+def test_given_values_that_do_not_fit_are_refused() -> None:
+    study = fedbo.Study("given", {"x": fedbo.Float(0, 1), "k": ["a", "b"]}, direction="minimize")
+    with pytest.raises(fedbo.DefinitionError, match="x = 7.0, expected a number from 0.0 to 1.0"):
+        study.ask(given={"x": 7})
+    with pytest.raises(fedbo.DefinitionError, match="no parameter y; the space has x, k"):
+        study.ask(given={"y": 1})
+    with pytest.raises(fedbo.DefinitionError, match="k = c, expected one of a, b"):
+        study.ask(given={"k": "c"})
+    assert study.trials == []
+
+
 def test_optimize_equals_ask_and_tell() -> None:
     by_hand, by_function = new(), new()
     for _ in range(12):

@@ -26,6 +26,23 @@ pub fn parse(space: &Space, entries: &[(&str, &str)]) -> anyhow::Result<Point> {
     })
 }
 
+/// Splits NAME=VALUE. The name of a parameter can contain a =.
+///
+/// # Errors
+/// Fails if the text has no =.
+pub fn entry<'a>(space: &Space, text: &'a str) -> anyhow::Result<(&'a str, &'a str)> {
+    let names = space.parameters().iter().map(Parameter::name);
+    let of_name = |name: &str| {
+        let value = text.strip_prefix(name)?.strip_prefix('=')?;
+        Some((&text[..name.len()], value))
+    };
+    let known = names.filter_map(of_name).max_by_key(|(name, _)| name.len());
+    let first = || text.split_once('=').map(|(name, value)| (name.trim(), value));
+    known.or_else(first).ok_or_else(|| {
+        BadInput(format!("{text:?}: expected NAME=VALUE, for instance rate=0.01")).into()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use fedbo_space::ParameterSpec;

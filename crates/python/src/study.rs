@@ -209,9 +209,18 @@ impl Study {
         Ok(trials.first().map(|first| format!("{name} since {}", first.asked_at_ms)))
     }
 
-    /// Asks for the next trial.
-    fn ask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        convert::trial(py, self.study.definition(), &self.with(py, fedbo_study::Study::ask)?)
+    /// Asks for the next trial, or for one with the given values of some parameters.
+    #[pyo3(signature = (given = None))]
+    fn ask<'py>(
+        &self,
+        py: Python<'py>,
+        given: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let trial = match given.map(convert::point).transpose()? {
+            None => self.with(py, fedbo_study::Study::ask)?,
+            Some(given) => self.with(py, |study| study.ask_given(&given))?,
+        };
+        convert::trial(py, self.study.definition(), &trial)
     }
 
     /// Tells the value of a trial.

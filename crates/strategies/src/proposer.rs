@@ -155,6 +155,22 @@ impl Proposer {
         }
     }
 
+    /// Restricts the next queries to a part of the space, as [`crate::Strategy::restrict`] does.
+    ///
+    /// # Errors
+    /// If the domain is not a space, or the proposer is not for a single-party study.
+    pub fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        match part.is_none() || self.is_for_study() {
+            true => self.trials.restrict(part),
+            false => Err(StrategyError::NoGivenValues),
+        }
+    }
+
+    /// Returns the part of the space that the next queries are restricted to, if any.
+    pub(crate) fn restriction(&self) -> Option<&Space> {
+        self.trials.restriction()
+    }
+
     /// Returns the domain of queries.
     pub fn domain(&self) -> &Domain {
         self.trials.domain()
@@ -267,7 +283,7 @@ impl Proposer {
 
     /// Returns true if the search evaluates every point of the space.
     fn is_enumerable(&self, search: &MultiStart) -> bool {
-        match self.domain() {
+        match self.trials.part() {
             Domain::Space(space) => space.n_points().is_some_and(|n| n <= search.n_starts as u64),
             _ => true,
         }
@@ -333,7 +349,7 @@ impl Proposer {
     }
 
     /// Returns candidates in the neglected branches of a space with conditions, or in the whole
-    /// domain if no branch is neglected.
+    /// domain, or the part that the query is restricted to, if no branch is neglected.
     fn search_neglected(
         &self,
         maximizer: &Maximizer,
@@ -341,7 +357,7 @@ impl Proposer {
         extra: &Points,
         stream: &mut Stream,
     ) -> Result<Candidates, StrategyError> {
-        let domain = self.trials.domain();
+        let domain = self.trials.part();
         match (domain, maximizer, self.neglected()) {
             (Domain::Space(space), Maximizer::Snapped(search), Some(only)) => {
                 SnappedSearch { function, space, search, only: Some(&only) }

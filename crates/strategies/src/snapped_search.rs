@@ -23,8 +23,8 @@ const N_BRANCH_STARTS: usize = 64;
 ///
 /// 1. A discrete space with few points is enumerated.
 /// 2. Otherwise the relaxed cube is searched from several starts. In a mixed space, snapped Sobol
-///    points are additional starts. In a space with conditions, each branch is searched for itself.
-///    In a space with rules, only points that satisfy them are evaluated.
+///    points are additional starts. In a space with conditions or given values, each branch is
+///    searched for itself. In a space with rules, only points that satisfy them are evaluated.
 /// 3. The results are snapped and ranked by the function at the snapped points.
 /// 4. In a mixed space, the best results repeatedly move to their best neighbour while that is an
 ///    improvement. A neighbour differs in one parameter, by a different choice or an adjacent
@@ -59,7 +59,7 @@ impl SnappedSearch<'_> {
         let mut points = Points::new(dim);
         if self.space.has_rules() {
             self.search_along_rules(extra, bits, &mut points)?;
-        } else if self.space.has_conditions() {
+        } else if self.space.has_conditions() || self.space.has_given() {
             self.search_branches(extra, bits, &mut points)?;
         } else {
             let mut starts = extra.clone();
@@ -135,7 +135,7 @@ impl SnappedSearch<'_> {
         Ok(())
     }
 
-    /// Searches every branch of a space with conditions, or a selection if there are many. Adds the
+    /// Searches every branch of a space with conditions or given values, or a selection if there are many. Adds the
     /// snapped maxima to `points`.
     ///
     /// # Errors

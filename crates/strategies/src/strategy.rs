@@ -5,6 +5,7 @@ use std::fmt;
 use fedbo_error_class::{Class, Classified};
 use fedbo_gp::GpError;
 use fedbo_optim::{OptimError, Points};
+use fedbo_space::Space;
 use fedbo_streams::Stream;
 
 use crate::Surrogate;
@@ -138,6 +139,21 @@ pub trait Strategy: Send {
     /// If the surrogate cannot be conditioned; in that case nothing is added.
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
 
+    /// Restricts the next queries to a part of the space in which some parameters have given values
+    /// ([`Space::with_given`]). `None` removes the restriction.
+    ///
+    /// The observations remain those of the whole space.
+    ///
+    /// # Errors
+    /// [`StrategyError::NoGivenValues`] if the strategy cannot restrict its queries. Nothing is
+    /// restricted then.
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        match part {
+            None => Ok(()),
+            Some(_) => Err(StrategyError::NoGivenValues),
+        }
+    }
+
     /// Returns the model of the objective, if the strategy has one.
     fn surrogate(&self) -> Option<&Surrogate> {
         None
@@ -157,6 +173,10 @@ impl<S: Strategy + ?Sized> Strategy for Box<S> {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         (**self).tell(observed)
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        (**self).restrict(part)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {
@@ -183,6 +203,9 @@ pub enum StrategyError {
         /// Size of the domain.
         n_points: usize,
     },
+    /// The strategy cannot propose a query with given values of some parameters.
+    #[error("the strategy cannot propose trials with given values")]
+    NoGivenValues,
     /// No observations could have produced a received message.
     #[error("{0}")]
     Implausible(String),
@@ -204,7 +227,7 @@ pub enum StrategyError {
 impl Classified for StrategyError {
     fn class(&self) -> Class {
         match self {
-            Self::Exhausted { .. } | Self::Setting { .. } => Class::Input,
+            Self::Exhausted { .. } | Self::NoGivenValues | Self::Setting { .. } => Class::Input,
             _ => Class::Internal,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use fedbo_optim::Points;
+use fedbo_space::Space;
 use fedbo_streams::Stream;
 
 use crate::domain::Candidates;
@@ -43,6 +44,8 @@ const MAX_BRANCHES: usize = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Trials {
     domain: Domain,
+    /// The part of the space that the next queries are restricted to.
+    part: Option<Domain>,
     repeats: Repeats,
     /// Keys of evaluated and failed points.
     used: HashSet<Vec<u64>>,
@@ -62,6 +65,7 @@ impl Trials {
         Ok(Self {
             failed: Points::new(domain.dim()),
             domain,
+            part: None,
             repeats,
             used: HashSet::new(),
             n_told: 0,
@@ -70,6 +74,32 @@ impl Trials {
 
     pub(crate) fn domain(&self) -> &Domain {
         &self.domain
+    }
+
+    /// Returns the part of the domain that the next queries are restricted to, or else the domain.
+    pub(crate) fn part(&self) -> &Domain {
+        self.part.as_ref().unwrap_or(&self.domain)
+    }
+
+    /// Returns the part of the space that the next queries are restricted to, if any.
+    pub(crate) fn restriction(&self) -> Option<&Space> {
+        match &self.part {
+            Some(Domain::Space(part)) => Some(part),
+            _ => None,
+        }
+    }
+
+    /// Restricts the next queries to a part of the space.
+    ///
+    /// # Errors
+    /// If the domain is not a space.
+    pub(crate) fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        match (&self.domain, part) {
+            (_, None) => self.part = None,
+            (Domain::Space(_), Some(part)) => self.part = Some(Domain::Space(part.clone())),
+            _ => return Err(StrategyError::NoGivenValues),
+        }
+        Ok(())
     }
 
     /// Returns the number of finished trials, including failed ones.
@@ -97,7 +127,7 @@ impl Trials {
         let Domain::Space(space) = &self.domain else {
             return None;
         };
-        if !space.has_conditions() || !self.n_told.is_multiple_of(2) {
+        if self.part.is_some() || !space.has_conditions() || !self.n_told.is_multiple_of(2) {
             return None;
         }
         let mut parts: Vec<(Vec<bool>, Option<u64>, usize)> = Vec::new();
@@ -260,7 +290,7 @@ impl Open<'_> {
     /// # Errors
     /// If a discrete domain is exhausted.
     pub(crate) fn random(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
-        match &self.trials.domain {
+        match self.trials.part() {
             Domain::Finite(points) => self.random_of(points, stream),
             Domain::Factored(sampler) => self.random_of(sampler.domain(), stream),
             Domain::Space(_) => self.random_in_space(stream),
@@ -312,7 +342,7 @@ impl Open<'_> {
     /// If random draws find no such point, returns a usable point of the enumerated discrete space,
     /// a point near a failure, or an evaluated point, in this order of preference.
     fn random_in_space(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
-        let domain = &self.trials.domain;
+        let domain = self.trials.part();
         let (mut evaluated, mut near_failure) = (None, None);
         for _ in 0..N_RANDOM_TRIES {
             let unit = domain.random(stream);
@@ -336,18 +366,23 @@ impl Open<'_> {
     /// # Errors
     /// If repeats are avoided and a discrete space has no new point.
     pub(crate) fn check_exhausted(&self) -> Result<(), StrategyError> {
-        let Domain::Space(space) = &self.trials.domain else {
+        let Domain::Space(space) = self.trials.part() else {
             return Ok(());
         };
-        let n_running = self.pending.iter().filter(|key| !self.trials.used.contains(*key));
-        let n_used = (self.trials.used.len() + n_running.count()) as u64;
-        match space.n_points() {
-            Some(n_points) if !self.may_repeat() && n_used >= n_points => {
-                Err(StrategyError::Exhausted {
-                    n_points: usize::try_from(n_points).unwrap_or(usize::MAX),
-                })
-            }
-            _ => Ok(()),
+        let Some(n_points) = space.n_points().filter(|_| !self.may_repeat()) else {
+            return Ok(());
+        };
+        let is_in = |key: &&Vec<u64>| {
+            let unit: Vec<f64> = key.iter().map(|bits| f64::from_bits(*bits)).collect();
+            self.trials.part.is_none() || is_same_point(&space.snap(&unit), &unit)
+        };
+        let running = self.pending.iter().filter(|key| !self.trials.used.contains(*key));
+        let n_used = self.trials.used.iter().chain(running).filter(is_in).count() as u64;
+        match n_used >= n_points {
+            true => Err(StrategyError::Exhausted {
+                n_points: usize::try_from(n_points).unwrap_or(usize::MAX),
+            }),
+            false => Ok(()),
         }
     }
 
@@ -363,6 +398,11 @@ impl Open<'_> {
             .rows()
             .any(|failed| failed.iter().zip(unit).all(|(a, b)| (a - b).abs() <= radius))
     }
+}
+
+/// Returns true if two snapped points are equal up to rounding errors.
+fn is_same_point(a: &[f64], b: &[f64]) -> bool {
+    a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9)
 }
 
 /// Checks that a finite domain has at least one point and only finite coordinates.

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use fedbo_space::Point;
+use fedbo_space::{Point, Space, SpaceError};
 use fedbo_storage::{Trial, TrialState, Worker};
 use fedbo_strategies::StrategyError;
 use fedbo_study::{AskOutcome, StudyError};
@@ -11,6 +11,7 @@ use serde::Serialize;
 use fedbo_console as console;
 use fedbo_console::text;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::own_point::entry;
 use fedbo_documents::study_ref::{OpenStudy, StudyRef};
 use fedbo_documents::trial_record::tell_usage;
 
@@ -27,6 +28,10 @@ pub(crate) struct Ask {
     /// Number of trials
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     count: u64,
+    /// Value that the trials must have, for example humidity=40. The model chooses the other values.
+    /// Repeat it for further parameters. Waiting trials continue to wait
+    #[arg(long, value_name = "NAME=VALUE")]
+    given: Vec<String>,
     /// Print a JSON object per line instead: trial, parameters, source
     #[arg(long)]
     json: bool,
@@ -41,10 +46,16 @@ struct AskedRecord<'a> {
 
 impl Ask {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        // Check before anything is created.
+        if let Some(space) = self.study.space_of_file()? {
+            self.given(&space)?;
+        }
         let opened = self.study.stored_or_new()?;
+        let given = self.given(opened.study.space())?;
         for n_asked in 0..self.count {
             let worker = Worker::by_hand();
-            let trial = match opened.study.ask_as(&worker, None, opened.n_trials()) {
+            let limit = opened.n_trials();
+            let trial = match opened.study.ask_given_as(&worker, None, limit, &given) {
                 Ok(AskOutcome::Trial(trial)) => trial,
                 Ok(AskOutcome::Full { open }) => {
                     return ended(&full(&opened, &open), n_asked, self.count);
@@ -77,6 +88,19 @@ impl Ask {
         Ok(Exit::Done)
     }
 
+    /// Returns the given values after checking that they fit the space.
+    fn given(&self, space: &Space) -> anyhow::Result<Point> {
+        let mut values = Vec::with_capacity(self.given.len());
+        for text in &self.given {
+            let (name, value) = entry(space, text)?;
+            let parameter = space.parameter(name).and_then(|parameter| parameter.parse(value));
+            values.push((name.to_owned(), parameter.map_err(|error| refused(&error))?));
+        }
+        let given = Point::new(values);
+        space.with_given(&given).map_err(|error| refused(&error))?;
+        Ok(given)
+    }
+
     /// Prints the trial. Returns false if the reader has closed the pipe.
     fn print(&self, trial: &Trial) -> anyhow::Result<bool> {
         let line = if self.json {
@@ -90,6 +114,14 @@ impl Ask {
         };
         Ok(console::data(&line)?)
     }
+}
+
+fn refused(error: &SpaceError) -> anyhow::Error {
+    let error = match error {
+        SpaceError::Duplicate { name } => format!("{name} is given twice"),
+        other => other.to_string(),
+    };
+    BadInput(format!("--given: {error}")).into()
 }
 
 /// Reports that there are no further trials. Returns an error if no trial was asked for at all.

@@ -1,11 +1,11 @@
 //! `fedbo enqueue`: add a user's point.
 
 use fedbo_console as console;
+use fedbo_console::Exit;
 use fedbo_console::text;
-use fedbo_console::{BadInput, Exit};
-use fedbo_documents::own_point::parse;
+use fedbo_documents::own_point::{entry, parse};
 use fedbo_documents::study_ref::StudyRef;
-use fedbo_space::{Parameter, Point, Space};
+use fedbo_space::{Point, Space};
 
 /// Add a point of your own to try next
 ///
@@ -50,18 +50,4 @@ impl Enqueue {
             self.values.iter().map(|text| entry(space, text)).collect();
         parse(space, &entries?)
     }
-}
-
-/// Splits NAME=VALUE. The name of a parameter can contain a =.
-fn entry<'a>(space: &Space, text: &'a str) -> anyhow::Result<(&'a str, &'a str)> {
-    let names = space.parameters().iter().map(Parameter::name);
-    let of_name = |name: &str| {
-        let value = text.strip_prefix(name)?.strip_prefix('=')?;
-        Some((&text[..name.len()], value))
-    };
-    let known = names.filter_map(of_name).max_by_key(|(name, _)| name.len());
-    let first = || text.split_once('=').map(|(name, value)| (name.trim(), value));
-    known.or_else(first).ok_or_else(|| {
-        BadInput(format!("{text:?}: expected NAME=VALUE, for instance rate=0.01")).into()
-    })
 }

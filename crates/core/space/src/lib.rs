@@ -8,6 +8,7 @@ pub mod cell;
 mod checked;
 mod condition;
 mod direction;
+mod given;
 mod kind;
 mod number_set;
 mod parameter;

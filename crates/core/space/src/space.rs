@@ -80,6 +80,20 @@ pub enum SpaceError {
         /// The rule and its sum at the point.
         rule: String,
     },
+    /// A value is given for a parameter, but not for one that decides whether the parameter exists.
+    #[error(
+        "parameter {name} = {found} can be given only together with {parent}, because {name} exists only when {condition}"
+    )]
+    Undecided {
+        /// The parameter.
+        name: String,
+        /// The value.
+        found: String,
+        /// The condition under which the parameter exists.
+        condition: String,
+        /// The parameter without a given value.
+        parent: String,
+    },
     /// A point names a parameter that the space does not have.
     #[error("there is no parameter {name}; the space has {known}")]
     Unknown {
@@ -109,6 +123,8 @@ pub struct Space {
     /// Indices of the parameters, parents before children.
     pub(crate) order: Vec<usize>,
     pub(crate) rules: Option<Arc<Rules>>,
+    /// The given value of each parameter; see [`Space::with_given`].
+    pub(crate) given: Vec<Option<Value>>,
 }
 
 impl Space {
@@ -128,7 +144,8 @@ impl Space {
             }
         }
         let (conditions, order) = condition::checked(&parameters)?;
-        let space = Self { parameters, conditions, order, rules: None };
+        let given = vec![None; parameters.len()];
+        let space = Self { parameters, conditions, order, rules: None, given };
         match space.dim() {
             0 => Err(SpaceError::Fixed),
             _ => Ok(space),
@@ -217,18 +234,22 @@ impl Space {
             self.dim()
         );
         let own = self.coordinates(unit);
+        let value_of = |index: usize| match &self.given[index] {
+            Some(value) => value.clone(),
+            None => value_at(self.parameters[index].kind(), own[index]),
+        };
         if !self.has_conditions() && self.rules.is_none() {
-            let of = |(parameter, own): (&Parameter, &[f64])| {
-                (parameter.name().to_owned(), value_at(parameter.kind(), own))
+            let of = |(index, parameter): (usize, &Parameter)| {
+                (parameter.name().to_owned(), value_of(index))
             };
-            return Point::new(self.parameters.iter().zip(own.iter().copied()).map(of).collect());
+            return Point::new(self.parameters.iter().enumerate().map(of).collect());
         }
         let mut values: Vec<Option<Value>> = vec![None; self.parameters.len()];
         let mut indices = vec![None; self.parameters.len()];
         let (always, conditional): (Vec<usize>, Vec<usize>) =
             self.order.iter().partition(|index| self.conditions[**index].is_empty());
         for index in always {
-            values[index] = Some(value_at(self.parameters[index].kind(), own[index]));
+            values[index] = Some(value_of(index));
         }
         // Parameters in rules have no conditions, but others can depend on them.
         if let Some(rules) = &self.rules {
@@ -240,9 +261,8 @@ impl Space {
         }
         for index in conditional {
             if self.exists(index, &indices) {
-                let kind = self.parameters[index].kind();
-                let value = value_at(kind, own[index]);
-                indices[index] = kind.index_of(&value);
+                let value = value_of(index);
+                indices[index] = self.parameters[index].kind().index_of(&value);
                 values[index] = Some(value);
             }
         }

@@ -9,10 +9,10 @@ const MAX_BRANCHES: usize = 100_000;
 /// the parents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
-    /// Coordinates in the unit cube (length d), with those of the parents and of the parameters that
-    /// do not exist set. All others are 0.5.
+    /// Coordinates in the unit cube (length d), with those of the parents, of the parameters that do
+    /// not exist and of the given values set. All others are 0.5.
     pub unit: Vec<f64>,
-    /// True for each coordinate of a parameter that exists and is not a parent.
+    /// True for each coordinate of a parameter that exists, is not a parent and has no given value.
     pub is_free: Vec<bool>,
     /// Number of distinct points; `None` if a free coordinate is continuous. Saturates.
     pub n_points: Option<u64>,
@@ -41,7 +41,9 @@ impl Space {
                     longer.push(assignment);
                     continue;
                 }
-                for value in 0..n_values {
+                let given = self.given[index].as_ref();
+                let given = given.and_then(|value| self.parameters[index].kind().index_of(value));
+                for value in given.map_or(0..n_values, |value| value..value + 1) {
                     if longer.len() >= limit {
                         return None;
                     }
@@ -83,8 +85,10 @@ impl Space {
         let mut n_points = Some(1_u64);
         for (index, parameter) in self.parameters.iter().enumerate() {
             let kind = parameter.kind();
-            let free = !is_parent[index] && self.exists(index, assignment);
+            let given = self.given[index].as_ref();
+            let free = !is_parent[index] && given.is_none() && self.exists(index, assignment);
             let value = assignment[index].and_then(|value| kind.value(value));
+            let value = value.or_else(|| given.cloned());
             match value.and_then(|value| kind.encode(&value, &mut unit)) {
                 Some(()) => {}
                 None if free => unit.extend(vec![0.5; kind.n_coordinates()]),
@@ -103,13 +107,21 @@ impl Space {
     /// rules and more than 100 000 combinations of values, combinations that break a rule count too.
     /// Saturates at `u64::MAX`, also for more than 100 000 branches.
     pub fn n_points(&self) -> Option<u64> {
-        let in_rules = self.rules.as_ref().and_then(|rules| rules.n_points);
-        in_rules.or_else(|| self.n_combinations())
+        match self.rules.as_ref() {
+            Some(rules) if !self.has_given() => rules.n_points.or_else(|| self.n_combinations()),
+            Some(_) => {
+                let points = self.points(MAX_BRANCHES as u64);
+                points.map(|points| points.len() as u64).or_else(|| self.n_combinations())
+            }
+            None => self.n_combinations(),
+        }
     }
 
     /// Returns the number of points, also of those that break a rule.
     fn n_combinations(&self) -> Option<u64> {
-        if self.parameters.iter().any(|parameter| parameter.kind().n_values().is_none()) {
+        let mut pairs = self.parameters.iter().zip(&self.given);
+        if pairs.any(|(parameter, given)| given.is_none() && parameter.kind().n_values().is_none())
+        {
             return None;
         }
         match self.branches(MAX_BRANCHES) {
@@ -127,7 +139,10 @@ impl Space {
         let mut partial: Vec<Vec<Option<Value>>> = vec![vec![None; self.parameters.len()]];
         for &index in &self.order {
             let kind = self.parameters[index].kind();
-            let values: Vec<Value> = kind.values()?.collect();
+            let values: Vec<Value> = match &self.given[index] {
+                Some(value) => vec![value.clone()],
+                None => kind.values()?.collect(),
+            };
             let extended = partial.into_iter().flat_map(|point| {
                 if !self.conditions[index].is_empty() {
                     let pairs = point.iter().zip(&self.parameters);

@@ -185,6 +185,14 @@ impl EpochGpUcb {
         self.proposer.propose_acquisition(&at_end, pending, stream)
     }
 
+    /// Restricts the next queries to a part of the space, as [`crate::Strategy::restrict`] does.
+    ///
+    /// # Errors
+    /// If the domain is not a space.
+    pub fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.proposer.restrict(part)
+    }
+
     /// Returns β_t for the next trial while `n_pending` trials are running. t counts trials,
     /// however many of their values the model contains.
     pub fn beta(&self, n_pending: usize) -> f64 {

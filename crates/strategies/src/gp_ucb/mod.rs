@@ -1,6 +1,7 @@
 //! GP-UCB: queries the point with the largest upper confidence bound.
 
 use fedbo_optim::Points;
+use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +144,10 @@ impl Strategy for GpUcb {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.proposer.tell(observed)
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.proposer.restrict(part)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {

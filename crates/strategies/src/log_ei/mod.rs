@@ -237,9 +237,10 @@ impl LogEiQuery {
     ) -> Result<Proposal, StrategyError> {
         proposer.open(pending)?;
         let posterior = proposer.surrogate().posterior();
-        let incumbent = match proposer.neglected() {
-            Some(branch) => branch_incumbent(proposer, &branch),
-            None => None,
+        let incumbent = match (proposer.restriction(), proposer.neglected()) {
+            (Some(part), _) => part_incumbent(posterior, part),
+            (None, Some(branch)) => branch_incumbent(proposer, &branch),
+            (None, None) => None,
         };
         let incumbent = incumbent.unwrap_or_else(|| self.incumbent(posterior));
         let fantasized;
@@ -255,6 +256,14 @@ impl LogEiQuery {
         improvement.augmented = self.augmented;
         proposer.propose_acquisition(&improvement, pending, stream)
     }
+}
+
+/// Returns the largest posterior mean at the trials moved to a part of the space, in the surrogate's
+/// units. Queries of the part improve on it: the best output can be out of reach there.
+fn part_incumbent(posterior: &Posterior, part: &Space) -> Option<f64> {
+    let moved = posterior.inputs().rows().map(|unit| part.snap(unit)).collect::<Vec<_>>();
+    let moved = Points::from_rows(part.dim(), moved.iter());
+    posterior.mean_variances(&moved).0.into_iter().reduce(f64::max)
 }
 
 /// Returns the best output in the branch with these free coordinates, in the surrogate's units.
@@ -277,6 +286,10 @@ impl Strategy for LogEi {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.proposer.tell(observed)
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.proposer.restrict(part)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {

@@ -3,6 +3,7 @@
 
 use fedbo_gp::{Posterior, Prediction, Predictor};
 use fedbo_optim::{Function, Points};
+use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 
 use super::{Incumbent, LEAST_VARIANCE, LogEiSettings, ln_share_beyond_noise};
@@ -94,7 +95,13 @@ impl OutcomesLogEi {
     }
 
     /// Returns a trial's outcome as it is used in comparisons, in the model's units.
+    ///
+    /// If the query is restricted to a part of the space, the outcome is the mean at the trial moved to
+    /// this part.
     fn seen(&self, model: &Surrogate, trial: usize) -> f64 {
+        if let Some(part) = self.proposer.restriction() {
+            return model.posterior().mean(&part.snap(model.inputs().row(trial)));
+        }
         match self.incumbent {
             Incumbent::BestObservation => model.transformed_value(model.outputs()[trial]),
             Incumbent::BestMean => model.posterior().mean(model.inputs().row(trial)),
@@ -105,8 +112,10 @@ impl OutcomesLogEi {
     /// the constraint.
     fn missed(&self, slack: &Surrogate, bound: f64, trial: usize) -> f64 {
         let met = match self.incumbent {
-            Incumbent::BestObservation => slack.outputs()[trial] >= 0.0,
-            Incumbent::BestMean => self.seen(slack, trial) >= bound,
+            Incumbent::BestObservation if self.proposer.restriction().is_none() => {
+                slack.outputs()[trial] >= 0.0
+            }
+            _ => self.seen(slack, trial) >= bound,
         };
         if met { 0.0 } else { (bound - self.seen(slack, trial)).max(f64::MIN_POSITIVE) }
     }
@@ -187,6 +196,10 @@ impl Strategy for OutcomesLogEi {
         self.proposer.tell(observed)?;
         self.further = further;
         Ok(())
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.proposer.restrict(part)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fedbo_optim::Points;
+use fedbo_space::Space;
 
 use super::belief::MetaBelief;
 use super::{MetaBeliefSettings, TaskModels, Transfer};
@@ -16,6 +17,10 @@ pub(super) trait Target: Clone {
     /// # Errors
     /// If the surrogate cannot be conditioned; in that case nothing is added.
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
+
+    /// # Errors
+    /// If the queries cannot be restricted.
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError>;
 }
 
 impl Target for Proposer {
@@ -26,6 +31,10 @@ impl Target for Proposer {
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         Proposer::tell(self, observed)
     }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        Proposer::restrict(self, part)
+    }
 }
 
 impl Target for ThompsonSampling {
@@ -35,6 +44,10 @@ impl Target for ThompsonSampling {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         Strategy::tell(self, observed)
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        Strategy::restrict(self, part)
     }
 }
 
@@ -111,6 +124,12 @@ impl<T: Target> Learner<T> {
             self.target = target;
             self.belief = belief;
         })
+    }
+
+    /// # Errors
+    /// If the target's queries cannot be restricted.
+    pub(super) fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.target.restrict(part)
     }
 
     /// Adds observations one by one. The gaps are estimated after each observation, so the state

@@ -1,6 +1,7 @@
 //! Random search.
 
 use fedbo_optim::Points;
+use fedbo_space::Space;
 use fedbo_streams::Stream;
 use serde::{Deserialize, Serialize};
 
@@ -56,5 +57,9 @@ impl Strategy for RandomSearch {
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.trials.tell(observed);
         Ok(())
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.trials.restrict(part)
     }
 }

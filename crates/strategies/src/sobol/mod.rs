@@ -35,7 +35,7 @@ const N_SKIPPED: usize = 1000;
 
 /// Number of random points of which a step takes the one farthest from all trials, in a space with
 /// rules.
-const N_APART: usize = 64;
+const N_APART: usize = 16;
 
 /// Queries the points of an Owen-scrambled Sobol sequence in order, snapped to the space. Compared
 /// with random search, the points cover the space more evenly (Burley 2020).
@@ -72,9 +72,10 @@ impl Strategy for SobolSearch {
             let unit = open.random_away(&open.known(), N_APART, stream)?;
             return Ok(Proposal { unit, source: Source::Random });
         }
+        let space = self.trials.restriction().unwrap_or(&self.space);
         let first = self.trials.n_told() + pending.len();
         let unit = (first..first + N_SKIPPED)
-            .map(|index| self.space.draw(&sobol_point(self.space.dim(), index, self.scramble)))
+            .map(|index| space.draw(&sobol_point(space.dim(), index, self.scramble)))
             .find(|unit| open.accepts(unit));
         let (unit, source) = match unit {
             Some(unit) => (unit, Source::Sobol),
@@ -86,5 +87,9 @@ impl Strategy for SobolSearch {
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.trials.tell(observed);
         Ok(())
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.trials.restrict(part)
     }
 }

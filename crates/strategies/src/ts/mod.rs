@@ -2,6 +2,7 @@
 
 use fedbo_gp::{FeatureMap, PathwiseSample, WeightPosterior, WeightSpaceSample};
 use fedbo_optim::{Function, MultiStart, Points};
+use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -298,6 +299,10 @@ impl Strategy for ThompsonSampling {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.proposer.tell(observed)
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.proposer.restrict(part)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {

@@ -11,7 +11,7 @@ use crate::strategies::common::{SEED, observed};
 use crate::strategies::study::all_strategies;
 
 /// Draws a space of 3 to 9 parameters in which each may depend on earlier discrete ones.
-fn random_tree(stream: &mut Stream) -> Space {
+pub(crate) fn random_tree(stream: &mut Stream) -> Space {
     let mut specs: Vec<(String, ParameterSpec)> = Vec::new();
     for index in 0..3 + stream.below(7) {
         let mut spec = match stream.below(4) {

@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "helpers that the tests of two crates share")]
 mod common;
 mod conditions;
+mod given;
 mod repeats;
 mod rules;
 mod study;

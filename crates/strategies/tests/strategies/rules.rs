@@ -19,7 +19,7 @@ fn mixture(n: usize) -> Space {
 
 /// Draws a space with two to five shares, two other numeric parameters, a choice with a parameter
 /// of its own, and rules that the middle of the ranges satisfies.
-fn random_space(stream: &mut Stream) -> Space {
+pub(crate) fn random_space(stream: &mut Stream) -> Space {
     let mut specs: Vec<(String, ParameterSpec)> = Vec::new();
     let shares: Vec<String> = (0..2 + stream.below(4)).map(|j| format!("w{j}")).collect();
     for name in &shares {

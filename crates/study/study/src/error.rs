@@ -79,6 +79,15 @@ pub enum StudyError {
         /// Number of the stored trial.
         number: u64,
     },
+    /// The strategy cannot propose trials with given values.
+    #[error(
+        "strategy {strategy:?} cannot propose trials with given values; use another strategy, such as log-ei, or enqueue a \
+         whole point"
+    )]
+    NoGivenValues {
+        /// The study's strategy.
+        strategy: &'static str,
+    },
     /// No study has this name.
     #[error("there is no study {name:?} in this storage; it has {known}")]
     NoStudy {

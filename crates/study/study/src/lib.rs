@@ -24,6 +24,7 @@ mod definition;
 mod early_stopping;
 mod error;
 mod file;
+mod given;
 mod import;
 mod insight;
 mod meta;

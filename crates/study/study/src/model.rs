@@ -9,6 +9,7 @@ use fedbo_strategies::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
 use fedbo_strategies::meta::{Transfer, WarmStart};
 use fedbo_strategies::{
     Domain, Earlier, Maker, Observation, Proposal, Repeats, Setup, SobolSearch, Source, Strategy,
+    StrategyError,
 };
 use fedbo_streams::{Purpose, Seed, Stream};
 
@@ -31,6 +32,8 @@ pub(crate) struct Model {
     /// The points of discarded initial trials that no other trial has evaluated. The initial design
     /// proposes them again.
     vacant: Vec<Vec<f64>>,
+    /// The part of the space with the given values of the next query, if any.
+    part: Option<Space>,
     n_told: u64,
     /// Number of corrections that the finished trials had when they were added.
     n_corrections: u64,
@@ -63,6 +66,13 @@ impl ModelStrategy {
             Self::Epochs(epochs) => epochs.strategy.ask(pending, stream)?,
         })
     }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        match self {
+            Self::Final(strategy) => strategy.restrict(part),
+            Self::Epochs(epochs) => epochs.strategy.restrict(part),
+        }
+    }
 }
 
 /// Minimum number of values for a useful surrogate.
@@ -83,6 +93,7 @@ impl Model {
             space,
             seed,
             vacant: Vec::new(),
+            part: None,
             n_told: 0,
             n_corrections: 0,
             n_uncounted: 0,
@@ -183,6 +194,35 @@ impl Model {
         Ok(())
     }
 
+    /// Like [`Model::propose`], with the given values of a part of the space.
+    ///
+    /// # Errors
+    /// Same as [`Model::propose`]. Also fails if the strategy cannot propose with given values.
+    pub(crate) fn propose_in(
+        &mut self,
+        part: Option<&Space>,
+        number: u64,
+        open: &[Trial],
+        attempt: u32,
+    ) -> Result<Proposal, StudyError> {
+        self.restrict(part)?;
+        let proposed = self.propose(number, open, attempt);
+        self.restrict(None)?;
+        proposed
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StudyError> {
+        self.strategy.restrict(part).map_err(|error| match error {
+            StrategyError::NoGivenValues => {
+                StudyError::NoGivenValues { strategy: self.definition.strategy.name() }
+            }
+            other => other.into(),
+        })?;
+        self.initial.restrict(part)?;
+        self.part = part.cloned();
+        Ok(())
+    }
+
     /// Proposes the point of trial `number` while the `open` trials have no value yet.
     ///
     /// `attempt` counts the earlier proposals for this number that duplicated a trial. After the
@@ -199,11 +239,13 @@ impl Model {
         }
         let mut stream = self.seed.stream(Purpose::PROPOSAL, number, u64::from(attempt));
         if attempt > 0 {
-            let unit = Domain::Space(self.space.clone()).random(&mut stream);
+            let space = self.part.as_ref().unwrap_or(&self.space);
+            let unit = Domain::Space(space.clone()).random(&mut stream);
             let source = Source::Random;
             return Ok(Proposal { unit, source });
         }
-        let mut first = self.first.iter();
+        // These points do not have the given values.
+        let mut first = self.first.iter().filter(|_| self.part.is_none());
         if let Some(unit) = first.find(|best| !pending.rows().any(|row| is_same_point(row, best))) {
             return Ok(Proposal { unit: unit.clone(), source: Source::MetaTasks });
         }
@@ -214,7 +256,9 @@ impl Model {
         let is_initial = number.saturating_sub(n_uncounted) < self.definition.n_initial as u64
             || self.n_values < VALUES_MIN.min(self.definition.n_initial);
         if is_initial {
-            let is_free = |unit: &&Vec<f64>| !pending.rows().any(|row| is_same_point(row, unit));
+            let is_free = |unit: &&Vec<f64>| {
+                self.part.is_none() && !pending.rows().any(|row| is_same_point(row, unit))
+            };
             let unit = match self.vacant.iter().find(is_free) {
                 Some(unit) => unit.clone(),
                 None => self.initial.ask(&pending, &mut stream)?.unit,

@@ -269,12 +269,30 @@ impl Study {
         known_stops: Option<u64>,
         continues: &dyn Fn() -> bool,
     ) -> Result<ControlFlow<Stop, AskOutcome>, StudyError> {
+        self.ask_in(None, worker, lease, limit, known_stops, continues)
+    }
+
+    /// Same as [`Study::ask_unless_stopped`], but with the given values of a part of the space. No
+    /// waiting trial is claimed then.
+    pub(crate) fn ask_in(
+        &self,
+        part: Option<&Space>,
+        worker: &Worker,
+        lease: Option<Duration>,
+        limit: Option<u64>,
+        known_stops: Option<u64>,
+        continues: &dyn Fn() -> bool,
+    ) -> Result<ControlFlow<Stop, AskOutcome>, StudyError> {
         let mut duplicates = 0;
         let mut pace = Pace::new();
         while duplicates < ATTEMPTS_MAX {
             let mut slot = self.model();
             pace.begin();
-            match self.storage.claim_unless_stopped(self.key, worker, lease, known_stops)? {
+            let claimed = match part {
+                Some(_) => ControlFlow::Continue(None),
+                None => self.storage.claim_unless_stopped(self.key, worker, lease, known_stops)?,
+            };
+            match claimed {
                 ControlFlow::Continue(None) => {}
                 ControlFlow::Continue(Some(trial)) => {
                     return Ok(ControlFlow::Continue(AskOutcome::Trial(trial)));
@@ -292,8 +310,9 @@ impl Study {
                 return Ok(ControlFlow::Continue(AskOutcome::Full { open }));
             }
             self.absorb(model, &snapshot.told)?;
-            let proposal = model.propose(snapshot.n_trials, &snapshot.open, duplicates)?;
-            let point = self.space.decode(&proposal.unit);
+            let (n_trials, open) = (snapshot.n_trials, &snapshot.open);
+            let proposal = model.propose_in(part, n_trials, open, duplicates)?;
+            let point = part.unwrap_or(&self.space).decode(&proposal.unit);
             let new = NewTrial {
                 ask_seconds: began.elapsed().as_secs_f64(),
                 holder: Some((worker.clone(), lease)),

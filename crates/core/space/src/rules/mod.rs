@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fedbo_optim::Polytope;
 use serde::{Deserialize, Serialize};
 
-use crate::{Kind, Parameter, Point, SpaceError};
+use crate::{Kind, Parameter, Point, SpaceError, Value};
 
 pub use slice::Slice;
 
@@ -133,6 +133,11 @@ impl Rules {
         let all = rules.iter().cloned().chain(mixtures.iter().map(MixtureSpec::to_rule));
         let rules: Vec<Rule> =
             all.map(|spec| checked_rule(parameters, &spec)).collect::<Result<_, _>>()?;
+        Self::of(parameters, rules)
+    }
+
+    /// Finds the members of checked rules and a point that satisfies them; `None` without rules.
+    fn of(parameters: &[Parameter], rules: Vec<Rule>) -> Result<Option<Self>, SpaceError> {
         if rules.is_empty() {
             return Ok(None);
         }
@@ -163,9 +168,37 @@ impl Rules {
         Ok(Some(checked))
     }
 
+    /// Returns the rules for the other parameters if some have given values; `None` if no rule is left.
+    ///
+    /// # Errors
+    /// If no point with these values satisfies the rules.
+    pub(crate) fn with_given(
+        &self,
+        parameters: &[Parameter],
+        given: &[Option<Value>],
+    ) -> Result<Option<Self>, SpaceError> {
+        let mut rules = Vec::with_capacity(self.rules.len());
+        for rule in &self.rules {
+            let number = |index: &usize| given[*index].as_ref().and_then(Value::as_f64);
+            let (fixed, terms): (Vec<_>, Vec<_>) =
+                rule.terms.iter().partition(|(index, _)| number(index).is_some());
+            let sum: f64 =
+                fixed.iter().map(|(index, c)| c * number(index).unwrap_or_default()).sum();
+            let (low, high) = (rule.low - sum, rule.high - sum);
+            let left = Rule { name: rule.name.clone(), terms, low, high, scale: rule.scale };
+            if !left.terms.is_empty() {
+                rules.push(left);
+            } else if !left.holds(&[], TOLERANCE) {
+                let rule = format!("{} (the sum is {sum})", rule.name);
+                return Err(SpaceError::Broken { rule });
+            }
+        }
+        Self::of(parameters, rules)
+    }
+
     /// Returns the name of a rule that a point breaks.
     pub(crate) fn broken(&self, parameters: &[Parameter], point: &Point) -> Option<String> {
-        let of = |parameter: &Parameter| point.get(parameter.name()).and_then(crate::Value::as_f64);
+        let of = |parameter: &Parameter| point.get(parameter.name()).and_then(Value::as_f64);
         let numbers: Vec<f64> = parameters.iter().map(|each| of(each).unwrap_or(0.0)).collect();
         let broken = self.rules.iter().find(|rule| !rule.holds(&numbers, TOLERANCE))?;
         Some(format!("{} (the sum is {})", broken.name, broken.sum(&numbers)))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fedbo_gp::{PathwiseSample, Prior};
 use fedbo_optim::Points;
+use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -188,6 +189,10 @@ impl Strategy for RmGpTs {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.learner.tell(observed)
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.learner.restrict(part)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fedbo_optim::Points;
+use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -244,6 +245,10 @@ impl Strategy for RmGpUcb {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.learner.tell(observed)
+    }
+
+    fn restrict(&mut self, part: Option<&Space>) -> Result<(), StrategyError> {
+        self.learner.restrict(part)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {
