@@ -87,6 +87,63 @@ fn a_study_that_is_reopened_after_every_few_trials_takes_the_same_course() {
     }
 }
 
+/// A strategy gets NaN for a number that is missing, and the trial is not a failure.
+#[test]
+fn a_strategy_sees_the_numbers_that_were_measured() {
+    let listener = Listener::default();
+    let study = Study::in_memory(&definition(StrategySpec::own()).initial(1)).unwrap();
+    let study = study.with_strategy(listener.clone()).unwrap();
+    for told in [[f64::NAN, 4.0, 0.5, 0.5], [3.0, f64::NAN, 0.5, f64::NAN]] {
+        study.tell_numbers(study.ask().unwrap().number, told.to_vec()).unwrap();
+    }
+    study.ask().unwrap();
+    let observed = listener.0.lock().unwrap();
+    assert_eq!((observed[0].value, observed[0].further.clone()), (None, vec![4.0, 0.25, 0.25]));
+    assert_eq!((observed[1].value, observed[1].further[1]), (Some(-3.0), 0.25));
+    assert!(observed[1].further[0].is_nan() && observed[1].further[2].is_nan());
+}
+
+/// Tells `told` for the trial after a few complete ones, and returns the next proposals.
+fn next_after(definition: &Definition, told: [f64; 4]) -> Vec<Point> {
+    let study = Study::in_memory(definition).unwrap();
+    study.optimize_numbers(4, |point| Ok(numbers(point))).unwrap();
+    study.tell_numbers(study.ask().unwrap().number, told.to_vec()).unwrap();
+    (0..2).map(|_| study.ask().unwrap().point).collect()
+}
+
+/// Each model uses the numbers that exist: a change of one changes the next query, although other
+/// numbers of the trial are missing.
+#[test]
+fn a_trial_that_lacks_a_number_counts_for_the_other_models() {
+    const NAN: f64 = f64::NAN;
+    let two = definition(StrategySpec::log_ei()).initial(4);
+    for (one, other) in [
+        ([0.1, NAN, 0.5, 0.5], [5.0, NAN, 0.5, 0.5]),
+        ([NAN, 0.1, 0.5, 0.5], [NAN, 9.0, 0.5, 0.5]),
+        ([NAN, NAN, -9.0, 0.5], [NAN, NAN, 9.0, 0.5]),
+    ] {
+        assert_eq!(next_after(&two, one), next_after(&two, one));
+        assert_ne!(next_after(&two, one), next_after(&two, other), "{one:?}");
+    }
+    for noisy in [false, true] {
+        let definition = if noisy { two.clone().noisy() } else { two.clone() };
+        let study = Study::in_memory(&definition).unwrap();
+        for n in 0..12 {
+            let trial = study.ask().unwrap();
+            let mut told = numbers(&trial.point);
+            told[n % 4] = NAN;
+            study.tell_numbers(trial.number, told.to_vec()).unwrap();
+        }
+        assert!(study.best_trials().unwrap().is_empty());
+        assert!(study.check().unwrap().is_empty());
+        study.optimize_numbers(15, |point| Ok(numbers(point))).unwrap();
+        let best = study.best_trials().unwrap();
+        assert!(best.iter().all(|trial| trial.number >= 12));
+        let insight = study.insight_of(0).unwrap();
+        assert!(insight.is_some());
+    }
+}
+
 #[test]
 fn a_trial_has_as_many_numbers_as_its_study_names() {
     let study = Study::in_memory(&definition(StrategySpec::random())).unwrap();

@@ -65,8 +65,8 @@ impl RunWarnings {
             return Ok(());
         }
         for (place, direction) in study.definition().directions().into_iter().enumerate() {
-            let column: Vec<f64> =
-                values.iter().filter_map(|each| each.get(place).copied()).collect();
+            let column = values.iter().filter_map(|each| each.get(place).copied());
+            let column: Vec<f64> = column.filter(|value| !value.is_nan()).collect();
             let Some(penalty) = penalty_among(&column) else {
                 continue;
             };
