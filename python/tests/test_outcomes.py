@@ -117,7 +117,7 @@ def test_an_outcome_may_be_missing() -> None:
     assert math.isnan(first.outcomes["near_1"])
     assert (third.value, third.feasible, fourth.feasible) == (None, True, False)
     assert study.best_trials == []
-    assert study.dataframe()["outcomes_near_1"].isna().tolist() == [True, True, False, False]
+    assert study.trials_dataframe()["outcomes_near_1"].isna().tolist() == [True, True, False, False]
     with pytest.raises(TypeError, match="without 'size' .give None if it was not measured"):
         study.tell(study.ask(), {"near_0": 3.0, "near_1": 1.0})
     with pytest.raises(fedbo.DefinitionError, match="none of the numbers near_0, near_1, size was measured"):

@@ -1,13 +1,15 @@
 //! Tests of constraints and multiple objectives through the public Rust interface.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_space::{Direction, ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage, Trial};
 use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
 use fedbo_streams::{Purpose, Seed, Stream};
-use fedbo_study::{Definition, Sampler, StrategySpec, Study, StudyError};
+use fedbo_study::{Definition, NullObserver, RunOptions, Sampler, StrategySpec, Study, StudyError};
 
 /// Defines two objectives with opposite directions, and two constraints.
 fn definition(strategy: StrategySpec) -> Definition {
@@ -141,6 +143,25 @@ fn a_trial_that_lacks_a_number_counts_for_the_other_models() {
         assert!(best.iter().all(|trial| trial.number >= 12));
         let insight = study.insight_of(0).unwrap();
         assert!(insight.is_some());
+    }
+}
+
+/// No trial of the run has the second objective.
+#[test]
+fn an_objective_may_be_missing_in_all_trials() {
+    struct First;
+    impl Objective for First {
+        fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+            Outcome::Measured(vec![Some(point.number("x")), None, Some(0.5), Some(0.5)])
+        }
+    }
+    for strategy in [StrategySpec::random(), StrategySpec::log_ei()] {
+        let study = Study::in_memory(&definition(strategy).initial(3)).unwrap();
+        let options = RunOptions::sequential(6);
+        study.run(&First, &options, &NullObserver, &AtomicBool::new(false)).unwrap();
+        let trials = study.trials().unwrap();
+        assert!(trials.iter().all(|trial| trial.value().is_some() && trial.numbers()[1].is_nan()));
+        assert!(study.best_trials().unwrap().is_empty());
     }
 }
 
