@@ -36,7 +36,7 @@ impl OutcomeArgs {
         let value = self.value.map(|value| ("value".to_owned(), value));
         let entries: Vec<_> = value.into_iter().chain(self.outcomes.iter().cloned()).collect();
         let names = definition.number_names();
-        let is_bad = |number: f64| !number.is_finite() && !(names.len() > 1 && number.is_nan());
+        let is_bad = |number: f64| !(number.is_finite() || names.len() > 1 && number.is_nan());
         if let Some((name, number)) = entries.iter().find(|(_, number)| is_bad(*number)) {
             let what = match name.as_str() {
                 "value" => "the value".to_owned(),

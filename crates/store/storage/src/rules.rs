@@ -167,7 +167,7 @@ fn check_finite_outcome(number: u64, told: &Told) -> Result<(), StorageError> {
     };
     // Of several numbers, some may be missing.
     let may_miss = numbers.len() > 1 && numbers.iter().any(|number| number.is_finite());
-    let is_bad = |number: &f64| !number.is_finite() && !(may_miss && number.is_nan());
+    let is_bad = |number: &f64| !(number.is_finite() || may_miss && number.is_nan());
     if let Some(place) = numbers.iter().position(is_bad) {
         let what = match place {
             0 => format!("the value of trial {number}"),

@@ -268,7 +268,7 @@ impl Definition {
     /// (NaN).
     pub(crate) fn check_numbers(&self, numbers: &[f64]) -> Result<(), StudyError> {
         let (names, found) = (self.number_names(), numbers.len());
-        let is_bad = |number: &&f64| !number.is_finite() && !(names.len() > 1 && number.is_nan());
+        let is_bad = |number: &&f64| !(number.is_finite() || names.len() > 1 && number.is_nan());
         if let Some(value) = numbers.iter().find(is_bad) {
             return Err(StudyError::NotFinite { value: *value });
         }
