@@ -47,9 +47,10 @@ class Call:
         """
         Ends the call with a value.
         """
-    def tell_numbers(self, /, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
+    def tell_numbers(self, /, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex | None]) -> None:
         """
-        Ends the call with several outcomes, in the order of the study's `number_names`.
+        Ends the call with several outcomes, in the order of the study's `number_names`. An outcome
+        that was not measured is None.
         """
 
 @final

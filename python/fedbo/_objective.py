@@ -65,8 +65,10 @@ def number(value: object, what: str = "the objective returned") -> float:
         raise TypeError(f"{what} {type(given).__name__}, which is not a number") from None
 
 
-def numbers(given: object, names: Sequence[str], what: str = "the objective returned") -> list[float]:
-    """Convert a dict with exactly these names to a list in the order of the names. ``what`` starts the error message."""
+def numbers(given: object, names: Sequence[str], what: str = "the objective returned") -> list[float | None]:
+    """Convert a dict with exactly these names to a list in the order of the names. ``what`` starts the error message.
+
+    None stands for an outcome that was not measured."""
     expected = f"a dict with {', '.join(names)}"
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} {given!r}, expected {expected}")
@@ -75,8 +77,13 @@ def numbers(given: object, names: Sequence[str], what: str = "the objective retu
             raise TypeError(f"{what} a dict with {name!r}, which is not a number of this study; expected {expected}")
     for name in names:
         if name not in given:
-            raise TypeError(f"{what} a dict without {name!r}; expected {expected}")
-    return [number(given[name], f"{what} {name!r} =") for name in names]
+            raise TypeError(f"{what} a dict without {name!r} (give None if it was not measured); expected {expected}")
+    return [None if given[name] is None else number(given[name], f"{what} {name!r} =") for name in names]
+
+
+def told(given: object, names: Sequence[str], what: str) -> list[float]:
+    """Same as :func:`numbers`, for outcomes that a person tells. NaN and None stand for an outcome that was not measured."""
+    return [math.nan if each is None else each for each in numbers(given, names, what)]
 
 
 @dataclass(frozen=True)
@@ -212,11 +219,13 @@ class Evaluator:
             return
         try:
             values = numbers(result, self._names) if len(self._names) > 1 else [number(result)]
+            if all(value is None for value in values):
+                raise TypeError(f"the objective returned None for all of {', '.join(self._names)}")
         except Exception as error:  # for instance from a property of the returned object
             self._failed(call, stopped, error)
             return
         for name, value in zip(self._names, values, strict=True):
-            if not math.isfinite(value):
+            if value is not None and not math.isfinite(value):
                 which = f"{name!r} = " if len(values) > 1 else ""
                 not_finite = ValueError(f"the objective returned {which}{value}, which is not a finite number")
                 if len(values) > 1:
@@ -228,7 +237,7 @@ class Evaluator:
                 return
         if len(values) > 1:
             call.tell_numbers(values)
-        else:
+        elif values[0] is not None:
             call.tell(values[0])
 
     def _failed(

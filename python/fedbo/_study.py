@@ -18,7 +18,7 @@ from fedbo._errors import DefinitionError, Error, ObjectiveError
 from fedbo._executors import Executor, n_workers
 from fedbo._insight import Insight
 from fedbo._interrupt import resumable
-from fedbo._objective import Evaluator, Objective, logger, number, numbers
+from fedbo._objective import Evaluator, Objective, logger, number, told
 from fedbo._plot import Plots
 from fedbo._require import require
 from fedbo._space import Choice, Mixture, Parameter, ParameterLike, Rule, Value
@@ -346,12 +346,12 @@ class Study:
         return self._trial(fields, lambda epoch, value: self.report(held, epoch, value))
 
     def tell(
-        self, trial: Trial | int, value: float | Mapping[str, float] | None = None, *, failed: str | None = None
+        self, trial: Trial | int, value: float | Mapping[str, float | None] | None = None, *, failed: str | None = None
     ) -> None:
         """Tell the value of a trial, or the reason for its failure. The result is durable when this method returns.
 
-        With constraints or several objectives, the value is a dict with all outcomes by name. Telling the same result again has no
-        effect. Raises :class:`StorageError` if the trial already has a different result or is being evaluated elsewhere, and
+        With constraints or several objectives, the value is a dict with all outcomes by name, None or NaN for an outcome that was not
+        measured. Telling the same result again has no effect. Raises :class:`StorageError` if the trial already has a different result or is being evaluated elsewhere, and
         :class:`DefinitionError` if it belongs to another study.
         """
         if (value is None) == (failed is None):
@@ -359,19 +359,19 @@ class Study:
         if failed is not None:
             self._native.tell_failed(self._number_of(trial), failed)
         elif len(names := self._native.number_names) > 1:
-            self._native.tell_numbers(self._number_of(trial), numbers(value, names, "the told result is"))
+            self._native.tell_numbers(self._number_of(trial), told(value, names, "the told result is"))
         else:
             self._native.tell(self._number_of(trial), number(value, "the value told is"))
 
-    def correct(self, trial: Trial | int, value: float | Mapping[str, float]) -> None:
+    def correct(self, trial: Trial | int, value: float | Mapping[str, float | None]) -> None:
         """Replace the value of a trial that has ended, for instance after a typo. The earlier outcome stays on file.
 
-        With constraints or several objectives, the value is a dict with all outcomes by name. A failed or discarded trial gets a value.
+        With constraints or several objectives, the value is a dict with all outcomes by name, as for :meth:`tell`. A failed or discarded trial gets a value.
         Raises :class:`StorageError` if the trial has not ended, and :class:`Error` if it was stopped early or retried.
         """
         names = self._native.number_names
         if len(names) > 1:
-            given = numbers(value, names, "the corrected result is")
+            given = told(value, names, "the corrected result is")
         else:
             given = [number(value, "the corrected value is")]
         self._native.correct(self._number_of(trial), given)

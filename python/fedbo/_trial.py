@@ -29,11 +29,12 @@ class Trial:
     params: Mapping[str, Any]
     """The point: a value for every parameter."""
     value: float | None = None
-    """The value of the objective, with its original sign; ``None`` unless ``state`` is ``complete``."""
+    """The value of the objective, with its original sign; ``None`` unless ``state`` is ``complete`` and it was measured."""
     outcomes: Mapping[str, float] = field(default_factory=dict)
-    """All outcomes by name, in a study with constraints or several objectives; a single objective is named ``value``."""
+    """All outcomes by name, in a study with constraints or several objectives; a single objective is named ``value``.
+    An outcome that was not measured is NaN."""
     feasible: bool = False
-    """True if the trial has a value and satisfies all constraints."""
+    """True if the trial is known to satisfy all constraints."""
     state: State = "running"
     """``waiting``, ``running``, ``complete``, ``failed``, ``stopped`` (stopped early because of its reports), or ``discarded``."""
     source: str = ""

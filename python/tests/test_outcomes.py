@@ -83,7 +83,7 @@ def test_trials_are_told_by_name() -> None:
         with pytest.raises(TypeError, match=message):
             study.tell(trial, given)
     with pytest.raises(fedbo.DefinitionError, match="not a finite number"):
-        study.tell(trial, {"near_0": 1.0, "near_1": math.nan, "size": 1.0})
+        study.tell(trial, {"near_0": 1.0, "near_1": math.inf, "size": 1.0})
     study.tell(trial, {"size": 0.5, "near_1": 2.0, "near_0": 1.0})
     assert study.best_trials[0].outcomes == {"near_0": 1.0, "near_1": 2.0, "size": 0.5}
     with pytest.raises(fedbo.DefinitionError, match="the numbers near_0, near_1, size"):
@@ -104,6 +104,44 @@ def test_a_function_that_returns_something_else_has_failed(returned: Any, messag
     (trial,) = study.trials
     assert trial.state == "failed" and trial.message is not None and message in trial.message
     assert trial.outcomes == {} and not trial.feasible
+
+
+def test_an_outcome_may_be_missing() -> None:
+    study = two()
+    for missing in (None, math.nan):
+        study.tell(study.ask(), {"near_0": 3.0, "near_1": missing, "size": 0.5})
+    study.tell(study.ask(), {"near_0": None, "near_1": 1.0, "size": 0.5})
+    study.tell(study.ask(), {"near_0": 1.0, "near_1": 1.0, "size": None})
+    first, _, third, fourth = study.trials
+    assert (first.state, first.value, first.outcomes["near_0"]) == ("complete", 3.0, 3.0)
+    assert math.isnan(first.outcomes["near_1"])
+    assert (third.value, third.feasible, fourth.feasible) == (None, True, False)
+    assert study.best_trials == []
+    assert study.trials_dataframe()["outcomes_near_1"].isna().tolist() == [True, True, False, False]
+    with pytest.raises(TypeError, match="without 'size' .give None if it was not measured"):
+        study.tell(study.ask(), {"near_0": 3.0, "near_1": 1.0})
+    with pytest.raises(fedbo.DefinitionError, match="none of the numbers near_0, near_1, size was measured"):
+        study.tell(4, {"near_0": None, "near_1": None, "size": math.nan})
+    with pytest.raises(fedbo.DefinitionError, match="inf"):
+        study.tell(4, {"near_0": math.inf, "near_1": None, "size": 0.5})
+    study.correct(0, {"near_0": 3.0, "near_1": 2.0, "size": 0.5})
+    assert [trial.number for trial in study.best_trials] == [0]
+
+
+def test_a_function_may_return_none_for_an_outcome() -> None:
+    study = bounded(strategy="log-ei")
+
+    def function(params: dict[str, Any]) -> dict[str, float | None]:
+        return {"value": params["x"], "size": None if params["x"] < 0.5 else 1.0}
+
+    assert study.optimize(function, n_trials=12).failed == 0
+    assert any(math.isnan(trial.outcomes["size"]) for trial in study.trials)
+    assert study.best_trial.outcomes["size"] == 1.0
+    # NaN is a failure, and so are outcomes that are all missing.
+    nothing = bounded()
+    assert nothing.optimize(lambda params: {"value": math.nan, "size": 1.0}, n_trials=1).failed == 1
+    assert nothing.optimize(lambda params: {"value": None, "size": None}, n_trials=2).failed == 1
+    assert "None for all of value, size" in str(nothing.trials[1].message)
 
 
 def test_a_constraint_has_no_name_beside_its_key() -> None:

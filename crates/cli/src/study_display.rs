@@ -306,7 +306,8 @@ impl View {
         }
         match trial.value() {
             None if matches!(trial.told(), Some(Told::Stopped { .. })) => self.n_stopped += 1,
-            None => self.n_failed += 1,
+            None if trial.numbers().is_empty() => self.n_failed += 1,
+            None => self.n_complete += 1, // without its value
             Some(value) => {
                 self.n_complete += 1;
                 let definition = self.definition.as_ref();
@@ -377,9 +378,9 @@ impl View {
             return None;
         }
         self.allowance = (self.allowance - 1.0).max(0.0);
-        let what = match (trial.told(), trial.value()) {
-            (_, Some(value)) => match &self.definition {
-                None => text::number(value),
+        let what = match (trial.told(), trial.numbers()) {
+            (_, [value, ..]) => match &self.definition {
+                None => text::number(*value),
                 Some(definition) => {
                     let numbers = numbers_in_words(definition, trial.numbers());
                     match definition.is_infeasible(trial) {

@@ -203,6 +203,89 @@ fn a_command_that_leaves_out_a_name_or_adds_one_fails_its_trial() {
     }
 }
 
+/// Prints NaN for the size of every third trial, and leaves out the error of every fourth.
+const PARTLY: &str = r#"case $FEDBO_TRIAL in
+    0|3|6|9) echo '{"error": 1, "size": NaN, "ms": 1}' ;;
+    4|8) echo '{"size": 2, "ms": null}' ;;
+    7) echo '{"error": NaN, "ms": NaN}' ;;
+    *) echo "{\"error\": 5, \"size\": 5, \"ms\": 5}" ;;
+esac"#;
+
+#[test]
+fn a_command_may_leave_out_a_number_if_the_study_allows_it() {
+    let sandbox = Sandbox::new();
+    let text = two(10, PARTLY);
+    sandbox.write("s.toml", &text.replacen("[study]\n", "[study]\nmissing = \"allowed\"\n", 1));
+    let ran = sandbox.fedbo(&["tune", "s.toml"]);
+    ran.expect(0, &["trial 0: error 1, size not measured, ms 1", "trial 7 failed"]);
+    let rows = sandbox.export("s.toml");
+    let cells = |row: &Exported| [row["error"].clone(), row["size"].clone(), row["ms"].clone()];
+    assert_eq!(cells(&rows[3]), ["1.0", "", "1.0"]);
+    assert_eq!(cells(&rows[8]), ["", "2.0", ""]);
+    assert_eq!((rows[8]["state"].as_str(), rows[8]["value"].as_str()), ("complete", ""));
+    assert_eq!(rows[7]["state"], "failed");
+    let best = json(sandbox.fedbo(&["best", "s.toml", "--json"]).expect(0, &[]));
+    let front = best["front"].as_array().expect("a front");
+    assert_eq!((front.len(), &front[0]["number"]), (1, &1.into()));
+    let trials = json(sandbox.fedbo(&["trials", "s.toml", "--json"]).expect(0, &[]));
+    let trial = &trials["trials"][8];
+    assert_eq!(trial["outcomes"], serde_json::json!({"error": null, "size": 2.0, "ms": null}));
+    assert!(trial.get("feasible").is_none(), "{trial}");
+    sandbox.fedbo(&["plot", "s.toml"]).expect(0, &[]);
+    sandbox.fedbo(&["storage", "verify", "sqlite:study.db"]).expect(0, &[]);
+    // A table keeps them as blank cells.
+    sandbox.fedbo(&["export", "s.toml", "--out", "old.csv"]).expect(0, &[]);
+    let import =
+        ["import", "old.csv", "--space", "s.toml", "--storage", "sqlite:o.db", "--name", "o"];
+    let ran = sandbox.fedbo(&import);
+    assert!(ran.expect(0, &[]).stdout.contains("9 trials imported"), "{}", ran.stdout);
+    assert_eq!(cells(&sandbox.export("sqlite:o.db")[7]), ["", "2.0", ""]);
+    let again = sandbox.fedbo(&import);
+    assert!(again.expect(0, &[]).stdout.contains("0 trials imported"), "{}", again.stdout);
+
+    // Without the key, such a trial fails.
+    sandbox.write("r.toml", &text.replace("study.db", "r.db").replacen("\"test\"", "\"r\"", 1));
+    sandbox.fedbo(&["tune", "r.toml", "--trials", "1"]);
+    assert_eq!(sandbox.export("r.toml")[0]["state"], "failed");
+    for (missing, message) in [
+        ("\"sometimes\"", "study.missing = \"sometimes\""),
+        ("\"allowed\"", "study.missing is for trials with several numbers, and this study has one"),
+    ] {
+        let one = study(3, "random", PARTLY);
+        let text = one.replacen("[study]\n", &format!("[study]\nmissing = {missing}\n"), 1);
+        sandbox.write("bad.toml", &text);
+        sandbox.fedbo(&["tune", "bad.toml"]).expect(2, &["bad.toml, line 2", message]);
+    }
+}
+
+#[test]
+fn a_number_that_was_not_measured_is_told_as_nan() {
+    let sandbox = Sandbox::new();
+    sandbox.write("s.toml", &two(10, NUMBERS));
+    sandbox.fedbo(&["ask", "s.toml"]).expect(0, &[]);
+    let tell = |command: &str, numbers: [&str; 3]| {
+        let [error, size, ms] = [("error", numbers[0]), ("size", numbers[1]), ("ms", numbers[2])]
+            .map(|(name, number)| format!("{name}={number}"));
+        let outcomes =
+            ["--outcome", error.as_str(), "--outcome", size.as_str(), "--outcome", ms.as_str()];
+        sandbox.fedbo(&[&[command, "s.toml", "0"][..], &outcomes].concat())
+    };
+    tell("tell", ["nan", "nan", "NaN"])
+        .expect(2, &["none of error, size, ms was measured; tell a failure instead"]);
+    tell("tell", ["nan", "inf", "1"]).expect(2, &["size = inf is not a finite number"]);
+    let part = sandbox.fedbo(&["tell", "s.toml", "0", "--outcome", "error=1"]);
+    part.expect(2, &["\"size\" is missing", "(nan if it was not measured)"]);
+    let told = tell("tell", ["1.5", "nan", "3"]);
+    let line = "trial 0 told: error 1.5, size not measured, ms 3\n";
+    assert_eq!(told.expect(0, &[]).stdout, line);
+    tell("tell", ["1.5", "nan", "3"]).expect(0, &[]);
+    tell("tell", ["1.5", "2", "3"]).expect(2, &["fedbo correct"]);
+    tell("correct", ["1.5", "2", "nan"]).expect(0, &[]);
+    tell("correct", ["1.5", "2", "3"]).expect(0, &[]);
+    let best = json(sandbox.fedbo(&["best", "s.toml", "--json"]).expect(0, &[]));
+    assert_eq!(best["front"][0]["outcomes"]["size"], 2.0);
+}
+
 #[test]
 fn trials_by_hand_are_told_by_name() {
     let sandbox = Sandbox::new();

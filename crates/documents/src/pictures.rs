@@ -9,7 +9,7 @@ use fedbo_report::study::{
 use fedbo_report::{CurveEnd, LearningCurveLine, LearningCurvesPicture, Picture, ReportError};
 use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial};
-use fedbo_study::{Insight, Study, StudyError, TransferStep};
+use fedbo_study::{Definition, Insight, Study, StudyError, TransferStep};
 
 use crate::game_results::plotted as plotted_value;
 
@@ -87,7 +87,7 @@ pub fn draw(study: &Study, picture: StudyPicture) -> Result<Picture, PictureErro
         let curves = curves.ok_or_else(|| PictureError::NoCurves { study: name(), why })?;
         return Ok(curves.picture()?);
     }
-    if !trials.iter().any(is_drawn) {
+    if !trials.iter().any(|trial| is_drawn(study.definition(), trial)) {
         return Err(PictureError::NoTrial { study: name() });
     }
     let is_of_several = picture == StudyPicture::Pareto;
@@ -149,10 +149,13 @@ pub fn learning_curves(study: &Study, trials: &[Trial]) -> Option<LearningCurves
     })
 }
 
-/// Returns true if a trial ran to its end. The values of trials that were stopped early are not
-/// final.
-pub fn is_drawn(trial: &Trial) -> bool {
-    matches!(trial.told(), Some(Told::Value(_) | Told::Numbers(_) | Told::Failed { .. }))
+/// Returns true if a trial ran to its end and does not lack an objective. The values of trials that
+/// were stopped early are not final.
+pub fn is_drawn(definition: &Definition, trial: &Trial) -> bool {
+    match trial.told() {
+        Some(Told::Value(_) | Told::Numbers(_)) => definition.has_objectives(trial),
+        other => matches!(other, Some(Told::Failed { .. })),
+    }
 }
 
 /// Converts a study to plain data for its pictures: trials, parameter importance and old studies.
@@ -163,7 +166,8 @@ pub fn study_plot(
     transfer: Option<&[TransferStep]>,
 ) -> StudyPlot {
     let space = study.space();
-    let mut told: Vec<&Trial> = trials.iter().filter(|trial| is_drawn(trial)).collect();
+    let mut told: Vec<&Trial> =
+        trials.iter().filter(|trial| is_drawn(study.definition(), trial)).collect();
     told.sort_by_key(|trial| trial.told_seq);
     let is_stopped = |trial: &&Trial| matches!(trial.told(), Some(Told::Stopped { .. }));
     let n_stopped = trials.iter().filter(is_stopped).count();

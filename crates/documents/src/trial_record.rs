@@ -34,11 +34,11 @@ pub struct TrialRecord<'a> {
     /// Number of the failed trial that this trial retries.
     retry_of: Option<u64>,
     value: Option<f64>,
-    /// All numbers by name, if a trial has more than one.
+    /// All numbers by name, if a trial has more than one. A number that was not measured is null.
     #[serde(skip_serializing_if = "Map::is_empty")]
     outcomes: Map<String, serde_json::Value>,
-    /// True if all constraints are satisfied; `None` if trials have a single value or this trial
-    /// has no value.
+    /// True if all constraints are satisfied; `None` if trials have a single value, this trial has
+    /// no numbers, or a constraint's number was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     feasible: Option<bool>,
     failure: Option<FailureRecord<'a>>,
@@ -72,7 +72,7 @@ struct FailureRecord<'a> {
 impl<'a> TrialRecord<'a> {
     /// Creates the record of a trial in a study with this definition.
     pub fn new(definition: &Definition, trial: &'a Trial) -> Self {
-        let has_more = definition.outcomes_table().is_some() && trial.value().is_some();
+        let violation = definition.outcomes_table().and_then(|_| definition.violation(trial));
         Self {
             number: trial.number,
             state: trial.state.word(),
@@ -80,7 +80,7 @@ impl<'a> TrialRecord<'a> {
             retry_of: trial.retry_of(),
             value: last_value(trial),
             outcomes: outcomes(definition, trial.numbers()),
-            feasible: has_more.then(|| definition.is_feasible(trial)),
+            feasible: violation.map(|_| definition.is_feasible(trial)),
             failure: match trial.told() {
                 Some(Told::Failed { kind, message }) => Some(FailureRecord { kind, message }),
                 _ => None,
@@ -105,7 +105,8 @@ impl<'a> TrialRecord<'a> {
     }
 }
 
-/// Returns a trial's numbers by name; empty if the study's trials have a single value.
+/// Returns a trial's numbers by name, null for a number that was not measured; empty if the study's
+/// trials have a single value.
 pub fn outcomes(definition: &Definition, numbers: &[f64]) -> Map<String, serde_json::Value> {
     if definition.outcomes_table().is_none() {
         return Map::new();
@@ -115,10 +116,11 @@ pub fn outcomes(definition: &Definition, numbers: &[f64]) -> Map<String, serde_j
 }
 
 /// Formats a trial's numbers, each except the value with its name: `0.5, latency_ms 40`, or
-/// `error 0.1, size_mb 12`.
+/// `error 0.1, size_mb 12`. A number that was not measured is named as such.
 pub fn numbers_in_words(definition: &Definition, numbers: &[f64]) -> String {
     let names = definition.number_names().into_iter();
     let each = names.zip(numbers).map(|(name, value)| match name {
+        name if value.is_nan() => format!("{name} not measured"),
         "value" => number(*value),
         name => format!("{name} {}", number(*value)),
     });

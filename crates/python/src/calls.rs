@@ -99,9 +99,10 @@ impl Call {
         self.end(TrainingEnd::Ended(Outcome::Value(value)));
     }
 
-    /// Ends the call with several outcomes, in the order of the study's `number_names`.
-    fn tell_numbers(&self, numbers: Vec<f64>) {
-        self.end(TrainingEnd::Ended(Outcome::Numbers(numbers)));
+    /// Ends the call with several outcomes, in the order of the study's `number_names`. An outcome
+    /// that was not measured is None.
+    fn tell_numbers(&self, numbers: Vec<Option<f64>>) {
+        self.end(TrainingEnd::Ended(Outcome::Measured(numbers)));
     }
 
     /// Ends the call with a failure.

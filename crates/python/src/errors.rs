@@ -132,6 +132,7 @@ pub(crate) fn study(error: StudyError) -> PyErr {
         | StudyError::OutcomesStrategy { .. }
         | StudyError::WrongNumbers { .. }
         | StudyError::SeveralObjectives { .. }
+        | StudyError::NothingMeasured { .. }
         | StudyError::NotFinite { .. }) => input(error),
         error => other(error),
     }

@@ -98,13 +98,15 @@ pub struct Proposal {
 pub struct Observation {
     /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
-    /// The value of the first objective (larger is better); `None` if the trial failed.
+    /// The value of the first objective (larger is better); `None` if the trial failed or the value
+    /// was not measured.
     pub value: Option<f64>,
     /// The source of the proposal.
     pub source: Source,
     /// Values of the other objectives in order (larger is better), followed by the slack of each
     /// constraint. A slack is at least 0 if the constraint is met. The length is
-    /// [`Outcomes::n_further`](crate::Outcomes::n_further), or 0 if the trial failed.
+    /// [`Outcomes::n_further`](crate::Outcomes::n_further), or 0 if the trial failed. A number that
+    /// was not measured is NaN.
     pub further: Vec<f64>,
 }
 
@@ -113,6 +115,15 @@ impl Observation {
     #[must_use]
     pub fn new(unit: Vec<f64>, value: Option<f64>, source: Source) -> Self {
         Self { unit, value, source, further: Vec::new() }
+    }
+
+    /// Returns true if the trial failed, or has a value that is not finite. A trial that lacks the
+    /// value but has other numbers did not fail.
+    pub(crate) fn is_failure(&self) -> bool {
+        match self.value {
+            Some(value) => !value.is_finite(),
+            None => self.further.is_empty(),
+        }
     }
 }
 

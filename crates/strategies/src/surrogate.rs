@@ -380,7 +380,8 @@ impl Surrogate {
                     self.inputs.push(&observation.unit);
                     self.outputs.push(value);
                 }
-                _ => self.failed.push(&observation.unit),
+                _ if observation.is_failure() => self.failed.push(&observation.unit),
+                _ => {}
             }
         }
         if self.outputs.len() == before {

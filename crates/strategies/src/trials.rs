@@ -110,7 +110,7 @@ impl Trials {
     pub(crate) fn tell(&mut self, observed: &[Observation]) {
         for observation in observed {
             self.used.insert(self.key(&observation.unit));
-            if !observation.value.is_some_and(f64::is_finite) {
+            if observation.is_failure() {
                 self.failed.push(&observation.unit);
             }
         }

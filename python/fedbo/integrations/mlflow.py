@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import urllib.parse
@@ -139,7 +140,7 @@ class MLflowCallback:
         last = trial.reports[-1][0] if trial.reports else 0
         numbers = {"value": trial.value, **trial.outcomes}
         metrics = [self._metric("report", value, trial, epoch) for epoch, value in trial.reports]
-        metrics += [self._metric(name, value, trial, last) for name, value in numbers.items() if value is not None]
+        metrics += [self._metric(name, value, trial, last) for name, value in numbers.items() if value is not None and not math.isnan(value)]
         self._add_metrics(run_id, metrics, is_new=is_new)
         self._client.set_terminated(run_id, "FAILED" if trial.state == "failed" else "FINISHED", _told_ms(trial))
 

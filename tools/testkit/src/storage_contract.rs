@@ -38,7 +38,7 @@ type Check = fn(&dyn Storage);
 /// # Panics
 /// If the storage violates the contract. The message describes the violation.
 pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
-    let checks: [(&str, Check); 27] = [
+    let checks: [(&str, Check); 28] = [
         ("studies are found by name", studies_are_found_by_name),
         ("numbers have no gaps", numbers_have_no_gaps),
         ("what keeps a trial out", what_keeps_a_trial_out),
@@ -57,6 +57,7 @@ pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
         ("studies are apart", studies_are_apart),
         ("every bit is kept", every_bit_is_kept),
         ("further numbers are kept", further_numbers_are_kept),
+        ("missing numbers are kept", missing_numbers_are_kept),
         ("a correction replaces an outcome", corrections::a_correction_replaces_an_outcome),
         ("what is discarded is free", corrections::what_is_discarded_is_free),
         ("only finite numbers", only_finite_numbers),
@@ -586,6 +587,50 @@ fn studies_are_apart(storage: &dyn Storage) {
     assert_eq!(counts, [(1, 0), (2, 1), (3, 1)]);
 }
 
+/// Checks that a number can be missing if another one is there, is NaN when it is read, and can be
+/// corrected in both directions.
+fn missing_numbers_are_kept(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    for x in [0.0, 1.0, 2.0] {
+        add(storage, study, &held(x, &worker, LONG));
+    }
+    let told = [
+        Told::Numbers(vec![f64::NAN, 0.0, 1e300]),
+        Told::Numbers(vec![-0.0, f64::NAN, f64::NAN]),
+        Told::Numbers(vec![1.0, 2.0, 3.0]),
+    ];
+    let tell = |number: u64, told: &Told| {
+        storage.finish(study, number, TellAuthority::Worker(&worker.id), told)
+    };
+    for (number, told) in (0..).zip(&told) {
+        assert!(matches!(tell(number, told), Ok(TellOutcome::New { .. })));
+        assert_eq!(tell(number, told).unwrap(), TellOutcome::Already);
+    }
+    let refused = tell(0, &Told::Numbers(vec![0.0, 0.0, 1e300]));
+    assert!(matches!(refused, Err(StorageError::ToldOtherwise { number: 0, .. })));
+    let trials = storage.trials(study).unwrap();
+    let stored: Vec<_> = trials.iter().filter_map(|trial| trial.told().cloned()).collect();
+    assert_eq!(stored, told);
+    assert_eq!(storage.snapshot(study, 0).unwrap().told, trials);
+    assert_eq!((trials[0].value(), trials[0].state.word()), (None, "complete"));
+    assert_eq!(trials[1].value().map(f64::to_bits), Some((-0.0_f64).to_bits()));
+    let now = [
+        Told::Numbers(vec![4.0, 0.0, 1e300]),
+        Told::Numbers(vec![f64::NAN, 5.0, f64::NAN]),
+        Told::Numbers(vec![1.0, 2.0, f64::NAN]),
+    ];
+    for (number, told) in (0..).zip(&now) {
+        assert!(storage.correct(study, number, told).unwrap());
+        assert!(!storage.correct(study, number, told).unwrap());
+    }
+    let trials = storage.trials(study).unwrap();
+    let stored: Vec<_> = trials.iter().filter_map(|trial| trial.told().cloned()).collect();
+    assert_eq!(stored, now);
+    let corrections = storage.corrections(study).unwrap();
+    let before: Vec<_> = corrections.into_iter().map(|each| each.before).collect();
+    assert_eq!(before, told);
+}
+
 /// Checks that additional numbers are stored bit by bit and in order, and are part of the told
 /// result.
 fn further_numbers_are_kept(storage: &dyn Storage) {
@@ -606,8 +651,10 @@ fn further_numbers_are_kept(storage: &dyn Storage) {
         let refused = tell(0, &Told::with_numbers(other));
         assert!(matches!(refused, Err(StorageError::ToldOtherwise { number: 0, .. })));
     }
-    let refused = tell(3, &Told::Numbers(vec![1.0, 2.0, f64::NAN]));
-    assert!(matches!(refused, Err(StorageError::NotFinite { .. })), "{refused:?}");
+    for numbers in [vec![1.0, 2.0, f64::INFINITY], vec![f64::NAN, f64::NAN]] {
+        let refused = tell(3, &Told::Numbers(numbers));
+        assert!(matches!(refused, Err(StorageError::NotFinite { .. })), "{refused:?}");
+    }
     let trials = storage.trials(study).unwrap();
     let bits = |numbers: &[f64]| numbers.iter().map(|each| each.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(trials[1].numbers()), bits(&[0.1, -0.0, 5e-324, 1e300, 0.1]));

@@ -31,7 +31,12 @@ impl<'a> Found<'a> {
             true => (best.first().copied(), None),
             false => (None, Some(best)),
         };
-        let feasible = || trials.iter().filter(|trial| definition.is_feasible(trial)).count();
+        let feasible = || {
+            trials
+                .iter()
+                .filter(|trial| definition.is_feasible(trial) && trial.value().is_some())
+                .count()
+        };
         Self {
             best,
             front,

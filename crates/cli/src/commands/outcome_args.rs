@@ -1,6 +1,6 @@
 //! The outcomes of a trial as arguments of a command.
 
-use fedbo_objective::NumberNames;
+use fedbo_objective::{NumberNames, NumbersError};
 use fedbo_study::{Definition, Study, StudyError};
 
 use fedbo_console::BadInput;
@@ -14,7 +14,7 @@ pub(super) struct OutcomeArgs {
     #[arg(allow_hyphen_values = true, value_parser = parse_value)]
     pub(super) value: Option<f64>,
     /// Additional outcome of the trial, for a study with constraints or several objectives; repeat
-    /// it for each outcome
+    /// it for each outcome. An outcome that was not measured is nan
     #[arg(long = "outcome", value_name = "NAME=NUMBER", value_parser = parse_outcome)]
     pub(super) outcomes: Vec<(String, f64)>,
 }
@@ -25,7 +25,8 @@ impl OutcomeArgs {
     }
 
     /// Returns the outcomes in the order of the study's definition. `command` is the command up to
-    /// the trial, for messages, and `instead` is the way out for a number that is not finite.
+    /// the trial, for messages, and `instead` is the way out for a number that is not finite. Of
+    /// several numbers, some may be missing (NaN).
     pub(super) fn numbers(
         &self,
         definition: &Definition,
@@ -34,17 +35,30 @@ impl OutcomeArgs {
     ) -> Result<Vec<f64>, BadInput> {
         let value = self.value.map(|value| ("value".to_owned(), value));
         let entries: Vec<_> = value.into_iter().chain(self.outcomes.iter().cloned()).collect();
-        if let Some((name, number)) = entries.iter().find(|(_, number)| !number.is_finite()) {
+        let names = definition.number_names();
+        let is_bad = |number: f64| !(number.is_finite() || names.len() > 1 && number.is_nan());
+        if let Some((name, number)) = entries.iter().find(|(_, number)| is_bad(*number)) {
             let what = match name.as_str() {
                 "value" => "the value".to_owned(),
                 name => format!("{name} ="),
             };
             return Err(BadInput(format!("{what} {number} is not a finite number; {instead}")));
         }
-        let names = NumberNames::new(definition.number_names());
-        names
-            .of_entries(&entries)
-            .map_err(|error| BadInput(format!("{error}: {command} {}", tell_usage(definition))))
+        if entries.len() == names.len() && entries.iter().all(|(_, number)| number.is_nan()) {
+            let names = names.join(", ");
+            return Err(BadInput(format!("none of {names} was measured; {instead}")));
+        }
+        NumberNames::new(names).of_entries(&entries).map_err(|error| {
+            BadInput(format!("{error}: {command} {}{}", tell_usage(definition), absent(&error)))
+        })
+    }
+}
+
+/// Returns a hint for a number that was left out.
+fn absent(error: &NumbersError) -> &'static str {
+    match error {
+        NumbersError::Missing { .. } => " (nan if it was not measured)",
+        _ => "",
     }
 }
 

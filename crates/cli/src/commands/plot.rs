@@ -111,7 +111,9 @@ impl Plot {
         let opened = reference.stored()?;
         let trials = opened.study.trials()?;
         let curves = learning_curves(&opened.study, &trials);
-        if !trials.iter().any(is_drawn) && curves.is_none() {
+        if !trials.iter().any(|trial| is_drawn(opened.study.definition(), trial))
+            && curves.is_none()
+        {
             let (name, word) = (opened.name(), &opened.word);
             return Err(BadInput(format!(
                 "study {name:?} has no finished trial to draw yet; fedbo trials {word} lists the open trials"
@@ -127,7 +129,7 @@ impl Plot {
             true => STUDY_PICTURES.into_iter().chain(further).collect(),
             false => vec![PARETO_PICTURE],
         };
-        let has_ended = trials.iter().any(is_drawn);
+        let has_ended = trials.iter().any(|trial| is_drawn(opened.study.definition(), trial));
         let mut pictures: Vec<PathBuf> = match has_ended {
             true => names.into_iter().flat_map(both).collect(),
             false => Vec::new(),

@@ -114,7 +114,7 @@ pub(super) fn number_columns(definition: &Definition, trials: &[Trial]) -> Vec<C
     let n_unnamed = definition.number_names().len() - definition.column_names().len();
     let columns = definition.column_names().into_iter().enumerate().map(|(index, name)| {
         let cell = |trial: &Trial| {
-            let number = trial.numbers().get(n_unnamed + index);
+            let number = trial.numbers().get(n_unnamed + index).filter(|number| !number.is_nan());
             number.map_or_else(String::new, |number| text::number(*number))
         };
         Column::numbers(name, trials.iter().map(cell).collect(), 0)

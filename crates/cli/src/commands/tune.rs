@@ -175,7 +175,10 @@ impl Tune {
         );
         let objective = CommandObjective::new(command, &file.space, stop.clone())?
             .with_stop_grace(file.stop_grace)
-            .with_numbers(NumberNames::new(file.definition.number_names()));
+            .with_numbers(
+                NumberNames::new(file.definition.number_names())
+                    .with_missing_allowed(file.missing_allowed),
+            );
         let options = RunOptions {
             n_trials,
             jobs: self.jobs.unwrap_or(file.jobs),

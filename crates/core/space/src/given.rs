@@ -113,7 +113,10 @@ mod tests {
         assert_eq!(branches[0].n_points, Some(6));
         assert_eq!(part.n_points(), Some(6));
         let points = part.points(6).unwrap();
-        assert!(points.len() == 6 && points.iter().all(|each| each.number("rate") == 0.3));
+        assert!(
+            points.len() == 6
+                && points.iter().all(|each| each.get("rate") == Some(&Value::Float(0.3)))
+        );
         assert_eq!(part.branch_at(&branches[0].unit), branches[0]);
         let svm = space.with_given(&point(r#"{"model":"svm"}"#)).unwrap();
         assert_eq!(svm.decode(&[0.9, 0.9, 0.9, 0.0]), point(r#"{"model":"svm","seed":0}"#));

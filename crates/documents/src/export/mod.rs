@@ -94,14 +94,18 @@ fn in_order_of_telling(trials: &[Trial]) -> Vec<(u64, &Trial)> {
     told
 }
 
-/// Returns the trials with a value, in completion order.
+/// Returns the trials with numbers, in completion order.
 fn with_best<'a>(study: &'a Study, trials: &[Trial]) -> Vec<Valued<'a>> {
     let (definition, direction) = (study.definition(), study.direction());
     let has_best = definition.outcomes().n_objectives == 1;
     let mut best: Option<f64> = None;
     let valued = in_order_of_telling(trials).into_iter().filter_map(|(place, trial)| {
-        let value = trial.value()?;
-        if has_best
+        if trial.numbers().is_empty() {
+            return None;
+        }
+        let value = trial.value();
+        if let Some(value) = value
+            && has_best
             && definition.is_feasible(trial)
             && best.is_none_or(|best| direction.is_better(value, best))
         {
@@ -113,34 +117,32 @@ fn with_best<'a>(study: &'a Study, trials: &[Trial]) -> Vec<Valued<'a>> {
     valued.collect()
 }
 
-/// Returns a trial's numbers by name, without `value`.
+/// Returns a trial's measured numbers by name, without `value`.
 fn named_numbers<'a>(
     definition: &'a Definition,
     trial: &Trial,
 ) -> impl Iterator<Item = (&'a str, f64)> {
     let numbers = trial.numbers().to_vec();
     let named = definition.number_names().into_iter().zip(numbers);
-    named.filter(|(name, _)| *name != "value")
+    named.filter(|(name, number)| *name != "value" && !number.is_nan())
 }
 
 impl<'a> Valued<'a> {
     /// Returns the trial's scalars: `value`, `best` and its other numbers.
     fn scalars(&self) -> Vec<(&'a str, f64)> {
         let best = self.best.map(|best| ("best", best));
-        [("value", self.value)]
-            .into_iter()
-            .chain(best)
-            .chain(self.further.iter().copied())
-            .collect()
+        let value = self.value.map(|value| ("value", value));
+        value.into_iter().chain(best).chain(self.further.iter().copied()).collect()
     }
 }
 
-/// A trial with a value.
+/// A trial with numbers.
 struct Valued<'a> {
     /// Position in completion order, counted from 0.
     place: u64,
     told_at_ms: i64,
-    value: f64,
+    /// `None` if it was not measured.
+    value: Option<f64>,
     /// Best value of a feasible trial so far. `None` with multiple objectives, or while no trial is
     /// feasible.
     best: Option<f64>,

@@ -119,7 +119,7 @@ impl RowBuilder {
             Outcome::Failed(failure) => Err(failure.to_string()),
             // Trials in a federation have a single value. Outcomes with several numbers count as
             // failed.
-            Outcome::Interrupted | Outcome::Numbers(_) => Ok(None),
+            Outcome::Interrupted | Outcome::Numbers(_) | Outcome::Measured(_) => Ok(None),
         };
         self.next(&record.point, source, ended, true_value, record.ask_seconds)
     }

@@ -91,7 +91,10 @@ impl TrialRecord {
             Outcome::Value(value) => Some(direction.to_maximize(*value)),
             // Trials in a federation have a single value. Outcomes with several numbers count as
             // failed.
-            Outcome::Failed(_) | Outcome::Interrupted | Outcome::Numbers(_) => None,
+            Outcome::Failed(_)
+            | Outcome::Interrupted
+            | Outcome::Numbers(_)
+            | Outcome::Measured(_) => None,
         }
     }
 }

@@ -169,6 +169,8 @@ pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
         Outcome::Numbers(numbers) => Some(Told::with_numbers(numbers.clone())),
+        // A trial of a federation has one value, which cannot be missing.
+        Outcome::Measured(_) => None,
         Outcome::Failed(failure) => {
             Some(Told::Failed { kind: failure.kind().to_owned(), message: failure.to_string() })
         }

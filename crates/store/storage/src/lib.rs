@@ -6,6 +6,7 @@
 
 mod address;
 mod memory;
+mod missing;
 mod postgres;
 mod rules;
 mod sqlite;

@@ -165,7 +165,10 @@ fn check_finite_outcome(number: u64, told: &Told) -> Result<(), StorageError> {
         Told::Stopped { value, .. } => std::slice::from_ref(value),
         _ => told.numbers(),
     };
-    if let Some(place) = numbers.iter().position(|number| !number.is_finite()) {
+    // Of several numbers, some may be missing.
+    let may_miss = numbers.len() > 1 && numbers.iter().any(|number| number.is_finite());
+    let is_bad = |number: &f64| !(number.is_finite() || may_miss && number.is_nan());
+    if let Some(place) = numbers.iter().position(is_bad) {
         let what = match place {
             0 => format!("the value of trial {number}"),
             _ => format!("number {} of trial {number}", place + 1),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use fedbo_space::Point;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Worker;
 
@@ -73,15 +73,17 @@ impl Trial {
         }
     }
 
-    /// Returns the final value, or `None` if the trial is open, failed or was stopped.
+    /// Returns the final value, or `None` if the trial is open, failed or was stopped, or if its
+    /// value was not measured.
     pub fn value(&self) -> Option<f64> {
         match &self.state {
-            TrialState::Told(told) => told.numbers().first().copied(),
+            TrialState::Told(told) => told.numbers().first().copied().filter(|v| !v.is_nan()),
             _ => None,
         }
     }
 
-    /// Returns all final numbers, starting with the value. Empty if there is no final value.
+    /// Returns all final numbers, starting with the value. A number that was not measured is NaN.
+    /// Empty if there are no final numbers.
     pub fn numbers(&self) -> &[f64] {
         self.told().map_or(&[], Told::numbers)
     }
@@ -169,14 +171,15 @@ pub struct TrialLease {
 }
 
 /// The outcome of a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
     /// A finite value, with the sign that the user gave.
     Value(f64),
-    /// At least two finite numbers, with the signs that the user gave. The value is followed by
-    /// further numbers, in the order of the study's definition.
-    Numbers(Vec<f64>),
+    /// At least two numbers, with the signs that the user gave. The value is followed by further
+    /// numbers, in the order of the study's definition. A number that was not measured is NaN, and
+    /// at least one is finite.
+    Numbers(#[serde(deserialize_with = "null_as_missing")] Vec<f64>),
     /// A failure without a value.
     Failed {
         /// One word: `exit`, `timed-out`, `abandoned`, …; not empty.
@@ -204,6 +207,34 @@ pub(crate) const DISCARDED_KIND: &str = "";
 
 /// The failure message of a discarded trial in a database.
 pub(crate) const DISCARDED_MESSAGE: &str = "discarded";
+
+/// Reads numbers from JSON, which has null instead of NaN.
+fn null_as_missing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
+    Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
+}
+
+/// Missing numbers are equal.
+impl PartialEq for Told {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Value(a), Self::Value(b)) => a == b,
+            (Self::Numbers(a), Self::Numbers(b)) => {
+                let is_same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan();
+                a.len() == b.len() && a.iter().zip(b).all(is_same)
+            }
+            (Self::Failed { kind: a, message: of_a }, Self::Failed { kind: b, message: of_b }) => {
+                (a, of_a) == (b, of_b)
+            }
+            (
+                Self::Stopped { epoch: a, value: of_a, because: why_a },
+                Self::Stopped { epoch: b, value: of_b, because: why_b },
+            ) => (a, of_a, why_a) == (b, of_b, why_b),
+            (Self::Discarded, Self::Discarded) => true,
+            _ => false,
+        }
+    }
+}
 
 impl Told {
     /// Returns the outcome with this failure kind and message in a database.
@@ -251,17 +282,12 @@ impl Told {
         }
     }
 
-    /// Returns the numbers after the value.
-    pub(crate) fn further(&self) -> &[f64] {
-        self.numbers().get(1..).unwrap_or_default()
-    }
-
-    /// Returns true if two outcomes are bitwise equal.
+    /// Returns true if two outcomes are bitwise equal. Missing numbers are equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Value(_) | Self::Numbers(_), Self::Value(_) | Self::Numbers(_)) => {
-                let bits =
-                    |told: &Self| told.numbers().iter().map(|n| n.to_bits()).collect::<Vec<_>>();
+                let of_number = |n: &f64| (!n.is_nan()).then_some(n.to_bits());
+                let bits = |told: &Self| told.numbers().iter().map(of_number).collect::<Vec<_>>();
                 bits(self) == bits(other)
             }
             (Self::Failed { .. }, Self::Failed { .. }) | (Self::Discarded, Self::Discarded) => {

@@ -137,6 +137,9 @@ fn further_numbers_are_checked_where_there_are_any() {
     let told = Told::Numbers(vec![1.0, 2.0, 3.0]);
     storage.finish(study, 3, TellAuthority::Hand, &told).unwrap();
     assert_eq!(verify(&path).unwrap().problems, []);
+    let missing = Told::Numbers(vec![f64::NAN, 2.0, f64::NAN]);
+    storage.correct(study, 3, &missing).unwrap();
+    assert_eq!(verify(&path).unwrap().problems, []);
     let of = "the further numbers of trial 3 of the study with key 1";
     for (sql, expected) in [
         (

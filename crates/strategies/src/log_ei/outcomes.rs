@@ -45,6 +45,8 @@ pub(super) struct OutcomesLogEi {
     proposer: Proposer,
     /// Models of the other objectives, followed by models of the slacks.
     further: Vec<Surrogate>,
+    /// For each trial with all numbers, its row in each model.
+    whole: Vec<Vec<usize>>,
     n_objectives: usize,
     incumbent: Incumbent,
     augmented: bool,
@@ -72,6 +74,7 @@ impl OutcomesLogEi {
         let further = further.collect::<Result<_, _>>()?;
         Ok(Self {
             further,
+            whole: Vec::new(),
             n_objectives: outcomes.n_objectives,
             incumbent: settings.incumbent,
             augmented: settings.augmented && outcomes.n_objectives == 1,
@@ -94,30 +97,30 @@ impl OutcomesLogEi {
         (objectives, slacks.iter().collect())
     }
 
-    /// Returns a trial's outcome as it is used in comparisons, in the model's units.
+    /// Returns the outcome in a row of a model as it is used in comparisons, in the model's units.
     ///
     /// If the query is restricted to a part of the space, the outcome is the mean at the trial moved to
     /// this part.
-    fn seen(&self, model: &Surrogate, trial: usize) -> f64 {
+    fn seen(&self, model: &Surrogate, row: usize) -> f64 {
         if let Some(part) = self.proposer.restriction() {
-            return model.posterior().mean(&part.snap(model.inputs().row(trial)));
+            return model.posterior().mean(&part.snap(model.inputs().row(row)));
         }
         match self.incumbent {
-            Incumbent::BestObservation => model.transformed_value(model.outputs()[trial]),
-            Incumbent::BestMean => model.posterior().mean(model.inputs().row(trial)),
+            Incumbent::BestObservation => model.transformed_value(model.outputs()[row]),
+            Incumbent::BestMean => model.posterior().mean(model.inputs().row(row)),
         }
     }
 
-    /// Returns how far a trial is from meeting a constraint, in the model's units, or 0 if it meets
-    /// the constraint.
-    fn missed(&self, slack: &Surrogate, bound: f64, trial: usize) -> f64 {
+    /// Returns how far the trial in a row of a slack's model is from meeting the constraint, in the
+    /// model's units, or 0 if it meets the constraint.
+    fn missed(&self, slack: &Surrogate, bound: f64, row: usize) -> f64 {
         let met = match self.incumbent {
             Incumbent::BestObservation if self.proposer.restriction().is_none() => {
-                slack.outputs()[trial] >= 0.0
+                slack.outputs()[row] >= 0.0
             }
-            _ => self.seen(slack, trial) >= bound,
+            _ => self.seen(slack, row) >= bound,
         };
-        if met { 0.0 } else { (bound - self.seen(slack, trial)).max(f64::MIN_POSITIVE) }
+        if met { 0.0 } else { (bound - self.seen(slack, row)).max(f64::MIN_POSITIVE) }
     }
 }
 
@@ -137,20 +140,27 @@ impl Strategy for OutcomesLogEi {
         self.proposer.open(pending)?;
         let (objectives, slacks) = self.models();
         let bounds: Vec<f64> = slacks.iter().map(|slack| slack.transformed_value(0.0)).collect();
-        let missed = |trial: usize| -> f64 {
-            slacks.iter().zip(&bounds).map(|(slack, bound)| self.missed(slack, *bound, trial)).sum()
+        let missed = |rows: &Vec<usize>| -> f64 {
+            let rows = &rows[self.n_objectives..];
+            let models = slacks.iter().zip(&bounds).zip(rows);
+            models.map(|((slack, bound), row)| self.missed(slack, *bound, *row)).sum()
         };
-        let n = self.proposer.surrogate().len();
-        let missed: Vec<f64> = (0..n).map(missed).collect();
+        // Only a trial with all numbers can be feasible or on the front.
+        let n = self.whole.len();
+        let missed: Vec<f64> = self.whole.iter().map(missed).collect();
         let feasible: Vec<usize> = (0..n).filter(|trial| missed[*trial] <= 0.0).collect();
         let mut values: Vec<Vec<f64>> = feasible
             .iter()
-            .map(|trial| objectives.iter().map(|model| self.seen(model, *trial)).collect())
+            .map(|trial| {
+                let models = objectives.iter().zip(&self.whole[*trial]);
+                models.map(|(model, row)| self.seen(model, *row)).collect()
+            })
             .collect();
         let best: Vec<usize> = match feasible.is_empty() {
             true => (0..n).min_by(|a, b| missed[*a].total_cmp(&missed[*b])).into_iter().collect(),
             false => non_dominated(&values).into_iter().map(|index| feasible[index]).collect(),
         };
+        let best: Vec<usize> = best.into_iter().map(|trial| self.whole[trial][0]).collect();
         let modelled = Proposer::modelled(pending);
         let believe = |model: &&Surrogate| believing(model, &modelled);
         let of_objectives = objectives.iter().map(believe).collect::<Result<Vec<_>, _>>()?;
@@ -179,22 +189,37 @@ impl Strategy for OutcomesLogEi {
             constraints: constraints.collect(),
             augmented: self.augmented,
         };
-        let cost = improvement.cost(n + modelled.len());
+        let cost = improvement.cost(self.proposer.surrogate().len() + modelled.len());
         let starts = self.proposer.near(&best, stream);
         self.proposer.propose_acquisition_from(&improvement, cost, &starts, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        let mut whole = self.whole.clone();
+        let models = std::iter::once(self.proposer.surrogate()).chain(&self.further);
+        let mut rows: Vec<usize> = models.map(Surrogate::len).collect();
+        for observation in observed {
+            let value = observation.value.unwrap_or(f64::NAN);
+            let numbers: Vec<f64> =
+                std::iter::once(value).chain(observation.further.iter().copied()).collect();
+            if numbers.len() == rows.len() && numbers.iter().all(|number| number.is_finite()) {
+                whole.push(rows.clone());
+            }
+            for (row, number) in rows.iter_mut().zip(&numbers) {
+                *row += usize::from(number.is_finite());
+            }
+        }
         let mut further = self.further.clone();
         for (index, model) in further.iter_mut().enumerate() {
             let of_model = |observation: &Observation| Observation {
-                value: observation.value.and_then(|_| observation.further.get(index).copied()),
+                value: observation.further.get(index).copied().filter(|number| !number.is_nan()),
                 ..observation.clone()
             };
             model.tell(&observed.iter().map(of_model).collect::<Vec<_>>())?;
         }
         self.proposer.tell(observed)?;
         self.further = further;
+        self.whole = whole;
         Ok(())
     }
 

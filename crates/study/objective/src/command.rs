@@ -307,7 +307,7 @@ impl CommandObjective {
             None => Outcome::Interrupted,
             Some((stdout, stderr)) => match &self.names {
                 None => Outcome::Value(value(&stdout, stderr)?),
-                Some(names) => Outcome::Numbers(numbers(&stdout, stderr, names)?),
+                Some(names) => numbers(&stdout, stderr, names)?,
             },
         }))
     }

@@ -50,6 +50,9 @@ fn guarded(act: impl FnOnce() -> TrainingEnd, expected: usize) -> TrainingEnd {
         Ok(TrainingEnd::Ended(Outcome::Numbers(numbers))) => {
             TrainingEnd::Ended(checked(numbers, expected))
         }
+        Ok(TrainingEnd::Ended(Outcome::Measured(numbers))) => {
+            TrainingEnd::Ended(checked_measured(numbers, expected))
+        }
         Ok(trained) => trained,
         Err(payload) => TrainingEnd::Ended(Outcome::Failed(Failure::Panicked {
             message: message(payload.as_ref()),
@@ -66,6 +69,21 @@ fn checked(numbers: Vec<f64>, expected: usize) -> Outcome {
         (Some(number), _) => Outcome::Failed(Failure::NotFinite(*number)),
         (None, [value]) => Outcome::Value(*value),
         (None, _) => Outcome::Numbers(numbers),
+    }
+}
+
+/// Checks numbers of which some were not measured. A single number cannot be missing.
+fn checked_measured(numbers: Vec<Option<f64>>, expected: usize) -> Outcome {
+    let n_numbers = numbers.len();
+    if n_numbers != expected {
+        return Outcome::Failed(Failure::WrongNumbers { found: n_numbers, expected });
+    }
+    let found: Vec<f64> = numbers.iter().flatten().copied().collect();
+    match found.iter().find(|number| !number.is_finite()) {
+        Some(number) => Outcome::Failed(Failure::NotFinite(*number)),
+        None if found.len() == n_numbers => checked(found, expected),
+        None if found.is_empty() => Outcome::Failed(Failure::NotFinite(f64::NAN)),
+        None => Outcome::Measured(numbers),
     }
 }
 
@@ -92,6 +110,30 @@ mod tests {
     fn guarded(answer: fn() -> f64) -> Outcome {
         let trial = TrialId { agent: 0, trial: 0 };
         evaluate_guarded(&Answer(answer), &Point::new(Vec::new()), trial)
+    }
+
+    #[test]
+    fn some_of_several_numbers_may_be_missing() {
+        struct Partial(Vec<Option<f64>>);
+        impl Objective for Partial {
+            fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
+                Outcome::Measured(self.0.clone())
+            }
+        }
+        let guarded = |numbers: &[Option<f64>]| {
+            let trial = TrialId { agent: 0, trial: 0 };
+            let objective = Partial(numbers.to_vec());
+            numbers_guarded(&objective, &Point::new(Vec::new()), trial, numbers.len())
+        };
+        let one = vec![Some(1.0), None];
+        assert_eq!(guarded(&one), Outcome::Measured(one));
+        assert_eq!(guarded(&[Some(1.0), Some(2.0)]), Outcome::Numbers(vec![1.0, 2.0]));
+        let infinite = Failure::NotFinite(f64::INFINITY);
+        assert_eq!(guarded(&[Some(f64::INFINITY), None]), Outcome::Failed(infinite));
+        for nothing in [&[None, None][..], &[None]] {
+            let found = guarded(nothing);
+            assert!(matches!(found, Outcome::Failed(Failure::NotFinite(_))), "{found:?}");
+        }
     }
 
     #[test]

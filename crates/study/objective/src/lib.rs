@@ -72,6 +72,8 @@ pub enum Outcome {
     /// Several finite numbers in the order of the study's names, for a study with constraints or
     /// multiple objectives.
     Numbers(Vec<f64>),
+    /// Same as [`Outcome::Numbers`], if some of them were not measured. At least one is there.
+    Measured(Vec<Option<f64>>),
     /// No usable value. The failure is recorded and displayed, but never passed to a surrogate.
     Failed(Failure),
     /// The run is being stopped. The trial counts as if it had never run.

@@ -209,6 +209,12 @@ pub enum StudyError {
         /// The value.
         value: f64,
     },
+    /// All numbers of a trial are missing.
+    #[error("none of the numbers {names} was measured; tell a failure instead")]
+    NothingMeasured {
+        /// The names of the numbers.
+        names: String,
+    },
     /// A trial ended, but its outcome could not be stored.
     #[error("trial {number} ended with {told}, which could not be stored: {cause}")]
     Unstored {

@@ -71,6 +71,7 @@ struct StudyTable {
     timeout_s: Option<f64>,
     patience: Option<u64>,
     improvement_min: Option<f64>,
+    missing: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -118,6 +119,8 @@ pub struct StudyFile {
     pub storage: Address,
     /// Grace period for a trial to exit after an early stop.
     pub stop_grace: Duration,
+    /// True if the command may leave out some of a trial's numbers, or print null or NaN for them.
+    pub missing_allowed: bool,
     /// The command that evaluates a point; `None` if points are evaluated outside of fedbo.
     pub command: Option<CommandSpec>,
     /// The text of the file.
@@ -271,6 +274,7 @@ impl StudyToml {
             improvement_min: study.improvement_min(check, !self.objectives.is_empty())?,
             patience: study.patience.filter(|n_trials| *n_trials > 0),
             storage: storage(study, file)?,
+            missing_allowed: study.missing_allowed(check, outcomes)?,
             stop_grace: match early_stopping {
                 Some(table) => table.grace(check)?,
                 None => DEFAULT_GRACE,
@@ -376,6 +380,25 @@ impl StudyTable {
             check.file.value_error(&["study", "timeout_s"], expected)
         })?;
         Ok(Some(time))
+    }
+
+    /// Returns true if a trial may lack some of its numbers.
+    fn missing_allowed(
+        &self,
+        check: Check<'_>,
+        outcomes: Option<&'static str>,
+    ) -> Result<bool, FileError> {
+        let at = ["study", "missing"];
+        let words = [("refused", false), ("allowed", true)];
+        let given = check.word(&at, self.missing.as_deref(), &words)?;
+        match (given, outcomes) {
+            (Some(_), None) => {
+                let message = "study.missing is for trials with several numbers, and this study has one; remove missing, or add \
+                               [[objectives]] or [[constraints]]";
+                Err(check.file.error(&at, message.to_owned()))
+            }
+            (given, _) => Ok(given.unwrap_or(false)),
+        }
     }
 
     fn improvement_min(&self, check: Check<'_>, has_objectives: bool) -> Result<f64, FileError> {

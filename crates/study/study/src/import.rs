@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fedbo_error_class::{Class, Classified};
 use fedbo_space::{Direction, Parameter, Point, Space};
-use fedbo_storage::{Storage, TrialState};
+use fedbo_storage::{Storage, Told, TrialState};
 
 use crate::trial_table::{TableDefect, TableRow, TrialTable};
 use crate::{Definition, LeftOut, Study, StudyError};
@@ -273,7 +273,8 @@ impl Study {
         for (trial, (point, numbers)) in known.iter().zip(&points) {
             let is_told =
                 matches!(trial.state, TrialState::Told(_)) && !corrected.contains(&trial.number);
-            if trial.point != *point || is_told && trial.numbers() != numbers {
+            let told = Told::with_numbers(numbers.clone());
+            if trial.point != *point || is_told && trial.told() != Some(&told) {
                 return Err(StudyError::OtherTrial {
                     name: definition.name.clone(),
                     number: trial.number,

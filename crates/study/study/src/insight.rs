@@ -198,7 +198,7 @@ fn slack_models(
         let settings = SurrogateSettings::for_space(space, true).for_slack();
         let mut model = Surrogate::new(space.dim(), settings, None, Seed::new(definition.seed))?;
         let of_slack = |((trial, _), observation): (&(Trial, f64), &Observation)| Observation {
-            value: definition.slacks_of(trial).get(constraint).copied(),
+            value: definition.slacks_of(trial).get(constraint).copied().filter(|v| !v.is_nan()),
             ..observation.clone()
         };
         let told = with_value.iter().zip(observations).map(of_slack);

@@ -147,20 +147,27 @@ impl Definition {
         outcomes_table(&self.objectives, &self.constraints)
     }
 
-    /// Returns a trial's objectives, each to be maximized; empty if the trial has no value.
+    /// Returns a trial's objectives, each to be maximized. An objective that was not measured is
+    /// NaN. Empty if the trial has no numbers.
     pub fn objectives_of(&self, trial: &Trial) -> Vec<f64> {
         let numbers = trial.numbers().iter().zip(self.directions());
         numbers.map(|(number, direction)| direction.to_maximize(*number)).collect()
     }
 
+    /// Returns true if a trial has numbers and all of its objectives were measured.
+    pub fn has_objectives(&self, trial: &Trial) -> bool {
+        let objectives = self.objectives_of(trial);
+        !objectives.is_empty() && objectives.iter().all(|objective| !objective.is_nan())
+    }
+
     /// Returns a trial's numbers other than its value, in the form that strategies use: the further
-    /// objectives, each to be maximized, then the slacks.
+    /// objectives, each to be maximized, then the slacks. A number that was not measured is NaN.
     ///
     /// # Errors
     /// Fails if the trial has a different count of numbers than the definition, which means that
     /// the storage is damaged.
     pub(crate) fn further(&self, trial: &Trial) -> Result<Vec<f64>, StudyError> {
-        if self.outcomes_table().is_none() || trial.value().is_none() {
+        if self.outcomes_table().is_none() || trial.numbers().is_empty() {
             return Ok(Vec::new());
         }
         self.check_numbers(trial.numbers())?;
@@ -168,7 +175,8 @@ impl Definition {
         Ok(objectives.chain(self.slacks_of(trial)).collect())
     }
 
-    /// Returns the slacks of a trial's constraints; empty if the trial has no value.
+    /// Returns the slacks of a trial's constraints, NaN for a number that was not measured; empty
+    /// if the trial has no numbers.
     pub fn slacks_of(&self, trial: &Trial) -> Vec<f64> {
         let numbers = trial.numbers().iter().skip(self.outcomes().n_objectives);
         numbers.zip(&self.constraints).map(|(number, each)| each.slack(*number)).collect()
@@ -192,30 +200,42 @@ impl Definition {
     }
 
     /// Returns a trial's total constraint violation: the sum over constraints, in their own units.
-    /// It is 0 if the trial is feasible, and `None` if the trial has no value.
+    /// It is 0 if the trial is feasible, and `None` if the trial has no numbers or a constraint's
+    /// number was not measured.
     pub fn violation(&self, trial: &Trial) -> Option<f64> {
-        trial.value()?;
+        if trial.numbers().is_empty() {
+            return None;
+        }
         if trial.numbers().len() != self.number_names().len() {
             return Some(f64::MAX); // the storage is damaged, so no bound is known to be satisfied
         }
-        let missed = self.slacks_of(trial).into_iter().map(|slack| (-slack).max(0.0));
+        let slacks = self.slacks_of(trial);
+        if slacks.iter().any(|slack| slack.is_nan()) {
+            return None;
+        }
+        let missed = slacks.into_iter().map(|slack| (-slack).max(0.0));
         Some(missed.sum::<f64>().min(f64::MAX))
     }
 
-    /// Returns true if a trial has a value and satisfies all constraints.
+    /// Returns true if a trial is known to satisfy all constraints.
     pub fn is_feasible(&self, trial: &Trial) -> bool {
         self.violation(trial) == Some(0.0)
     }
 
-    /// Returns true if a trial has a value and violates a constraint.
+    /// Returns true if all numbers of a trial's constraints were measured and one violates its
+    /// constraint.
     pub fn is_infeasible(&self, trial: &Trial) -> bool {
         self.violation(trial).is_some_and(|violation| violation > 0.0)
     }
 
     /// Returns the feasible trials that no other trial dominates. Of equal trials, only the
-    /// earliest is returned. With one objective, returns only the best trial.
+    /// earliest is returned. With one objective, returns only the best trial. A trial that lacks an
+    /// objective or a constraint's number is not among them.
     pub fn best_trials<'a>(&self, trials: &'a [Trial]) -> Vec<&'a Trial> {
-        let feasible: Vec<&Trial> = trials.iter().filter(|each| self.is_feasible(each)).collect();
+        let feasible: Vec<&Trial> = trials
+            .iter()
+            .filter(|each| self.is_feasible(each) && self.has_objectives(each))
+            .collect();
         if self.objectives.is_empty() {
             // The first of the best trials, in linear time.
             let is_better = |a: &Trial, b: &Trial| match (a.value(), b.value()) {
@@ -230,11 +250,12 @@ impl Definition {
     }
 
     /// Returns the trial with the smallest total constraint violation and its violation; the
-    /// earliest of equals. `None` while no trial has a value.
+    /// earliest of equals. `None` while no trial has all of its numbers.
     pub fn least_violation<'a>(&self, trials: &'a [Trial]) -> Option<(&'a Trial, f64)> {
         let mut least: Option<(&Trial, f64)> = None;
         for trial in trials {
             if let Some(violation) = self.violation(trial)
+                && self.has_objectives(trial)
                 && least.is_none_or(|(_, other)| violation < other)
             {
                 least = Some((trial, violation));
@@ -243,15 +264,20 @@ impl Definition {
         least
     }
 
-    /// Checks that these numbers are valid for a trial.
+    /// Checks that these numbers are valid for a trial. Of several numbers, some may be missing
+    /// (NaN).
     pub(crate) fn check_numbers(&self, numbers: &[f64]) -> Result<(), StudyError> {
-        if let Some(value) = numbers.iter().find(|number| !number.is_finite()) {
+        let (names, found) = (self.number_names(), numbers.len());
+        let is_bad = |number: &&f64| !(number.is_finite() || names.len() > 1 && number.is_nan());
+        if let Some(value) = numbers.iter().find(is_bad) {
             return Err(StudyError::NotFinite { value: *value });
         }
-        let (names, found) = (self.number_names(), numbers.len());
-        match found == names.len() {
-            true => Ok(()),
-            false => Err(StudyError::WrongNumbers { expected: names.join(", "), found }),
+        if found != names.len() {
+            return Err(StudyError::WrongNumbers { expected: names.join(", "), found });
+        }
+        match numbers.iter().all(|number| number.is_nan()) {
+            true => Err(StudyError::NothingMeasured { names: names.join(", ") }),
+            false => Ok(()),
         }
     }
 
@@ -402,6 +428,42 @@ mod tests {
         ];
         assert_eq!(definition.objectives_of(&trials[0]), [-0.5, 10.0]);
         assert_eq!(numbers_of(definition.best_trials(&trials)), [0, 3]);
+    }
+
+    #[test]
+    fn a_trial_that_lacks_a_number_is_not_best() {
+        let nan = f64::NAN;
+        let one = Definition::new("c").minimize().at_most("ms", 50.0).at_least("accuracy", 0.9);
+        let mut trials = vec![
+            trial(0, &[nan, 40.0, 0.95]),
+            trial(1, &[1.0, nan, 0.95]),
+            trial(2, &[1.0, 99.0, nan]),
+        ];
+        assert_eq!(numbers_of(one.best_trials(&trials)), [0_u64; 0]);
+        assert_eq!(one.least_violation(&trials), None);
+        assert!(one.is_feasible(&trials[0]) && !one.has_objectives(&trials[0]));
+        assert!(!one.is_feasible(&trials[1]) && !one.is_infeasible(&trials[1]));
+        assert_eq!(one.violation(&trials[2]), None);
+        trials.extend([trial(3, &[9.0, 60.0, 0.9]), trial(4, &[9.5, 50.0, 0.9])]);
+        assert_eq!(one.least_violation(&trials[..4]).unwrap().0.number, 3);
+        assert_eq!(numbers_of(one.best_trials(&trials)), [4]);
+
+        let two = Definition::new("f")
+            .objective("error", Direction::Minimize)
+            .objective("speed", Direction::Maximize);
+        let trials = [trial(0, &[0.1, nan]), trial(1, &[nan, 99.0]), trial(2, &[0.5, 1.0])];
+        assert_eq!(numbers_of(two.best_trials(&trials)), [2]);
+        let further = two.further(&trials[1]).unwrap();
+        assert_eq!((further, trials[1].value()), (vec![99.0], None));
+        assert_eq!(two.check_numbers(trials[0].numbers()), Ok(()));
+        assert_eq!(
+            two.check_numbers(&[nan, nan]),
+            Err(StudyError::NothingMeasured { names: "error, speed".to_owned() })
+        );
+        let infinite = two.check_numbers(&[nan, f64::INFINITY]);
+        assert_eq!(infinite, Err(StudyError::NotFinite { value: f64::INFINITY }));
+        let single = Definition::new("s").check_numbers(&[nan]);
+        assert!(matches!(single, Err(StudyError::NotFinite { .. })));
     }
 
     #[test]

@@ -63,7 +63,10 @@ impl Progress {
                 continue;
             }
             let objectives = self.definition.objectives_of(trial);
-            if self.definition.is_feasible(trial) && self.is_progress(&objectives) {
+            if self.definition.is_feasible(trial)
+                && self.definition.has_objectives(trial)
+                && self.is_progress(&objectives)
+            {
                 if objectives.len() == 1 {
                     self.best.clear();
                 }

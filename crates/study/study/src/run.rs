@@ -125,6 +125,11 @@ pub struct NullObserver;
 
 impl Observer for NullObserver {}
 
+/// Returns numbers as a trial has them: a number that was not measured is NaN.
+fn with_missing(numbers: &[Option<f64>]) -> Vec<f64> {
+    numbers.iter().map(|number| number.unwrap_or(f64::NAN)).collect()
+}
+
 /// Adapts a closure to an objective with several numbers.
 struct SeveralNumbers<F>(F);
 
@@ -415,6 +420,7 @@ impl Shared<'_> {
         let told = match outcome {
             Outcome::Value(value) => Told::Value(value),
             Outcome::Numbers(numbers) => Told::Numbers(numbers),
+            Outcome::Measured(numbers) => Told::Numbers(with_missing(&numbers)),
             // Not specific to the point: every other point would fail the same way.
             Outcome::Failed(failure @ Failure::Spawn { .. }) => {
                 self.release_trial(worker, &trial)?;

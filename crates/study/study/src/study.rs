@@ -606,7 +606,7 @@ impl Study {
     pub fn check(&self) -> Result<Vec<String>, StudyError> {
         let n_numbers = self.definition.number_names().len();
         let problem = |trial: &Trial| match self.space.normalize(&trial.point) {
-            _ if trial.value().is_some() && trial.numbers().len() != n_numbers => {
+            _ if !trial.numbers().is_empty() && trial.numbers().len() != n_numbers => {
                 let found = trial.numbers().len();
                 Some(format!("it has {found} numbers, and the study has {n_numbers}"))
             }

@@ -75,7 +75,8 @@ pub(crate) struct TableRow {
     pub(crate) line: Option<u64>,
     /// One string per parameter column.
     pub(crate) texts: Vec<String>,
-    /// The numbers in the order of the requested names, in the user's own signs.
+    /// The numbers in the order of the requested names, in the user's own signs. A number with a
+    /// blank cell is NaN, and at least one is finite.
     pub(crate) numbers: Vec<f64>,
 }
 
@@ -200,9 +201,11 @@ impl TrialTable {
                             .ok_or_else(|| wrong(name, word, separator.expected_number()))?,
                     ),
                 };
-                numbers.extend(number.filter(|number| number.is_finite()));
+                numbers.push(number.unwrap_or(f64::NAN));
             }
-            if numbers.len() < names.len() {
+            // Of several numbers, some may be missing.
+            let has_infinite = numbers.iter().any(|number| number.is_infinite());
+            if has_infinite || numbers.iter().all(|number| number.is_nan()) {
                 n_without += 1;
                 continue;
             }
@@ -396,10 +399,12 @@ mod tests {
     #[test]
     fn further_numbers_have_columns_of_their_own() {
         let read = |text: &str| TrialTable::parse(text.as_bytes(), &["error", "ms"]);
-        let table = read("x,error,ms,state\n1,2,3,complete\n1,2,,complete\n1,,,failed\n").unwrap();
+        let table = read("x,error,ms,state\n1,2,3,complete\n1,2,,complete\n1,,,failed\n1,,nan,complete\n1,2,inf,complete\n").unwrap();
         assert_eq!(names(&table), ["x"]);
-        assert_eq!((table.rows.len(), &table.rows[0].numbers), (1, &vec![2.0, 3.0]));
-        assert_eq!(left_out(&table), ["1 failed", "1 without a finite value"]);
+        assert_eq!((table.rows.len(), &table.rows[0].numbers), (2, &vec![2.0, 3.0]));
+        let partly = &table.rows[1].numbers;
+        assert!(partly[0] == 2.0 && partly[1].is_nan(), "{partly:?}");
+        assert_eq!(left_out(&table), ["1 failed", "2 without a finite value"]);
         let defect = read("x,error\n1,2\n").unwrap_err();
         assert!(
             defect

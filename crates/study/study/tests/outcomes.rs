@@ -1,13 +1,15 @@
 //! Tests of constraints and multiple objectives through the public Rust interface.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_space::{Direction, ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage, Trial};
 use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
 use fedbo_streams::{Purpose, Seed, Stream};
-use fedbo_study::{Definition, Sampler, StrategySpec, Study, StudyError};
+use fedbo_study::{Definition, NullObserver, RunOptions, Sampler, StrategySpec, Study, StudyError};
 
 /// Defines two objectives with opposite directions, and two constraints.
 fn definition(strategy: StrategySpec) -> Definition {
@@ -84,6 +86,82 @@ fn a_study_that_is_reopened_after_every_few_trials_takes_the_same_course() {
         let parts = Study::load(storage, None).unwrap();
         assert_eq!(course(&whole), course(&parts), "{strategy:?}");
         assert!(!parts.best_trials().unwrap().is_empty());
+    }
+}
+
+/// A strategy gets NaN for a number that is missing, and the trial is not a failure.
+#[test]
+fn a_strategy_sees_the_numbers_that_were_measured() {
+    let listener = Listener::default();
+    let study = Study::in_memory(&definition(StrategySpec::own()).initial(1)).unwrap();
+    let study = study.with_strategy(listener.clone()).unwrap();
+    for told in [[f64::NAN, 4.0, 0.5, 0.5], [3.0, f64::NAN, 0.5, f64::NAN]] {
+        study.tell_numbers(study.ask().unwrap().number, told.to_vec()).unwrap();
+    }
+    study.ask().unwrap();
+    let observed = listener.0.lock().unwrap();
+    assert_eq!((observed[0].value, observed[0].further.clone()), (None, vec![4.0, 0.25, 0.25]));
+    assert_eq!((observed[1].value, observed[1].further[1]), (Some(-3.0), 0.25));
+    assert!(observed[1].further[0].is_nan() && observed[1].further[2].is_nan());
+}
+
+/// Tells `told` for the trial after a few complete ones, and returns the next proposals.
+fn next_after(definition: &Definition, told: [f64; 4]) -> Vec<Point> {
+    let study = Study::in_memory(definition).unwrap();
+    study.optimize_numbers(4, |point| Ok(numbers(point))).unwrap();
+    study.tell_numbers(study.ask().unwrap().number, told.to_vec()).unwrap();
+    (0..2).map(|_| study.ask().unwrap().point).collect()
+}
+
+/// Each model uses the numbers that exist: a change of one changes the next query, although other
+/// numbers of the trial are missing.
+#[test]
+fn a_trial_that_lacks_a_number_counts_for_the_other_models() {
+    const NAN: f64 = f64::NAN;
+    let two = definition(StrategySpec::log_ei()).initial(4);
+    for (one, other) in [
+        ([0.1, NAN, 0.5, 0.5], [5.0, NAN, 0.5, 0.5]),
+        ([NAN, 0.1, 0.5, 0.5], [NAN, 9.0, 0.5, 0.5]),
+        ([NAN, NAN, -9.0, 0.5], [NAN, NAN, 9.0, 0.5]),
+    ] {
+        assert_eq!(next_after(&two, one), next_after(&two, one));
+        assert_ne!(next_after(&two, one), next_after(&two, other), "{one:?}");
+    }
+    for noisy in [false, true] {
+        let definition = if noisy { two.clone().noisy() } else { two.clone() };
+        let study = Study::in_memory(&definition).unwrap();
+        for n in 0..12 {
+            let trial = study.ask().unwrap();
+            let mut told = numbers(&trial.point);
+            told[n % 4] = NAN;
+            study.tell_numbers(trial.number, told.to_vec()).unwrap();
+        }
+        assert!(study.best_trials().unwrap().is_empty());
+        assert!(study.check().unwrap().is_empty());
+        study.optimize_numbers(15, |point| Ok(numbers(point))).unwrap();
+        let best = study.best_trials().unwrap();
+        assert!(best.iter().all(|trial| trial.number >= 12));
+        let insight = study.insight_of(0).unwrap();
+        assert!(insight.is_some());
+    }
+}
+
+/// No trial of the run has the second objective.
+#[test]
+fn an_objective_may_be_missing_in_all_trials() {
+    struct First;
+    impl Objective for First {
+        fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+            Outcome::Measured(vec![Some(point.number("x")), None, Some(0.5), Some(0.5)])
+        }
+    }
+    for strategy in [StrategySpec::random(), StrategySpec::log_ei()] {
+        let study = Study::in_memory(&definition(strategy).initial(3)).unwrap();
+        let options = RunOptions::sequential(6);
+        study.run(&First, &options, &NullObserver, &AtomicBool::new(false)).unwrap();
+        let trials = study.trials().unwrap();
+        assert!(trials.iter().all(|trial| trial.value().is_some() && trial.numbers()[1].is_nan()));
+        assert!(study.best_trials().unwrap().is_empty());
     }
 }
 

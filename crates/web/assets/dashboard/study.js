@@ -41,6 +41,11 @@ const TABLES = {
     text: `After ${found.n_told} trials, old studies together${found.old_studies.share < 0 ? ", negated," : ""} have ${percent(Math.abs(found.old_studies.share))} of the weight in the next query.`,
   }),
 };
+/** True if a number of a finished trial was not measured. @param {any} trial */
+function lacksNumber(trial) {
+  return Object.values(trial.outcomes ?? {}).includes(null);
+}
+
 /** Minimum interval between two updates of the pictures. */
 const PICTURES_MS = 15000;
 
@@ -237,7 +242,7 @@ class Page {
     /** @type {any[]} */
     let front = [];
     for (const trial of this.told) {
-      if (trial.feasible !== true || front.some((other) => covers(other, trial))) continue;
+      if (trial.feasible !== true || lacksNumber(trial) || front.some((other) => covers(other, trial))) continue;
       front = [...front.filter((other) => !covers(trial, other)), trial];
     }
     return front;
@@ -247,7 +252,7 @@ class Page {
   best() {
     let best = null;
     for (const trial of this.told) {
-      if (trial.state !== "complete" || trial.value === null || trial.feasible === false) continue;
+      if (trial.state !== "complete" || trial.value === null || trial.feasible === false || lacksNumber(trial)) continue;
       if (best === null || (this.minimize ? trial.value < best.value : trial.value > best.value)) best = trial;
     }
     return best;

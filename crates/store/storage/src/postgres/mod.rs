@@ -314,7 +314,7 @@ impl Storage for PostgresStorage {
             };
             corrections::insert(tx, study, number, &before, moment)?;
             rows::update(tx, study, &trial)?;
-            outcomes::replace(tx, study, number, told.further(), moment)?;
+            outcomes::replace(tx, study, number, told.numbers(), moment)?;
             Ok(Change { trace: ChangeMarker::Changed(trial), result: true })
         })
     }
@@ -420,6 +420,6 @@ fn end(
     let seq = next.unwrap_or(1);
     rules::end(trial, told, seq, moment.now_ms);
     rows::update(tx, study, trial)?;
-    outcomes::insert(tx, study, trial.number, trial.told().map_or(&[], Told::further), moment)?;
+    outcomes::insert(tx, study, trial.number, trial.told().map_or(&[], Told::numbers), moment)?;
     Ok(seq)
 }

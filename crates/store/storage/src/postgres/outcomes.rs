@@ -7,9 +7,10 @@ use postgres::types::Type;
 use super::connection::Moment;
 use super::failure::Failure;
 use super::{rows, schema};
-use crate::StudyKey;
+use crate::{StudyKey, missing};
 
-/// The numbers after the value of trial `number`, by position from 1. There is no foreign key to
+/// The numbers after the value of trial `number`, by position from 1, followed by the marks of
+/// missing numbers ([`missing::MARKS`]). There is no foreign key to
 /// the table of trials, because only that table's owner could declare one.
 const TABLE: &str = "
 CREATE TABLE fedbo.outcomes (
@@ -25,15 +26,15 @@ CREATE TABLE fedbo.outcomes (
 /// it concurrently. The bytes spell "outc".
 const CREATING: i64 = 0x6f75_7463;
 
-/// Stores the further numbers of a finished trial.
+/// Stores the further numbers of a finished trial, given all of its numbers.
 pub(super) fn insert(
     tx: &mut Transaction<'_>,
     study: StudyKey,
     number: u64,
-    further: &[f64],
+    numbers: &[f64],
     moment: Moment,
 ) -> Result<(), Failure> {
-    write(tx, study, number, further, moment, "")
+    write(tx, study, number, numbers, moment, "")
 }
 
 /// Stores the further numbers of a corrected trial instead of the earlier ones. If the trial no
@@ -42,21 +43,33 @@ pub(super) fn replace(
     tx: &mut Transaction<'_>,
     study: StudyKey,
     number: u64,
-    further: &[f64],
+    numbers: &[f64],
     moment: Moment,
 ) -> Result<(), Failure> {
+    if moment.has_outcomes && !numbers.is_empty() {
+        // Nobody may delete rows.
+        let sql =
+            "UPDATE fedbo.outcomes SET value = 0 WHERE study = $1 AND number = $2 AND place >= $3";
+        let key = [
+            (&study.0 as _, Type::INT8),
+            (&rows::signed(number) as _, Type::INT8),
+            (&missing::MARKS as _, Type::INT8),
+        ];
+        tx.execute_typed(sql, &key)?;
+    }
     let conflict = "ON CONFLICT (study, number, place) DO UPDATE SET value = excluded.value";
-    write(tx, study, number, further, moment, conflict)
+    write(tx, study, number, numbers, moment, conflict)
 }
 
 fn write(
     tx: &mut Transaction<'_>,
     study: StudyKey,
     number: u64,
-    further: &[f64],
+    numbers: &[f64],
     moment: Moment,
     conflict: &str,
 ) -> Result<(), Failure> {
+    let (places, further): (Vec<i64>, Vec<f64>) = missing::placed(numbers).into_iter().unzip();
     if further.is_empty() {
         return Ok(());
     }
@@ -69,13 +82,14 @@ fn write(
     }
     let sql = format!(
         "INSERT INTO fedbo.outcomes (study, number, place, value)
-         SELECT $1, $2, place, value FROM unnest($3::double precision[]) WITH ORDINALITY AS o (value, place) {conflict}"
+         SELECT $1, $2, place, value FROM unnest($3::bigint[], $4::double precision[]) AS o (place, value) {conflict}"
     );
     tx.execute_typed(
         &sql,
         &[
             (&study.0, Type::INT8),
             (&rows::signed(number), Type::INT8),
+            (&places, Type::INT8_ARRAY),
             (&further, Type::FLOAT8_ARRAY),
         ],
     )?;

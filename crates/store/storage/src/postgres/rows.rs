@@ -7,7 +7,9 @@ use postgres::{Row, Transaction};
 
 use super::failure::Failure;
 use super::text;
-use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, TrialState, Worker};
+use crate::{
+    Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, TrialState, Worker, missing,
+};
 
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
      until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
@@ -29,14 +31,15 @@ fn select(has_outcomes: bool, which: &str, condition: &str) -> String {
         )
     };
     let (epochs, values) = (reported("epoch"), reported("value"));
-    let further = match has_outcomes {
-        true => {
-            "(SELECT array_agg(o.value ORDER BY o.place) FROM fedbo.outcomes o WHERE o.study = trials.study AND o.number = trials.number)"
-        }
-        false => "NULL::double precision[]",
+    let further = |column: &str, kind: &str| match has_outcomes {
+        true => format!(
+            "(SELECT array_agg(o.{column} ORDER BY o.place) FROM fedbo.outcomes o WHERE o.study = trials.study AND o.number = trials.number)"
+        ),
+        false => format!("NULL::{kind}[]"),
     };
+    let (further, places) = (further("value", "double precision"), further("place", "bigint"));
     format!(
-        "SELECT {COLUMNS}, {epochs} AS epochs, {values} AS epoch_values, {further} AS further FROM fedbo.trials {condition}"
+        "SELECT {COLUMNS}, {epochs} AS epochs, {values} AS epoch_values, {further} AS further, {places} AS places FROM fedbo.trials {condition}"
     )
 }
 
@@ -180,8 +183,9 @@ fn read(row: &Row) -> Result<Trial, Failure> {
             TrialState::Told(match (row.try_get("value")?, failure, stopped) {
                 (Some(value), None, None) => {
                     let further: Option<Vec<f64>> = row.try_get("further")?;
-                    let further = further.into_iter().flatten();
-                    Told::with_numbers(std::iter::once(value).chain(further).collect())
+                    let places: Option<Vec<i64>> = row.try_get("places")?;
+                    let further = places.into_iter().flatten().zip(further.into_iter().flatten());
+                    Told::with_numbers(missing::restored(value, further))
                 }
                 (Some(value), None, Some(epoch)) => Told::Stopped {
                     epoch: epoch_of(epoch)?,
@@ -342,7 +346,7 @@ impl MutableColumns {
             Some(Told::Stopped { epoch, value, because }) => {
                 (Some(*value), Some((*epoch, because)))
             }
-            Some(told) => (told.numbers().first().copied(), None),
+            Some(told) => (told.numbers().first().map(|value| missing::stored(*value)), None),
         };
         let failure = told.and_then(Told::failure);
         let stored = |text: &str| text::store(text).into_owned();

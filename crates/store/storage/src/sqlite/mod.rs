@@ -342,7 +342,7 @@ impl Storage for SqliteStorage {
             };
             corrections::insert(tx, study, number, &before, now_ms(tx)?)?;
             rows::update(tx, study, &trial)?;
-            outcomes::replace(tx, study, number, told.further())?;
+            outcomes::replace(tx, study, number, told.numbers())?;
             Ok(true)
         })
         .inspect(|_| self.copy_log())
@@ -434,7 +434,7 @@ fn end(
     let seq = next.unwrap_or(1);
     rules::end(trial, told, seq, now_ms);
     rows::update(tx, study, trial)?;
-    outcomes::insert(tx, study, trial.number, trial.told().map_or(&[], Told::further))?;
+    outcomes::insert(tx, study, trial.number, trial.told().map_or(&[], Told::numbers))?;
     Ok(seq)
 }
 

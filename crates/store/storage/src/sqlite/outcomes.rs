@@ -6,9 +6,10 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::failure::Failure;
 use super::rows::signed;
-use crate::{StudyKey, Told, Trial, TrialState};
+use crate::{StudyKey, Told, Trial, TrialState, missing};
 
-/// The numbers after the value of trial `number`, by position from 1. `value` has the type ANY,
+/// The numbers after the value of trial `number`, by position from 1, followed by the marks of
+/// missing numbers ([`missing::MARKS`]). `value` has the type ANY,
 /// because with type REAL, SQLite would store −0.0 as 0. Programs without support for the table
 /// ignore it.
 pub(super) const TABLE: &str = "
@@ -37,15 +38,12 @@ pub(super) fn read_into(
     let Some(value) = trial.value() else {
         return Ok(());
     };
-    let sql = "SELECT value FROM outcomes WHERE study = ? AND number = ? ORDER BY place";
+    let sql = "SELECT place, value FROM outcomes WHERE study = ? AND number = ? ORDER BY place";
     let mut statement = tx.prepare_cached(sql)?;
-    let mut numbers = vec![value];
-    for further in
-        statement.query_map([study.0, signed(trial.number)], |row| row.get::<_, f64>(0))?
-    {
-        numbers.push(further?);
-    }
-    trial.state = TrialState::Told(Told::with_numbers(numbers));
+    let further = statement
+        .query_map([study.0, signed(trial.number)], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<Vec<(i64, f64)>, _>>()?;
+    trial.state = TrialState::Told(Told::with_numbers(missing::restored(value, further)));
     Ok(())
 }
 
@@ -54,30 +52,31 @@ pub(super) fn replace(
     tx: &Transaction<'_>,
     study: StudyKey,
     number: u64,
-    further: &[f64],
+    numbers: &[f64],
 ) -> Result<(), Failure> {
     if is_there(tx)? {
         let sql = "DELETE FROM outcomes WHERE study = ? AND number = ?";
         tx.prepare_cached(sql)?.execute([study.0, signed(number)])?;
     }
-    insert(tx, study, number, further)
+    insert(tx, study, number, numbers)
 }
 
-/// Stores the further numbers of a finished trial.
+/// Stores the further numbers of a finished trial, given all of its numbers.
 pub(super) fn insert(
     tx: &Transaction<'_>,
     study: StudyKey,
     number: u64,
-    further: &[f64],
+    numbers: &[f64],
 ) -> Result<(), Failure> {
+    let further = missing::placed(numbers);
     if further.is_empty() {
         return Ok(());
     }
     tx.execute_batch(TABLE)?;
     let sql = "INSERT INTO outcomes (study, number, place, value) VALUES (?, ?, ?, ?)";
     let mut statement = tx.prepare_cached(sql)?;
-    for (place, value) in (1_i64..).zip(further) {
-        statement.execute(params![study.0, signed(number), place, Value::Real(*value)])?;
+    for (place, value) in further {
+        statement.execute(params![study.0, signed(number), place, Value::Real(value)])?;
     }
     Ok(())
 }

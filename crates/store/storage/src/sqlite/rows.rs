@@ -7,7 +7,9 @@ use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 
 use super::failure::Failure;
 use super::outcomes;
-use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, TrialState, Worker};
+use crate::{
+    Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, TrialState, Worker, missing,
+};
 
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
      until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
@@ -255,9 +257,12 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
         Some(Told::Stopped { epoch, value, because }) => {
             (Value::Real(*value), Some((epoch, because)))
         }
-        Some(told) => {
-            (told.numbers().first().map_or(Value::Null, |value| Value::Real(*value)), None)
-        }
+        Some(told) => (
+            told.numbers()
+                .first()
+                .map_or(Value::Null, |value| Value::Real(missing::stored(*value))),
+            None,
+        ),
     };
     let failure = told.and_then(Told::failure);
     tx.prepare_cached(

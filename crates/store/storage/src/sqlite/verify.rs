@@ -13,7 +13,7 @@ use rusqlite::{Connection, Row};
 use super::failure::{Failure, Operation};
 use super::schema::FORMAT;
 use super::{corrections, outcomes, stops};
-use crate::{Mode, Process, StorageError, Told};
+use crate::{Mode, Process, StorageError, Told, missing};
 
 /// The result of verifying a storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,12 +199,13 @@ impl Findings {
     }
 
     /// Checks that further numbers are finite, belong to complete trials, and have positions 1, 2,
-    /// ….
+    /// …, and that each mark of a missing number belongs to one of the trial's numbers.
     fn outcomes(&mut self, connection: &Connection) -> Result<(), Failure> {
         if !outcomes::is_there(connection)? {
             return Ok(());
         }
-        let sql = "SELECT o.study, o.number, min(o.place) <> 1 OR max(o.place) <> count(*)
+        let sql = "SELECT o.study, o.number, min(o.place) <> 1 OR max(o.place) FILTER (WHERE o.place < ?1) <> sum(o.place < ?1)
+                       OR max(o.place) - ?1 > sum(o.place < ?1)
                        OR sum(typeof(o.value) <> 'real' OR abs(o.value) > 1.7976931348623157e308) > 0,
                    t.value IS NULL OR t.stopped_epoch IS NOT NULL
              FROM outcomes AS o LEFT JOIN trials AS t ON t.study = o.study AND t.number = o.number
@@ -212,7 +213,7 @@ impl Findings {
         let Ok(mut statement) = connection.prepare(sql) else {
             return Ok(()); // a different table, which was already reported
         };
-        let mut rows = statement.query([])?;
+        let mut rows = statement.query([missing::MARKS])?;
         while let Some(row) = rows.next()? {
             let (study, number): (i64, i64) = (row.get(0)?, row.get(1)?);
             let of = format!("the further numbers of trial {number} of the study with key {study}");

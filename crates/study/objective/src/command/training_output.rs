@@ -1,6 +1,6 @@
 //! Parses a command's final output: its value or numbers, and the end of standard error.
 
-use crate::{Failure, NumberEntries, NumberNames, NumbersError};
+use crate::{Failure, NumberEntries, NumberNames, NumbersError, Outcome};
 
 /// Maximum number of characters that a failure keeps from a line that cannot be parsed.
 pub(super) const LINE_CHARS: usize = 200;
@@ -41,11 +41,7 @@ pub(super) fn value(text: &str, stderr: String) -> Result<f64, Failure> {
 }
 
 /// Parses the numbers in the last non-blank line, an object with exactly these names.
-pub(super) fn numbers(
-    text: &str,
-    stderr: String,
-    names: &NumberNames,
-) -> Result<Vec<f64>, Failure> {
+pub(super) fn numbers(text: &str, stderr: String, names: &NumberNames) -> Result<Outcome, Failure> {
     let Some(line) = last_line(text) else {
         return Err(Failure::NoValue { stderr });
     };
@@ -56,10 +52,14 @@ pub(super) fn numbers(
     };
     match NumberEntries::printed(line) {
         None => Err(refused("it is not a JSON object".to_owned(), stderr)),
-        Some(object) => names.read(&object).map_err(|error| match error {
-            NumbersError::NotFinite { name } => Failure::NotFiniteNumber { name },
-            other => refused(other.to_string(), stderr),
-        }),
+        Some(object) => match names.read_measured(&object) {
+            Ok(numbers) => Ok(match numbers.iter().copied().collect() {
+                Some(all) => Outcome::Numbers(all),
+                None => Outcome::Measured(numbers),
+            }),
+            Err(NumbersError::NotFinite { name }) => Err(Failure::NotFiniteNumber { name }),
+            Err(other) => Err(refused(other.to_string(), stderr)),
+        },
     }
 }
 

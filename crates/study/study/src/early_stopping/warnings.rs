@@ -65,8 +65,8 @@ impl RunWarnings {
             return Ok(());
         }
         for (place, direction) in study.definition().directions().into_iter().enumerate() {
-            let column: Vec<f64> =
-                values.iter().filter_map(|each| each.get(place).copied()).collect();
+            let column = values.iter().filter_map(|each| each.get(place).copied());
+            let column: Vec<f64> = column.filter(|value| !value.is_nan()).collect();
             let Some(penalty) = penalty_among(&column) else {
                 continue;
             };
@@ -216,7 +216,7 @@ fn penalty_among(values: &[f64]) -> Option<f64> {
         distances
     };
     let scattered = distances(&values[..values.len().min(N_SCATTERED)]);
-    let typical = *scattered.get((scattered.len() - 1) / 2)?;
+    let typical = *scattered.get(scattered.len().saturating_sub(1) / 2)?;
     let all = distances(values);
     let jumps = |pair: &[f64]| pair[1] > JUMP * pair[0] && pair[1] > FAR * typical;
     let is_one = typical > 0.0 && values.len() >= 4 && all.windows(2).any(jumps);
