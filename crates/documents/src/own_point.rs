@@ -1,6 +1,6 @@
 //! A user-supplied point, given parameter by parameter on the command line or in a page.
 
-use fedbo_space::{Point, Space};
+use fedbo_space::{Parameter, Point, Space};
 
 use fedbo_console::BadInput;
 

@@ -275,7 +275,7 @@ mod tests {
         let entries = |ms: f64| [("value".to_owned(), 1.0), ("ms".to_owned(), ms)];
         let typed = NumberNames::new(["value", "ms"]);
         let found = typed.of_entries(&entries(f64::NAN)).unwrap();
-        assert!(found[0] == 1.0 && found[1].is_nan(), "{found:?}");
+        assert!((found[0] - 1.0).abs() < 1e-12 && found[1].is_nan(), "{found:?}");
         let refused = typed.of_entries(&entries(f64::INFINITY));
         assert_eq!(refused, Err(NumbersError::NotFinite { name: ms.clone() }));
         assert_eq!(typed.of_entries(&entries(0.5)[..1]), Err(NumbersError::Missing { name: ms }));
