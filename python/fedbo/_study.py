@@ -631,7 +631,8 @@ class Study:
             rows.append(("best", f"{best.value:.6g} (trial {best.number})"))
             rows += [(name, str(value)) for name, value in best.params.items()]
         cells = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
-        ended = any(trial.state in ("complete", "failed") for trial in trials)
+        measured = [trial for trial in told if not any(math.isnan(trial.outcomes.get(key, 0.0)) for key in self.objectives)]
+        ended = bool(measured) or any(trial.state == "failed" for trial in trials)
         picture = ""
         if ended:
             drawn = self.plot.pareto() if self.objectives else self.plot.history()

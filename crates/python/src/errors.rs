@@ -133,6 +133,7 @@ pub(crate) fn study(error: StudyError) -> PyErr {
         | StudyError::WrongNumbers { .. }
         | StudyError::SeveralObjectives { .. }
         | StudyError::NothingMeasured { .. }
+        | StudyError::NoGivenValues { .. }
         | StudyError::NotFinite { .. }) => input(error),
         error => other(error),
     }

@@ -148,9 +148,9 @@ impl Proposer {
     }
 
     /// Returns the free coordinates of the neglected branch that the next query is in, if any.
-    pub(crate) fn neglected(&self) -> Option<Vec<bool>> {
+    pub(crate) fn neglected(&self, pending: &Points) -> Option<Vec<bool>> {
         match self.maximizer {
-            Maximizer::Snapped(_) => self.trials.neglected(),
+            Maximizer::Snapped(_) => self.trials.neglected(pending),
             _ => None,
         }
     }
@@ -251,7 +251,7 @@ impl Proposer {
     ) -> Result<Proposal, StrategyError> {
         let open = self.open(pending)?;
         let extra = self.extra_starts(stream);
-        let candidates = self.search(&self.maximizer, function, &extra, stream)?;
+        let candidates = self.search(&self.maximizer, function, &extra, pending, stream)?;
         open.pick(candidates, source, stream)
     }
 
@@ -277,7 +277,7 @@ impl Proposer {
             }
             other => other.clone(),
         };
-        let candidates = self.search(&maximizer, function, &extra, stream)?;
+        let candidates = self.search(&maximizer, function, &extra, pending, stream)?;
         open.pick(candidates, Source::Own, stream)
     }
 
@@ -326,7 +326,7 @@ impl Proposer {
             extra.push(start);
         }
         let maximizer = self.maximizer.within(n);
-        let candidates = self.search(&maximizer, function, &extra, stream)?;
+        let candidates = self.search(&maximizer, function, &extra, pending, stream)?;
         open.pick(candidates, Source::Own, stream)
     }
 
@@ -337,13 +337,14 @@ impl Proposer {
         maximizer: &Maximizer,
         function: &dyn Function,
         extra: &Points,
+        pending: &Points,
         stream: &mut Stream,
     ) -> Result<Candidates, StrategyError> {
         match &self.feasibility {
-            None => self.search_neglected(maximizer, function, extra, stream),
+            None => self.search_neglected(maximizer, function, extra, pending, stream),
             Some(feasibility) => {
                 let weighed = FeasibilityWeighted { function, feasibility };
-                self.search_neglected(maximizer, &weighed, extra, stream)
+                self.search_neglected(maximizer, &weighed, extra, pending, stream)
             }
         }
     }
@@ -355,10 +356,11 @@ impl Proposer {
         maximizer: &Maximizer,
         function: &dyn Function,
         extra: &Points,
+        pending: &Points,
         stream: &mut Stream,
     ) -> Result<Candidates, StrategyError> {
         let domain = self.trials.part();
-        match (domain, maximizer, self.neglected()) {
+        match (domain, maximizer, self.neglected(pending)) {
             (Domain::Space(space), Maximizer::Snapped(search), Some(only)) => {
                 SnappedSearch { function, space, search, only: Some(&only) }
                     .candidates(extra, stream)

@@ -14,6 +14,9 @@ const MAX_ROUNDS: usize = 4;
 
 /// Maximum number of branches that are searched one by one.
 const MAX_BRANCHES: usize = 32;
+/// Maximum number of random points that a search along rules starts from. A point costs a random
+/// walk.
+const N_RULE_STARTS: usize = 256;
 /// Minimum distance in some coordinate between starts of a search along rules.
 const START_DISTANCE: f64 = 0.05;
 /// Minimum number of Sobol points in each branch.
@@ -33,7 +36,8 @@ pub(crate) struct SnappedSearch<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) space: &'a Space,
     pub(crate) search: &'a MultiStart,
-    /// In a space with conditions, searches only the branches with these free coordinates.
+    /// In a space with conditions, searches only the branches with these free coordinates, if there
+    /// are any.
     pub(crate) only: Option<&'a [bool]>,
 }
 
@@ -81,7 +85,7 @@ impl SnappedSearch<'_> {
                 self.improve(unit, &mut points);
             }
         }
-        let points = self.allowed(points).unwrap_or_else(|| Points::new(dim));
+        let points = self.allowed(points.clone()).unwrap_or(points);
         Candidates::ranked(&self.function.values(&points), &points)
     }
 
@@ -111,12 +115,13 @@ impl SnappedSearch<'_> {
         for unit in extra.rows() {
             push_new(&mut starts, &self.space.snap(unit));
         }
-        let drawn = sobol(dim, self.search.n_starts, bits.wrapping_add(1));
+        let n_starts = self.search.n_starts.min(N_RULE_STARTS);
+        let drawn = sobol(dim, n_starts, bits.wrapping_add(1));
         let drawn: Vec<Vec<f64>> = drawn.rows().map(<[f64]>::to_vec).collect();
         for unit in self.space.spread(&drawn, bits) {
             starts.push(&unit);
         }
-        let starts = self.allowed(starts).unwrap_or_else(|| Points::new(dim));
+        let starts = self.allowed(starts.clone()).unwrap_or(starts);
         let values = self.function.values(&starts);
         let mut chosen: Vec<usize> = Vec::new();
         for index in fedbo_optim::rank(&values)? {
@@ -135,8 +140,8 @@ impl SnappedSearch<'_> {
         Ok(())
     }
 
-    /// Searches every branch of a space with conditions or given values, or a selection if there are many. Adds the
-    /// snapped maxima to `points`.
+    /// Searches every branch of a space with conditions or given values, or a selection if there are
+    /// many. Adds the snapped maxima to `points`.
     ///
     /// # Errors
     /// If no value of the function is finite in any branch.
@@ -147,11 +152,12 @@ impl SnappedSearch<'_> {
         points: &mut Points,
     ) -> Result<(), StrategyError> {
         let mut branches = self.branches(extra, bits);
-        if let Some(only) = self.only {
+        if let Some(only) = self.only
+            && branches.iter().any(|branch| branch.is_free == only)
+        {
             branches.retain(|branch| branch.is_free == only);
         }
-        let n_branches = branches.len().max(1);
-        let share = |count: usize, least: usize| (count / n_branches).max(least.min(count));
+        let share = |count: usize, least: usize| (count / branches.len()).max(least.min(count));
         let search = MultiStart {
             n_starts: share(2 * self.search.n_starts, N_BRANCH_STARTS),
             n_candidates: share(2 * self.search.n_candidates, 4),
@@ -199,13 +205,14 @@ impl SnappedSearch<'_> {
         }
         let others = sobol(self.space.dim(), MAX_BRANCHES, bits);
         let mut branches = Vec::new();
-        for unit in starts.rows().chain(others.rows()) {
+        let mut add = |unit: &[f64], most: usize| {
             let branch = self.space.branch_at(unit);
-            if !branches.contains(&branch) {
+            if branches.len() < most && !branches.contains(&branch) {
                 branches.push(branch);
             }
-        }
-        branches.truncate(MAX_BRANCHES);
+        };
+        starts.rows().for_each(|unit| add(unit, MAX_BRANCHES / 2));
+        others.rows().for_each(|unit| add(unit, MAX_BRANCHES));
         branches
     }
 

@@ -33,9 +33,9 @@ impl Repeats {
 /// of √d.
 const FAILED_RADIUS: f64 = 0.01;
 
-/// Share of an equal number of trials that each branch of a space with conditions gets at least.
+/// Smallest number of trials in a branch of a space with conditions, as a share of the mean number.
 const LEAST_SHARE: f64 = 0.4;
-/// Maximum number of branches of which none is neglected.
+/// Maximum number of branches; with more, none counts as neglected.
 const MAX_BRANCHES: usize = 32;
 
 /// The points of the domain that were tried, and the rule for repeating them.
@@ -118,18 +118,20 @@ impl Trials {
     }
 
     /// Returns the free coordinates of the branches of a space with conditions that are neglected:
-    /// those with the fewest trials, if these are fewer than [`LEAST_SHARE`] of an equal share and
-    /// not all points were tried.
+    /// those with the fewest finished and running trials, if these are fewer than [`LEAST_SHARE`] of
+    /// an equal share and at least two points are left. `None` at every second query.
     ///
     /// A model with few trials in a branch can be certain that the branch is bad, because most of
     /// its fit comes from other branches.
-    pub(crate) fn neglected(&self) -> Option<Vec<bool>> {
+    pub(crate) fn neglected(&self, pending: &Points) -> Option<Vec<bool>> {
         let Domain::Space(space) = &self.domain else {
             return None;
         };
-        if self.part.is_some() || !space.has_conditions() || !self.n_told.is_multiple_of(2) {
+        let n_begun = self.n_told + pending.len();
+        if self.part.is_some() || !space.has_conditions() || !n_begun.is_multiple_of(2) {
             return None;
         }
+        let running: HashSet<Vec<u64>> = pending.rows().map(|unit| self.key(unit)).collect();
         let mut parts: Vec<(Vec<bool>, Option<u64>, usize)> = Vec::new();
         for branch in space.branches(MAX_BRANCHES)? {
             match parts.iter_mut().find(|(is_free, ..)| *is_free == branch.is_free) {
@@ -140,7 +142,7 @@ impl Trials {
                 None => parts.push((branch.is_free, branch.n_points, 0)),
             }
         }
-        for key in &self.used {
+        for key in self.used.union(&running) {
             let unit: Vec<f64> = key.iter().map(|bits| f64::from_bits(*bits)).collect();
             let branch = space.branch_at(&unit);
             if let Some((.., n_tried)) =
@@ -150,7 +152,7 @@ impl Trials {
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of trials and branches")]
-        let least = LEAST_SHARE * self.used.len() as f64 / parts.len() as f64;
+        let least = LEAST_SHARE * self.used.union(&running).count() as f64 / parts.len() as f64;
         parts.retain(|(_, n_points, n_tried)| n_points.is_none_or(|n| *n_tried as u64 + 1 < n));
         let (is_free, _, n_tried) = parts.into_iter().min_by_key(|(.., n_tried)| *n_tried)?;
         #[expect(clippy::cast_precision_loss, reason = "counts of trials")]
@@ -179,6 +181,11 @@ impl Trials {
     fn key(&self, unit: &[f64]) -> Vec<u64> {
         let bits = |unit: &[f64]| unit.iter().map(|v| (v + 0.0).to_bits()).collect();
         match &self.domain {
+            // Projections onto rules differ in their last digits, depending on the start.
+            Domain::Space(space) if space.has_rules() => {
+                let rounded = space.snap(unit).into_iter().map(|u| (u * 1e9).round() / 1e9);
+                bits(&rounded.collect::<Vec<f64>>())
+            }
             Domain::Space(space) => bits(&space.snap(unit)),
             Domain::Finite(_) | Domain::Factored(_) => bits(unit),
         }

@@ -61,7 +61,13 @@ impl Ask {
                     return ended(&full(&opened, &open), n_asked, self.count);
                 }
                 Err(StudyError::Strategy(error @ StrategyError::Exhausted { .. })) => {
-                    let why = format!("{error}: the study ends here");
+                    let why = match self.given.is_empty() {
+                        true => format!("{error}: the study ends here"),
+                        false => {
+                            "all points with these given values are used up; give other values"
+                                .to_owned()
+                        }
+                    };
                     return ended(&why, n_asked, self.count);
                 }
                 Err(error) => return Err(error.into()),

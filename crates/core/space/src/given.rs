@@ -47,7 +47,7 @@ impl Space {
             Some(rules) => rules.with_given(&self.parameters, &values)?.map(Arc::new),
             None => None,
         };
-        Ok(Self { rules, given: values, ..self.clone() })
+        Ok(Self { rules, given: values, ..self.clone() }.counted())
     }
 
     /// Returns true if some parameters have given values.
@@ -118,7 +118,10 @@ mod tests {
                 && points.iter().all(|each| each.get("rate") == Some(&Value::Float(0.3)))
         );
         assert_eq!(part.branch_at(&branches[0].unit), branches[0]);
+        // `rate` has no steps, but an svm has none.
         let svm = space.with_given(&point(r#"{"model":"svm"}"#)).unwrap();
+        assert_eq!(svm.n_points(), Some(2));
+        assert_eq!(svm.points(2).map(|points| points.len()), Some(2));
         assert_eq!(svm.decode(&[0.9, 0.9, 0.9, 0.0]), point(r#"{"model":"svm","seed":0}"#));
     }
 

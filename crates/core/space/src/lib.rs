@@ -1,8 +1,8 @@
 //! Search spaces: named parameters, points, and the unit cube that optimizers use.
 //!
-//! Maps float, integer (both with optional steps, or sets of numbers) and categorical parameters into
-//! `[0,1]^d` and back, and checks that a space is valid. This crate does not depend on objectives, surrogates or
-//! files. Start at [`Space`].
+//! Maps float, integer (both with optional steps, or sets of numbers) and categorical parameters
+//! into `[0,1]^d` and back, with conditions and linear rules between them. Checks that a space is
+//! valid. This crate does not depend on objectives, surrogates or files. Start at [`Space`].
 
 pub mod cell;
 mod checked;

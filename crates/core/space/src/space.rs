@@ -9,9 +9,6 @@ use crate::condition::{self, Condition};
 use crate::rules::{MixtureSpec, RuleSpec, Rules};
 use crate::{Kind, Parameter, ParameterSpec, Point, Value};
 
-/// Maximum number of combinations of values of which those that satisfy rules are counted.
-const MAX_COUNTED: u64 = 100_000;
-
 /// A reason for rejecting a space or a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SpaceError {
@@ -178,13 +175,8 @@ impl Space {
         rules: &[RuleSpec],
         mixtures: &[MixtureSpec],
     ) -> Result<Self, SpaceError> {
-        let Some(mut rules) = Rules::checked(&self.parameters, rules, mixtures)? else {
-            return Ok(self);
-        };
-        self.rules = Some(Arc::new(rules.clone()));
-        rules.n_points = self.points(MAX_COUNTED).map(|points| points.len() as u64);
-        self.rules = Some(Arc::new(rules));
-        Ok(self)
+        self.rules = Rules::checked(&self.parameters, rules, mixtures)?.map(Arc::new);
+        Ok(self.counted())
     }
 
     /// Returns true if the space has rules or mixtures.

@@ -1,9 +1,13 @@
 //! The branches of a space with conditions, and the points of a discrete space.
 
+use std::sync::Arc;
+
 use crate::{Parameter, Point, Space, Value};
 
 /// Maximum number of branches that are counted one by one.
 const MAX_BRANCHES: usize = 100_000;
+/// Maximum number of combinations of values among which those that satisfy rules are counted.
+const MAX_COUNTED: u64 = 100_000;
 
 /// A part of a space with conditions in which the same parameters exist: one assignment of values to
 /// the parents.
@@ -107,27 +111,34 @@ impl Space {
     /// rules and more than 100 000 combinations of values, combinations that break a rule count too.
     /// Saturates at `u64::MAX`, also for more than 100 000 branches.
     pub fn n_points(&self) -> Option<u64> {
-        match self.rules.as_ref() {
-            Some(rules) if !self.has_given() => rules.n_points.or_else(|| self.n_combinations()),
-            Some(_) => {
-                let points = self.points(MAX_BRANCHES as u64);
-                points.map(|points| points.len() as u64).or_else(|| self.n_combinations())
-            }
-            None => self.n_combinations(),
+        let in_rules = self.rules.as_ref().and_then(|rules| rules.n_points);
+        in_rules.or_else(|| self.n_combinations())
+    }
+
+    /// Counts the points that satisfy the rules, if the combinations of values are few.
+    pub(crate) fn counted(mut self) -> Self {
+        if self.rules.is_none() {
+            return self;
         }
+        let n_points = self.points(MAX_COUNTED).map(|points| points.len() as u64);
+        if let Some(rules) = &mut self.rules {
+            Arc::make_mut(rules).n_points = n_points;
+        }
+        self
     }
 
     /// Returns the number of points, also of those that break a rule.
     fn n_combinations(&self) -> Option<u64> {
-        let mut pairs = self.parameters.iter().zip(&self.given);
-        if pairs.any(|(parameter, given)| given.is_none() && parameter.kind().n_values().is_none())
-        {
+        let has_floats = self.parameters.iter().any(|each| each.kind().n_values().is_none());
+        // With given values, all floats can be given or not exist.
+        if has_floats && !self.has_given() {
             return None;
         }
         match self.branches(MAX_BRANCHES) {
             Some(branches) => branches.iter().try_fold(0_u64, |sum, branch| {
                 branch.n_points.map(|n_points| sum.saturating_add(n_points))
             }),
+            None if has_floats => None,
             None => Some(u64::MAX),
         }
     }
@@ -139,9 +150,10 @@ impl Space {
         let mut partial: Vec<Vec<Option<Value>>> = vec![vec![None; self.parameters.len()]];
         for &index in &self.order {
             let kind = self.parameters[index].kind();
+            // A float without a given value exists in no branch.
             let values: Vec<Value> = match &self.given[index] {
                 Some(value) => vec![value.clone()],
-                None => kind.values()?.collect(),
+                None => kind.values().map(Iterator::collect).unwrap_or_default(),
             };
             let extended = partial.into_iter().flat_map(|point| {
                 if !self.conditions[index].is_empty() {

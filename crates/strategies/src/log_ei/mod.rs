@@ -25,8 +25,8 @@ pub struct LogEiOptions {
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
     /// True to use the augmented expected improvement for a single objective that is noisy or has
-    /// conditional parameters: see [`LogEi`]. Without it, a search that has converged in one branch
-    /// takes the numerical noise of its model for possible improvements. False in definitions that were stored before this option existed.
+    /// conditional parameters: see [`LogEi`]. The plain expected improvement takes the numerical
+    /// noise of a model that has converged in one branch for possible improvements. False in definitions that were stored before this option existed.
     #[serde(default)]
     pub augmented: bool,
 }
@@ -225,6 +225,23 @@ impl LogEiQuery {
         if posterior.is_empty() { 0.0 } else { best }
     }
 
+    /// Returns the best output or mean in the branch with these free coordinates, in the surrogate's
+    /// units. Queries of a neglected branch improve on it. If they improved on the best output of all
+    /// branches, they would explore the corners of the branch and never tune it.
+    fn branch_incumbent(&self, proposer: &Proposer, is_free: &[bool]) -> Option<f64> {
+        let Domain::Space(space) = proposer.domain() else {
+            return None;
+        };
+        let posterior = proposer.surrogate().posterior();
+        let pairs = posterior.inputs().rows().zip(posterior.outputs());
+        let own = pairs.filter(|(unit, _)| space.branch_at(unit).is_free == is_free);
+        let value = |(unit, output): (&[f64], &f64)| match self.incumbent {
+            Incumbent::BestObservation => *output,
+            Incumbent::BestMean => posterior.mean(unit),
+        };
+        own.map(value).reduce(f64::max)
+    }
+
     /// Proposes the point with the largest log expected improvement of the proposer's surrogate.
     ///
     /// # Errors
@@ -237,9 +254,9 @@ impl LogEiQuery {
     ) -> Result<Proposal, StrategyError> {
         proposer.open(pending)?;
         let posterior = proposer.surrogate().posterior();
-        let incumbent = match (proposer.restriction(), proposer.neglected()) {
+        let incumbent = match (proposer.restriction(), proposer.neglected(pending)) {
             (Some(part), _) => part_incumbent(posterior, part),
-            (None, Some(branch)) => branch_incumbent(proposer, &branch),
+            (None, Some(branch)) => self.branch_incumbent(proposer, &branch),
             (None, None) => None,
         };
         let incumbent = incumbent.unwrap_or_else(|| self.incumbent(posterior));
@@ -264,19 +281,6 @@ fn part_incumbent(posterior: &Posterior, part: &Space) -> Option<f64> {
     let moved = posterior.inputs().rows().map(|unit| part.snap(unit)).collect::<Vec<_>>();
     let moved = Points::from_rows(part.dim(), moved.iter());
     posterior.mean_variances(&moved).0.into_iter().reduce(f64::max)
-}
-
-/// Returns the best output in the branch with these free coordinates, in the surrogate's units.
-/// Queries of a neglected branch improve on it. If they improved on the best output of all branches,
-/// they would explore the corners of the branch and never tune it.
-fn branch_incumbent(proposer: &Proposer, is_free: &[bool]) -> Option<f64> {
-    let Domain::Space(space) = proposer.domain() else {
-        return None;
-    };
-    let posterior = proposer.surrogate().posterior();
-    let pairs = posterior.inputs().rows().zip(posterior.outputs());
-    let own = pairs.filter(|(unit, _)| space.branch_at(unit).is_free == is_free);
-    own.map(|(_, output)| *output).reduce(f64::max)
 }
 
 impl Strategy for LogEi {

@@ -33,8 +33,8 @@ impl StrategyOptions for SobolOptions {
 /// Maximum number of points that a step skips before it falls back to a random point.
 const N_SKIPPED: usize = 1000;
 
-/// Number of random points of which a step takes the one farthest from all trials, in a space with
-/// rules.
+/// In a space with rules, a step draws this many random points and takes the one farthest from all
+/// trials.
 const N_APART: usize = 16;
 
 /// Queries the points of an Owen-scrambled Sobol sequence in order, snapped to the space. Compared

@@ -73,6 +73,24 @@ impl Study {
         if matches!(trial.told(), Some(Told::Stopped { .. })) && *told != Told::Discarded {
             return Err(StudyError::WasStopped { number });
         }
+        // A discarded trial can have been stopped or retried before.
+        if matches!(trial.told(), Some(Told::Discarded)) {
+            let corrections = self.corrections()?;
+            let last = corrections.iter().rev().find(|each| each.number == number);
+            if last.is_some_and(|each| matches!(each.before, Told::Stopped { .. })) {
+                return Err(StudyError::WasStopped { number });
+            }
+            let retried = trial.retry_of();
+            let other = trials.iter().find(|other| {
+                other.number != number
+                    && !other.is_discarded()
+                    && retried.is_some()
+                    && other.retry_of() == retried
+            });
+            if let Some(by) = other {
+                return Err(StudyError::WasRetried { number, by: by.number });
+            }
+        }
         if let Some(by) = trials.iter().find(|later| is_retry(later, number)) {
             return Err(StudyError::WasRetried { number, by: by.number });
         }

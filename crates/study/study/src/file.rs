@@ -219,10 +219,12 @@ impl StudyToml {
             return Err(file.missing_error(&["space"], remedy));
         }
         let space = check.space(&["space"], &self.space)?;
-        let key = if self.rules.is_empty() { "mixtures" } else { "rules" };
-        let space = space
-            .with_rules(&self.rules, &self.mixtures)
-            .map_err(|error| file.error(&[key], error.to_string()))?;
+        let with_rules = |key: &str, mixtures: &[MixtureSpec]| {
+            let space = space.clone().with_rules(&self.rules, mixtures);
+            space.map_err(|error| file.error(&[key], error.to_string()))
+        };
+        with_rules("rules", &[])?;
+        let space = with_rules("mixtures", &self.mixtures)?;
         let parameters = space.parameters().iter().map(|parameter| NamedParameter {
             name: parameter.name().to_owned(),
             spec: self.space[parameter.name()].clone(),

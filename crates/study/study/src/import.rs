@@ -195,6 +195,24 @@ fn point(
     let exist = space.existing(&known);
     let mut entries = Vec::with_capacity(columns.len());
     let rows = || space.parameters().iter().enumerate();
+    // With an unreadable parent, it is not known which parameters exist; its own error comes below.
+    let is_unreadable = |(index, parameter): (usize, &Parameter)| {
+        let has_text = columns[index].is_some_and(|at| !row.texts[at].is_empty());
+        exist[index] && has_text && known.get(parameter.name()).is_none()
+    };
+    let parents_are_known = !rows().any(is_unreadable);
+    for (index, parameter) in rows().filter(|(index, _)| parents_are_known && !exist[*index]) {
+        if let Some(at) = columns[index].filter(|at| !row.texts[*at].is_empty()) {
+            let message = format!(
+                "column {} = {:?}: parameter {} exists only when {}; leave the cell blank",
+                table.columns[at].name,
+                row.texts[at],
+                parameter.name(),
+                parameter.condition().unwrap_or_default()
+            );
+            return Err(TableDefect::new(row.line, message));
+        }
+    }
     for (index, parameter) in rows().filter(|(index, _)| exist[*index]) {
         let Some(at) = columns[index] else {
             let condition = parameter.condition().unwrap_or_default();
@@ -218,18 +236,6 @@ fn point(
                 );
                 return Err(TableDefect::new(row.line, message));
             }
-        }
-    }
-    for (index, parameter) in rows().filter(|(index, _)| !exist[*index]) {
-        if let Some(at) = columns[index].filter(|at| !row.texts[*at].is_empty()) {
-            let message = format!(
-                "column {} = {:?}: parameter {} exists only when {}; leave the cell blank",
-                table.columns[at].name,
-                row.texts[at],
-                parameter.name(),
-                parameter.condition().unwrap_or_default()
-            );
-            return Err(TableDefect::new(row.line, message));
         }
     }
     Ok(Placed::Inside(Point::new(entries)))

@@ -1,7 +1,8 @@
 //! The checks and the preparation of a polytope.
 
+use std::sync::OnceLock;
+
 use super::quadratic::{Nearest, Rows, Stop, add, dot, into_cube, square};
-use super::sample::Walk;
 use super::{Infeasible, Polytope, max_abs};
 
 /// A row with at most this part of its norm outside the span of others depends on them.
@@ -79,10 +80,9 @@ pub(super) fn build(
                 }
             }
         })?;
-    let mut anchor = hold_flat_rows(&mut rows, first);
-    let walk = Walk::new(&rows, &mut anchor);
-    into_cube(&mut anchor);
-    Ok(Polytope { rows, anchor, walk })
+    let mut first = hold_flat_rows(&mut rows, first);
+    into_cube(&mut first);
+    Ok(Polytope { rows, first, interior: OnceLock::new() })
 }
 
 /// Divides a row by its norm. A row of zeros stays as it is. Returns `None` for numbers that are not finite.

@@ -7,6 +7,8 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use std::sync::OnceLock;
+
 use crate::{LbfgsbOptions, LocalMaximum, OptimError, Points};
 use quadratic::{Nearest, Rows, into_cube};
 use sample::Walk;
@@ -53,8 +55,8 @@ pub struct Infeasible {
 pub struct Polytope {
     rows: Rows,
     /// A point with a distance to every row that is not an equation.
-    anchor: Vec<f64>,
-    walk: Walk,
+    first: Vec<f64>,
+    interior: OnceLock<(Walk, Vec<f64>)>,
 }
 
 impl Polytope {
@@ -64,8 +66,9 @@ impl Polytope {
     /// each other by at most 10⁻¹⁰ do so by rounding: their right sides then move by about as much. An
     /// inequality whose slack is at most 10⁻⁹ in all points becomes an equation.
     ///
-    /// Cost: a few projections, and random walks of some 16 n² + 128 n steps in O(n + m) for m rows:
-    /// below a millisecond for 20 variables, some milliseconds for 50.
+    /// Cost: a few projections. The first call of [`Self::sample`], [`Self::anchor`] or
+    /// [`Self::n_free`] adds random walks of some 16 n² + 128 n steps in O(n + m) for m rows: below a
+    /// millisecond for 20 variables, some milliseconds for 50.
     ///
     /// # Errors
     /// [`Infeasible`] with the rows that contradict each other. A row with a number that is not
@@ -89,12 +92,22 @@ impl Polytope {
     /// Returns the dimension of the polytope: n without the independent equations. It is 0 if the
     /// polytope is a single point.
     pub fn n_free(&self) -> usize {
-        self.walk.n_free()
+        self.interior().0.n_free()
     }
 
     /// Returns a point inside, approximately the centre of gravity.
     pub fn anchor(&self) -> &[f64] {
-        &self.anchor
+        &self.interior().1
+    }
+
+    /// Returns the walk and its anchor, which are found at the first use: a projection needs neither.
+    fn interior(&self) -> &(Walk, Vec<f64>) {
+        self.interior.get_or_init(|| {
+            let mut anchor = self.first.clone();
+            let walk = Walk::new(&self.rows, &mut anchor);
+            into_cube(&mut anchor);
+            (walk, anchor)
+        })
     }
 
     /// Returns true if `z` violates no bound and no row, divided by its norm, by more than
@@ -110,10 +123,10 @@ impl Polytope {
     /// Returns the nearest point of the polytope, argmin ‖x − z‖², by the dual active-set method of
     /// Goldfarb & Idnani (1983): about a microsecond for 6 variables, a tenth of a millisecond for 50.
     ///
-    /// A coordinate beyond ±10⁶ is first moved to ±10⁶, and a NaN to the anchor's coordinate. If
+    /// A coordinate beyond ±10⁶ is first moved to ±10⁶, and a NaN to the coordinate of a point inside. If
     /// rounding prevents an accurate result, 500 rounds of Dykstra's alternating projections
     /// (Boyle & Dykstra 1986) give an approximate one, and the result is the last point of the
-    /// polytope on the segment from the anchor to it.
+    /// polytope on the segment from that point to it.
     ///
     /// # Panics
     /// If the length of `z` is not n.
@@ -127,13 +140,13 @@ impl Polytope {
     fn project_with(&self, nearest: &mut Nearest, z: &[f64]) {
         assert_eq!(z.len(), self.dim(), "a point of another dimension than the polytope");
         if self.n_free() == 0 {
-            nearest.x.copy_from_slice(&self.anchor);
+            nearest.x.copy_from_slice(&self.first);
             return;
         }
         let bounded = |(z, anchor): (&f64, &f64)| {
             if z.is_nan() { *anchor } else { z.clamp(-FAR, FAR) }
         };
-        let target: Vec<f64> = z.iter().zip(&self.anchor).map(bounded).collect();
+        let target: Vec<f64> = z.iter().zip(&self.first).map(bounded).collect();
         if nearest.solve_euclidean(&self.rows, &target).is_err() {
             nearest.x = self.cut_segment(&self.alternate(&target));
         }
@@ -156,18 +169,18 @@ impl Polytope {
         x
     }
 
-    /// Returns the last point of the polytope on the segment from the anchor to `end`, which
+    /// Returns the last point of the polytope on the segment from an inner point to `end`, which
     /// satisfies the equations.
     fn cut_segment(&self, end: &[f64]) -> Vec<f64> {
         let rows = &self.rows;
         let length = (rows.n_equal()..rows.len()).fold(1.0_f64, |length, index| {
-            let (first, last) = (rows.slack(index, &self.anchor), rows.slack(index, end));
+            let (first, last) = (rows.slack(index, &self.first), rows.slack(index, end));
             if last < 0.0 { length.min(first.max(0.0) / (first.max(0.0) - last)) } else { length }
         });
         let mix = |(anchor, end): (&f64, &f64)| anchor + length * (end - anchor);
-        let mut x: Vec<f64> = self.anchor.iter().zip(end).map(mix).collect();
+        let mut x: Vec<f64> = self.first.iter().zip(end).map(mix).collect();
         into_cube(&mut x);
-        if rows.violation(&x) <= FEASIBLE { x } else { self.anchor.clone() }
+        if rows.violation(&x) <= FEASIBLE { x } else { self.first.clone() }
     }
 
     /// Draws `n_points` points, approximately uniform and independent. Equal `bits` give equal
@@ -179,11 +192,12 @@ impl Polytope {
     /// as in that paper. A step costs O(n + m) for m rows.
     pub fn sample(&self, n_points: usize, bits: u32) -> Points {
         let mut points = Points::new(self.dim());
-        let mut state = self.walk.start(bits);
+        let (walk, anchor) = self.interior();
+        let mut state = walk.start(bits);
         let mut point = vec![0.0; self.dim()];
         for _ in 0..n_points {
-            self.walk.advance(&mut state, self.walk.steps_apart());
-            self.walk.write_point(&mut state, &self.anchor, &mut point);
+            walk.advance(&mut state, walk.steps_apart());
+            walk.write_point(&mut state, anchor, &mut point);
             self.rows.onto_equalities(&mut point);
             into_cube(&mut point);
             if self.rows.violation(&point) > FEASIBLE {

@@ -30,8 +30,7 @@ pub struct RuleSpec {
     /// Lower bound of the sum, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// The exact sum; excludes the bounds. At least one parameter of the rule must be continuous, or
-    /// the discrete ones must be able to meet it.
+    /// The exact sum; excludes the bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<f64>,
 }
@@ -74,6 +73,10 @@ struct Rule {
     high: f64,
     /// Σ |coefficient| · (range of the parameter).
     scale: f64,
+    /// Σ |coefficient| · (largest magnitude of the parameter).
+    magnitude: f64,
+    /// True if no parameter of the rule is continuous, so that its sums are exact but for rounding.
+    is_discrete: bool,
 }
 
 impl Rule {
@@ -83,9 +86,16 @@ impl Rule {
 
     /// Returns true if the sum is within its bounds, with a tolerance as a fraction of its range.
     fn holds(&self, numbers: &[f64], tolerance: f64) -> bool {
-        let slack = tolerance * self.scale;
+        let slack = self.slack(tolerance);
         let sum = self.sum(numbers);
         sum >= self.low - slack && sum <= self.high + slack
+    }
+
+    /// Returns the violation that counts as rounding, for a tolerance as a fraction of the range of the
+    /// sum.
+    fn slack(&self, tolerance: f64) -> f64 {
+        let rounding = 1e-12 * self.magnitude;
+        if self.is_discrete { rounding } else { tolerance * self.scale + rounding }
     }
 
     /// Returns true if the sum must have one value.
@@ -103,6 +113,8 @@ pub(crate) struct Rules {
     members: Vec<usize>,
     /// Smallest number of each member.
     low: Vec<f64>,
+    /// Largest number of each member.
+    high: Vec<f64>,
     /// Range of each member.
     range: Vec<f64>,
     /// The members' shares of their ranges that satisfy the rules, with discrete members taken as
@@ -146,13 +158,16 @@ impl Rules {
         };
         let members: Vec<usize> = (0..parameters.len()).filter(is_member).collect();
         let bounds = members.iter().filter_map(|index| parameters[*index].kind().numbers());
-        let (low, range) = bounds.map(|numbers| (numbers.low, numbers.high - numbers.low)).unzip();
+        let (low, high): (Vec<f64>, Vec<f64>) =
+            bounds.map(|numbers| (numbers.low, numbers.high)).unzip();
+        let range = low.iter().zip(&high).map(|(low, high)| high - low).collect();
         let mut checked = Self {
             relaxed: Polytope::new(members.len(), Vec::new(), Vec::new())
                 .unwrap_or_else(|error| unreachable!("the whole cube: {error}")),
             rules,
             members,
             low,
+            high,
             range,
             anchor: Vec::new(),
             n_points: None,
@@ -185,7 +200,7 @@ impl Rules {
             let sum: f64 =
                 fixed.iter().map(|(index, c)| c * number(index).unwrap_or_default()).sum();
             let (low, high) = (rule.low - sum, rule.high - sum);
-            let left = Rule { name: rule.name.clone(), terms, low, high, scale: rule.scale };
+            let left = Rule { terms, low, high, ..rule.clone() };
             if !left.terms.is_empty() {
                 rules.push(left);
             } else if !left.holds(&[], TOLERANCE) {
@@ -225,7 +240,7 @@ impl Rules {
                 }
             }
             if row.iter().all(|entry| *entry == 0.0) {
-                let slack = 1e-9 * rule.scale;
+                let slack = rule.slack(1e-9);
                 if constant < rule.low - slack || constant > rule.high + slack {
                     return Err(vec![rule.name.clone()]);
                 }
@@ -281,7 +296,7 @@ fn checked_rule(parameters: &[Parameter], spec: &RuleSpec) -> Result<Rule, Space
         return refused("terms is empty; give a coefficient for each parameter".to_owned());
     }
     let mut terms = Vec::with_capacity(spec.terms.len());
-    let mut scale = 0.0;
+    let (mut scale, mut magnitude, mut is_discrete) = (0.0, 0.0, true);
     for (parameter, coefficient) in &spec.terms {
         let Some(index) = parameters.iter().position(|each| each.name() == parameter) else {
             let known: Vec<&str> = parameters.iter().map(Parameter::name).collect();
@@ -302,6 +317,8 @@ fn checked_rule(parameters: &[Parameter], spec: &RuleSpec) -> Result<Rule, Space
             ));
         }
         scale += coefficient.abs() * (numbers.high - numbers.low);
+        magnitude += coefficient.abs() * numbers.low.abs().max(numbers.high.abs());
+        is_discrete &= has_separate_values(parameters[index].kind());
         terms.push((index, *coefficient));
     }
     let bounds = [("at_most", spec.at_most), ("at_least", spec.at_least), ("equals", spec.equals)];
@@ -321,7 +338,7 @@ fn checked_rule(parameters: &[Parameter], spec: &RuleSpec) -> Result<Rule, Space
     if low > high {
         return refused(format!("at_least = {low} is above at_most = {high}"));
     }
-    Ok(Rule { name, terms, low, high, scale })
+    Ok(Rule { name, terms, low, high, scale, magnitude, is_discrete })
 }
 
 /// Describes a rule: `a + 2 b ≤ 10`.
@@ -355,7 +372,7 @@ fn in_words(spec: &RuleSpec) -> String {
 }
 
 /// Returns true if the kind has separate values.
-fn is_discrete(kind: &Kind) -> bool {
+fn has_separate_values(kind: &Kind) -> bool {
     kind.n_values().is_some()
 }
 
@@ -449,6 +466,48 @@ mod tests {
         assert!(space.normalize(&point(2.0, 4.0)).is_ok());
         let error = space.normalize(&point(2.0, 5.0)).unwrap_err();
         assert_eq!(error.to_string(), "the point breaks the rule budget (the sum is 12)");
+    }
+
+    /// 0.03 + (0.3 − 0.03) is above 0.3, and −0.3 + (0.6 + 0.3) differs from 0.6.
+    #[test]
+    fn a_share_at_its_bound_is_in_its_range() {
+        let specs = [
+            ("a", ParameterSpec::float(0.03, 0.3)),
+            ("b", ParameterSpec::float(0.0, 1.0)),
+            ("c", ParameterSpec::float(0.1, 0.1)),
+        ];
+        let space = space(&specs).with_rules(&[], &[mixture(&["a", "b", "c"])]).unwrap();
+        assert!((space.decode(&[1.0, 0.0]).number("a") - 0.3).abs() < 1e-12);
+        for unit in (0..200).map(|k| unit(2, k)) {
+            let point = space.decode(&space.snap(&unit));
+            assert_eq!(space.normalize(&point).unwrap(), point);
+        }
+    }
+
+    #[test]
+    fn sums_of_whole_numbers_are_exact() {
+        let n = ParameterSpec::int(0, 1_000_000_000);
+        let most = RuleSpec { at_most: Some(1e9), ..rule(&[("a", 1.0), ("b", 1.0)]) };
+        let space = space(&[("a", n.clone()), ("b", n)]).with_rules(&[most], &[]).unwrap();
+        for unit in (0..200).map(|k| unit(2, k)) {
+            let point = space.decode(&unit);
+            assert!(point.number("a") + point.number("b") <= 1e9);
+        }
+        let point = Point::new(vec![("a".into(), 1.into()), ("b".into(), 1_000_000_000.into())]);
+        assert!(space.normalize(&point).is_err());
+    }
+
+    /// Each of 101 members can be 0 or 1, and at most 10 are 1.
+    #[test]
+    fn many_discrete_parameters_do_not_collapse_to_one_point() {
+        let names: Vec<String> = (0..101).map(|j| format!("n{j}")).collect();
+        let bit = ParameterSpec::int(0, 1);
+        let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &bit))).unwrap();
+        let terms = names.iter().map(|name| (name.clone(), 1.0)).collect();
+        let most = RuleSpec { terms, at_most: Some(10.0), ..RuleSpec::default() };
+        let space = space.with_rules(&[most], &[]).unwrap();
+        let drawn = space.spread(&[vec![0.5; 101], vec![0.5; 101], vec![0.5; 101]], 4);
+        assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2] && drawn[0] != drawn[2]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The nearest point that satisfies the rules.
 
-use super::{Rules, is_discrete};
+use super::{Rules, has_separate_values};
 use crate::{Kind, Parameter, SpaceError, Value};
 
 /// Largest violation of a rule at which a point is left as it is.
 const ROUNDING: f64 = 1e-9;
-/// Number of partial assignments of discrete parameters that a repair tries.
+/// Number of partial assignments of discrete parameters that a repair tries, beyond one for each
+/// member.
 const N_TRIED: usize = 100;
 /// Number of partial assignments that are tried to find a first point.
 const N_TRIED_AT_FIRST: usize = 10_000;
@@ -34,8 +35,8 @@ impl Rules {
         }
     }
 
-    /// Draws points that satisfy the rules, uniformly but for the discrete parameters, as values of
-    /// the members.
+    /// Draws points that satisfy the rules, as values of the members: uniform points of the relaxed
+    /// rules, with discrete parameters moved at random to the value above or below.
     pub(crate) fn sample(
         &self,
         parameters: &[Parameter],
@@ -43,20 +44,26 @@ impl Rules {
         bits: u32,
     ) -> Vec<Vec<(usize, Value)>> {
         let drawn = self.relaxed.sample(n_points, bits);
-        let point = |target: &[f64]| {
-            let shares = match self.discrete(parameters).next() {
-                None => target.to_vec(),
-                Some(_) => {
-                    self.nearest(parameters, target, N_TRIED).unwrap_or_else(|| self.anchor.clone())
-                }
-            };
+        let moves = fedbo_optim::sobol(self.members.len(), n_points, bits.wrapping_add(1));
+        let point = |(target, moves): (&[f64], &[f64])| {
+            let mut shares = target.to_vec();
+            for at in self.discrete(parameters) {
+                let n_values = parameters[self.members[at]].kind().n_values().unwrap_or(2);
+                #[expect(clippy::cast_precision_loss, reason = "below 2^53, as bounds are checked")]
+                let spacing = 1.0 / (n_values.max(2) - 1) as f64;
+                shares[at] = (shares[at] + (moves[at] - 0.5) * spacing).clamp(0.0, 1.0);
+            }
+            if self.discrete(parameters).next().is_some() {
+                let found = self.nearest(parameters, &shares, N_TRIED);
+                shares = found.unwrap_or_else(|| self.anchor.clone());
+            }
             let value = |at: usize| {
                 let index = self.members[at];
                 (index, self.value(parameters[index].kind(), at, shares[at]))
             };
             (0..shares.len()).map(value).collect()
         };
-        drawn.rows().map(point).collect()
+        drawn.rows().zip(moves.rows()).map(point).collect()
     }
 
     /// Returns a point that satisfies all rules.
@@ -83,7 +90,7 @@ impl Rules {
             return Some(self.relaxed.project(target));
         }
         let mut fixed = vec![None; self.members.len()];
-        let mut left = n_tried;
+        let mut left = n_tried + self.members.len();
         self.complete(parameters, target, &mut fixed, &mut left)
     }
 
@@ -128,10 +135,11 @@ impl Rules {
         None
     }
 
-    /// Returns the positions of the discrete members.
+    /// Returns the positions of the members with two or more separate values.
     fn discrete<'a>(&'a self, parameters: &'a [Parameter]) -> impl Iterator<Item = usize> + 'a {
         let kind = |at: usize| parameters[self.members[at]].kind();
-        (0..self.members.len()).filter(move |at| is_discrete(kind(*at)))
+        (0..self.members.len())
+            .filter(move |at| self.range[*at] > 0.0 && has_separate_values(kind(*at)))
     }
 
     /// Returns a number's share of its range; 0 for a single value.
@@ -146,7 +154,8 @@ impl Rules {
         let number = self.low[at] + share * self.range[at];
         match near(kind, number).first().and_then(|number| nearest_value(kind, *number)) {
             Some(value) => value,
-            None => Value::Float(number.clamp(self.low[at], self.low[at] + self.range[at])),
+            // low + (high - low) can be above high.
+            None => Value::Float(number.clamp(self.low[at], self.high[at])),
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn replace(
     numbers: &[f64],
     moment: Moment,
 ) -> Result<(), Failure> {
-    if moment.has_outcomes && !numbers.is_empty() {
+    if moment.has_outcomes && numbers.len() > 1 {
         // Nobody may delete rows.
         let sql =
             "UPDATE fedbo.outcomes SET value = 0 WHERE study = $1 AND number = $2 AND place >= $3";
