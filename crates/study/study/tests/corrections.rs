@@ -142,7 +142,8 @@ fn numbers_are_checked_and_a_stopped_trial_has_none_to_correct() {
         "{refused}"
     );
     study.discard(1).unwrap();
-    study.correct(1, 3.0).unwrap();
+    // A discarded trial that was stopped has no complete value to restore.
+    assert!(matches!(study.correct(1, 3.0), Err(StudyError::WasStopped { number: 1 })));
     assert!(matches!(study.correct(0, f64::NAN), Err(StudyError::NotFinite { .. })));
     assert!(matches!(
         study.correct_numbers(0, vec![1.0, 2.0]),
