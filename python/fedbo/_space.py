@@ -117,10 +117,10 @@ class Rule:
 
     def _keys(self) -> dict[str, object]:
         terms = {key: float(each) for key, each in mapping("terms", self.terms, "coefficients by the names of parameters").items()}
-        return {"name": self.name, "terms": terms} | {
-            key: None if bound is None else float(bound)
-            for key, bound in (("at_most", self.at_most), ("at_least", self.at_least), ("equals", self.equals))
-        }
+        keys: dict[str, object] = {"name": self.name, "terms": terms}
+        for key, bound in (("at_most", self.at_most), ("at_least", self.at_least), ("equals", self.equals)):
+            keys[key] = None if bound is None else float(bound)
+        return keys
 
 
 @dataclass(frozen=True)
