@@ -8,7 +8,7 @@ use fedbo_streams::{Seed, Stream};
 use fedbo_testkit::test_stream;
 
 use crate::strategies::common::{SEED, observed};
-use crate::strategies::study::all_strategies;
+use crate::strategies::study::{all_strategies, run};
 
 /// Draws a space of 3 to 9 parameters in which each may depend on earlier discrete ones.
 pub(crate) fn random_tree(stream: &mut Stream) -> Space {
@@ -57,14 +57,7 @@ fn every_proposal_has_the_parameters_that_exist() {
                 };
                 let point = space.decode(&proposal.unit);
                 assert_eq!(space.encode(&point).unwrap(), proposal.unit, "{name} in {draw}");
-                let value: f64 = proposal.unit.iter().map(|u| (u - 0.3).powi(2)).sum();
-                match trial % 5 {
-                    3 => pending.push(&proposal.unit),
-                    4 => strategy.tell(&[observed(&proposal.unit, None, Source::Own)]).unwrap(),
-                    _ => strategy
-                        .tell(&[observed(&proposal.unit, Some(-value), Source::Own)])
-                        .unwrap(),
-                }
+                run(strategy.as_mut(), trial, &proposal.unit, &mut pending);
             }
         }
     }

@@ -10,7 +10,7 @@ use fedbo_testkit::test_stream;
 use crate::strategies::common::{SEED, line, observed, own, unit_box};
 use crate::strategies::conditions::random_tree;
 use crate::strategies::rules::random_space;
-use crate::strategies::study::all_strategies;
+use crate::strategies::study::{all_strategies, run};
 
 fn random_point(space: &Space, stream: &mut Stream) -> Point {
     space.decode(&Domain::Space(space.clone()).random(stream))
@@ -62,14 +62,7 @@ fn every_proposal_has_the_given_values() {
                 let coordinates = part.encode(&point).unwrap();
                 assert_eq!(coordinates, proposal.unit, "{name} in {draw}");
                 assert_eq!(space.normalize(&point).unwrap(), point, "{name} in {draw}");
-                let value: f64 = proposal.unit.iter().map(|u| (u - 0.3).powi(2)).sum();
-                match trial % 5 {
-                    3 => pending.push(&proposal.unit),
-                    4 => strategy.tell(&[observed(&proposal.unit, None, Source::Own)]).unwrap(),
-                    _ => strategy
-                        .tell(&[observed(&proposal.unit, Some(-value), Source::Own)])
-                        .unwrap(),
-                }
+                run(strategy.as_mut(), trial, &proposal.unit, &mut pending);
             }
         }
     }

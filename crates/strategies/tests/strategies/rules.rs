@@ -6,7 +6,7 @@ use fedbo_streams::{Seed, Stream};
 use fedbo_testkit::test_stream;
 
 use crate::strategies::common::{SEED, observed};
-use crate::strategies::study::all_strategies;
+use crate::strategies::study::{all_strategies, run};
 
 /// Returns a mixture of `n` shares.
 fn mixture(n: usize) -> Space {
@@ -42,10 +42,14 @@ pub(crate) fn random_space(stream: &mut Stream) -> Space {
     space.with_rules(&[sum], &[mixture]).unwrap()
 }
 
-/// Asserts that the point at proposed coordinates satisfies all rules and conditions.
+/// Asserts that the point at proposed coordinates satisfies all rules and conditions, and that the
+/// coordinates are those of the point: decoding moves coordinates that break a rule.
 fn assert_valid(space: &Space, unit: &[f64], by: &str) {
     let point = space.decode(unit);
     assert_eq!(space.normalize(&point).unwrap(), point, "{by}");
+    let own = space.encode(&point).unwrap();
+    let moved = own.iter().zip(unit).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(moved < 1e-9, "{by}: {moved}");
 }
 
 /// Asks every strategy in random spaces, and draws random points. Checks that all proposals satisfy
@@ -66,14 +70,7 @@ fn check_proposals(n_spaces: usize, n_random: usize) {
             for trial in 0..8 {
                 let proposal = strategy.ask(&pending, &mut stream).unwrap();
                 assert_valid(&space, &proposal.unit, name);
-                let value: f64 = proposal.unit.iter().map(|u| (u - 0.3).powi(2)).sum();
-                match trial % 5 {
-                    3 => pending.push(&proposal.unit),
-                    4 => strategy.tell(&[observed(&proposal.unit, None, Source::Own)]).unwrap(),
-                    _ => strategy
-                        .tell(&[observed(&proposal.unit, Some(-value), Source::Own)])
-                        .unwrap(),
-                }
+                run(strategy.as_mut(), trial, &proposal.unit, &mut pending);
             }
         }
     }

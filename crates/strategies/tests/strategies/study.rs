@@ -47,6 +47,16 @@ pub(crate) fn all_strategies(space: &Space) -> Vec<(&'static str, Box<dyn Strate
     all
 }
 
+/// Ends a proposed trial: of five, one keeps running, one fails, and the others get a value.
+pub(crate) fn run(strategy: &mut dyn Strategy, trial: u64, unit: &[f64], pending: &mut Points) {
+    let value: f64 = unit.iter().map(|u| (u - 0.3).powi(2)).sum();
+    match trial % 5 {
+        3 => pending.push(unit),
+        4 => strategy.tell(&[observed(unit, None, Source::Own)]).unwrap(),
+        _ => strategy.tell(&[observed(unit, Some(-value), Source::Own)]).unwrap(),
+    }
+}
+
 fn observations(n: usize) -> Vec<Observation> {
     let points = uniform_points(n, 2, &mut test_stream(1));
     let value = |x: &[f64]| -30.0 * (x[0] - 0.3).powi(2) + (5.0 * x[1]).sin();
