@@ -330,8 +330,9 @@ impl Proposer {
         open.pick(candidates, Source::Own, stream)
     }
 
-    /// Returns candidates for the maximum of the function on the domain. If a trial has failed,
-    /// values are weighted by the probability of success.
+    /// Returns candidates for the maximum of the function: in the neglected branches of a space with
+    /// conditions, or else in the domain or the part that the query is restricted to. If a trial has
+    /// failed, values are weighted by the probability of success.
     fn search(
         &self,
         maximizer: &Maximizer,
@@ -340,25 +341,11 @@ impl Proposer {
         pending: &Points,
         stream: &mut Stream,
     ) -> Result<Candidates, StrategyError> {
-        match &self.feasibility {
-            None => self.search_neglected(maximizer, function, extra, pending, stream),
-            Some(feasibility) => {
-                let weighed = FeasibilityWeighted { function, feasibility };
-                self.search_neglected(maximizer, &weighed, extra, pending, stream)
-            }
-        }
-    }
-
-    /// Returns candidates in the neglected branches of a space with conditions, or in the whole
-    /// domain, or the part that the query is restricted to, if no branch is neglected.
-    fn search_neglected(
-        &self,
-        maximizer: &Maximizer,
-        function: &dyn Function,
-        extra: &Points,
-        pending: &Points,
-        stream: &mut Stream,
-    ) -> Result<Candidates, StrategyError> {
+        let weighted = self
+            .feasibility
+            .as_ref()
+            .map(|feasibility| FeasibilityWeighted { function, feasibility });
+        let function = weighted.as_ref().map_or(function, |weighted| weighted as &dyn Function);
         let domain = self.trials.part();
         match (domain, maximizer, self.neglected(pending)) {
             (Domain::Space(space), Maximizer::Snapped(search), Some(only)) => {
