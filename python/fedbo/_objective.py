@@ -68,7 +68,7 @@ def number(value: object, what: str = "the objective returned") -> float:
 def numbers(given: object, names: Sequence[str], what: str = "the objective returned") -> list[float | None]:
     """Convert a dict with exactly these names to a list in the order of the names. ``what`` starts the error message.
 
-    None stands for an outcome that was not measured."""
+    None marks an outcome that was not measured."""
     expected = f"a dict with {', '.join(names)}"
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} {given!r}, expected {expected}")

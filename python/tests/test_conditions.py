@@ -131,7 +131,7 @@ def test_optuna_samples_what_the_tree_does_not_have_independently(caplog: pytest
     assert sum("'rate_drop'" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_a_parent_with_a_single_value_always_or_never_holds() -> None:
+def test_a_parent_with_a_single_value_always_holds() -> None:
     from fedbo.integrations._queries import Queries
 
     def proposed(booster: str) -> dict[str, Any]:

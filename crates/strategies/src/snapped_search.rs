@@ -27,7 +27,7 @@ const N_BRANCH_STARTS: usize = 64;
 /// 1. A discrete space with few points is enumerated.
 /// 2. Otherwise the relaxed cube is searched from several starts. In a mixed space, snapped Sobol
 ///    points are additional starts. In a space with conditions or given values, each branch is
-///    searched for itself. In a space with rules, only points that satisfy them are evaluated.
+///    searched separately. In a space with rules, only points that satisfy them are evaluated.
 /// 3. The results are snapped and ranked by the function at the snapped points.
 /// 4. In a mixed space, the best results repeatedly move to their best neighbour while that is an
 ///    improvement. A neighbour differs in one parameter, by a different choice or an adjacent

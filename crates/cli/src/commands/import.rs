@@ -14,10 +14,10 @@ use fedbo_documents::trial_record::SCHEMA_VERSION;
 
 /// Store the trials of a table as a separate study from which others can learn
 ///
-/// SOURCE is a table with commas, semicolons or tabs between columns: an export of fedbo, a table of Optuna or pandas with columns params_NAME,
-/// or a table with columns for the parameters, the study's outcomes (value, unless it has several
-/// objectives) and optionally state. Failed, stopped and unfinished trials are omitted; the others
-/// become complete trials, in the order of the rows. If any row is invalid, nothing is stored.
+/// SOURCE is a table separated by commas, semicolons or tabs: an export of fedbo, a table of Optuna
+/// or pandas with columns params_NAME, or a table with columns for the parameters, the study's
+/// outcomes (value, unless it has several objectives) and optionally state. Failed, stopped,
+/// discarded and unfinished trials are omitted; the others become complete trials, in the order of the rows. If any row is invalid, nothing is stored.
 /// Repeating the command adds trials that are new in the source, or that an interrupted import did
 /// not store.
 #[derive(clap::Args)]
@@ -140,6 +140,8 @@ impl Import {
             direction: file.definition.direction,
             objectives: file.definition.objectives,
             constraints: file.definition.constraints,
+            rules: file.definition.rules,
+            mixtures: file.definition.mixtures,
             noisy: file.definition.noisy,
             ..Definition::new(&self.name)
         };

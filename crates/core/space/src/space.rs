@@ -72,10 +72,12 @@ pub enum SpaceError {
         message: String,
     },
     /// A point breaks a rule.
-    #[error("the point breaks the rule {rule}")]
+    #[error("the point breaks the rule {rule} (the sum is {sum})")]
     Broken {
-        /// The rule and its sum at the point.
+        /// The rule.
         rule: String,
+        /// Its sum at the point.
+        sum: f64,
     },
     /// A value is given for a parameter, but not for one that decides whether the parameter exists.
     #[error(
@@ -382,7 +384,7 @@ impl Space {
         }
         let point = Point::new(entries);
         match self.rules.as_ref().and_then(|rules| rules.broken(&self.parameters, &point)) {
-            Some(rule) => Err(SpaceError::Broken { rule }),
+            Some((rule, sum)) => Err(SpaceError::Broken { rule, sum }),
             None => Ok(point),
         }
     }

@@ -110,7 +110,8 @@ pub struct LogEiSettings {
     /// Number of fantasies, which are draws of the running trials' outputs. The improvement is
     /// averaged over them.
     pub n_fantasies: usize,
-    /// True to use the augmented expected improvement, for a noisy objective: see [`LogEi`].
+    /// True to use the augmented expected improvement, for a noisy objective or a space with
+    /// conditions: see [`LogEi`].
     pub augmented: bool,
     /// Rule for proposing points again.
     pub repeats: Repeats,

@@ -41,8 +41,8 @@ const N_APART: usize = 16;
 /// with random search, the points cover the space more evenly (Burley 2020).
 ///
 /// The index of a query is the number of finished and running trials. Points that were already
-/// evaluated, are running or are near a failure are skipped. In a space with rules, whose points are
-/// not a cube, each query is the one farthest from all trials among random points.
+/// evaluated, are running or are near a failure are skipped. In a space with rules, each query
+/// is the random point that is farthest from all trials.
 #[derive(Clone, Debug)]
 pub struct SobolSearch {
     trials: Trials,

@@ -50,10 +50,14 @@ fn every_proposal_has_the_given_values() {
             for trial in 0..10 {
                 let (given, part) = random_part(&space, &mut stream);
                 strategy.restrict(Some(&part)).unwrap();
-                let Ok(proposal) = strategy.ask(&pending, &mut stream) else {
-                    let n_points = part.n_points().unwrap();
-                    assert!(n_points <= trial + pending.len() as u64, "{name}");
-                    continue;
+                let proposal = match strategy.ask(&pending, &mut stream) {
+                    Ok(proposal) => proposal,
+                    // A space without floats can have fewer points than trials.
+                    Err(StrategyError::Exhausted { .. }) => {
+                        assert!(part.n_points().unwrap() <= trial, "{name} in {draw}");
+                        continue;
+                    }
+                    Err(error) => panic!("{name} in {draw}: {error}"),
                 };
                 let point = part.decode(&proposal.unit);
                 for (parameter, value) in given.iter() {

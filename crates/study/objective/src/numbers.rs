@@ -92,7 +92,8 @@ pub struct NumberNames {
     missing_allowed: bool,
 }
 
-/// Stands for an infinity in an object that a program printed. No JSON text has it by accident.
+/// Replaces an infinity in an object that a program printed. It begins with NUL, which JSON texts do
+/// not contain by accident.
 const INFINITE: &str = "\0infinite";
 
 /// Error returned if an object does not contain a trial's numbers.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedbo_error_class::{Class, Classified};
-use fedbo_space::{Direction, Parameter, Point, Space};
+use fedbo_space::{Direction, Parameter, Point, Space, SpaceError};
 use fedbo_storage::{Storage, Told, TrialState};
 
 use crate::trial_table::{TableDefect, TableRow, TrialTable};
@@ -69,8 +69,9 @@ impl Classified for ImportError {
 ///
 /// The table is an export of fedbo, a pandas table with columns `params_NAME`, or a table with
 /// columns for the parameters, the study's numbers (`value` if there is only one) and optionally
-/// `state`. Rows of failed, stopped and unfinished trials are skipped. `outside` applies to numbers
-/// outside the range of their parameter, and to unknown choices.
+/// `state`. Rows of failed, stopped, discarded and unfinished trials are skipped. `outside` applies
+/// to numbers outside the range of their parameter, to unknown choices, and to points that break a
+/// rule.
 /// The cell of a conditional parameter is blank in the rows where the parameter does not exist.
 ///
 /// # Errors
@@ -113,19 +114,18 @@ fn parse(
     let table = TrialTable::parse(bytes, &definition.number_names())?;
     let columns = columns(&space, &table)?;
     let mut trials = Vec::with_capacity(table.rows.len());
-    let mut skipped = vec![0; columns.len()];
+    let mut skipped: Vec<LeftOut> = Vec::new();
     for row in &table.rows {
         match point(&space, &table, &columns, row, outside)? {
             Placed::Inside(point) => trials.push((point, row.numbers.clone())),
-            Placed::Outside(index) => skipped[index] += 1,
+            Placed::Outside(why) => match skipped.iter_mut().find(|each| each.why == why) {
+                Some(known) => known.n_trials += 1,
+                None => skipped.push(LeftOut { n_trials: 1, why }),
+            },
         }
     }
     let mut left_out = table.left_out;
-    let reasons = space.parameters().iter().zip(skipped).filter(|(_, n_trials)| *n_trials > 0);
-    left_out.extend(reasons.map(|(parameter, n_trials)| {
-        let why = format!("outside the range of {}", parameter.name());
-        LeftOut { n_trials, why }
-    }));
+    left_out.extend(skipped);
     if trials.is_empty() {
         let reasons: Vec<String> = left_out.iter().map(ToString::to_string).collect();
         let message = match reasons.as_slice() {
@@ -173,8 +173,8 @@ fn no_column(parameter: &Parameter, table: &TrialTable) -> String {
 /// A row as a point.
 enum Placed {
     Inside(Point),
-    /// The row is left out because the value of the parameter with this index is outside its range.
-    Outside(usize),
+    /// The row is left out for this reason.
+    Outside(String),
 }
 
 /// Returns the point of a row. The cells of parameters that do not exist there must be blank.
@@ -228,7 +228,10 @@ fn point(
                 let message = format!("{found}, expected {}", parameter.kind());
                 return Err(TableDefect::new(row.line, message));
             }
-            None if outside == Outside::Skip => return Ok(Placed::Outside(index)),
+            None if outside == Outside::Skip => {
+                let why = format!("outside the range of {}", parameter.name());
+                return Ok(Placed::Outside(why));
+            }
             None => {
                 let message = format!(
                     "{found} is outside the space, expected {}; widen the space, or leave out such rows with --outside skip",
@@ -238,7 +241,18 @@ fn point(
             }
         }
     }
-    Ok(Placed::Inside(Point::new(entries)))
+    let point = Point::new(entries);
+    match space.normalize(&point) {
+        Ok(_) => Ok(Placed::Inside(point)),
+        Err(SpaceError::Broken { rule, .. }) if outside == Outside::Skip => {
+            Ok(Placed::Outside(format!("against the rule {rule}")))
+        }
+        Err(error @ SpaceError::Broken { .. }) => {
+            let message = format!("{error}; leave out such rows with --outside skip");
+            Err(TableDefect::new(row.line, message))
+        }
+        Err(error) => Err(TableDefect::new(row.line, error.to_string())),
+    }
 }
 
 impl Study {
@@ -305,7 +319,7 @@ impl Study {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_space::ParameterSpec;
+    use fedbo_space::{ParameterSpec, RuleSpec};
     use fedbo_storage::{MemoryStorage, NewTrial, Worker};
 
     use super::*;
@@ -405,6 +419,28 @@ mod tests {
             assert_eq!(defect.line, Some(line), "{defect:?}");
             assert!(defect.message.contains(expected), "{defect:?}");
         }
+    }
+
+    #[test]
+    fn a_row_that_breaks_a_rule_is_refused_or_left_out() {
+        let rule = RuleSpec {
+            name: Some("budget".into()),
+            terms: [("a".to_owned(), 1.0), ("b".to_owned(), 1.0)].into(),
+            at_most: Some(1.0),
+            ..RuleSpec::default()
+        };
+        let definition = Definition::new("rules")
+            .parameter("a", ParameterSpec::float(0.0, 1.0))
+            .parameter("b", ParameterSpec::float(0.0, 1.0))
+            .rule(rule);
+        let table = b"a,b,value\n0.25,0.5,1\n0.75,0.5,2\n";
+        let defect = parse(table, &definition, Outside::Refuse).unwrap_err();
+        assert_eq!(defect.line, Some(3));
+        let expected = "the point breaks the rule budget (the sum is 1.25); leave out";
+        assert!(defect.message.starts_with(expected), "{defect:?}");
+        let read = parse(table, &definition, Outside::Skip).unwrap();
+        assert_eq!(read.trials.len(), 1);
+        assert_eq!(read.left_out[0].to_string(), "1 against the rule budget");
     }
 
     /// Imports more trials than one batch, then repeats the import after a few batches and a

@@ -150,8 +150,8 @@ impl Model {
             told
         } else {
             let retried = retried(told);
-            let stands = |trial: &&Trial| !retried.contains(&trial.number) && !trial.is_discarded();
-            current = told.iter().filter(stands).cloned().collect();
+            let counts = |trial: &&Trial| !retried.contains(&trial.number) && !trial.is_discarded();
+            current = told.iter().filter(counts).cloned().collect();
             &current
         };
         let observations = told

@@ -43,6 +43,7 @@ fn every_strategy_asks_with_given_values() {
         if strategy().has_surrogate() {
             assert_eq!(sources[..4], ["initial"; 4]);
             assert!(sources[4..].iter().all(|source| source == "own" || source == "random"));
+            assert!(sources[4..].iter().any(|source| source == "own"));
         }
         let whole = point(r#"{"heat":12.5,"humidity":7,"fan":"low"}"#);
         let trial = study.ask_given(&whole).unwrap();

@@ -35,8 +35,7 @@ export class History {
   add(told) {
     const [order, values, bests] = this.data;
     for (const trial of told) {
-      // Without `feasible`, a number of a constraint was not measured.
-      const known = trial.feasible !== undefined || Object.values(trial.outcomes ?? {}).every((number) => number !== null);
+      const known = Object.values(trial.outcomes ?? {}).every((number) => number !== null);
       const value = trial.state === "complete" && known ? trial.value : null;
       if (value !== null && trial.feasible !== false && !(this.minimize ? this.best <= value : this.best >= value)) this.best = value;
       order.push(trial.told_order);

@@ -204,19 +204,18 @@ impl Rules {
             if !left.terms.is_empty() {
                 rules.push(left);
             } else if !left.holds(&[], TOLERANCE) {
-                let rule = format!("{} (the sum is {sum})", rule.name);
-                return Err(SpaceError::Broken { rule });
+                return Err(SpaceError::Broken { rule: rule.name.clone(), sum });
             }
         }
         Self::of(parameters, rules)
     }
 
-    /// Returns the name of a rule that a point breaks.
-    pub(crate) fn broken(&self, parameters: &[Parameter], point: &Point) -> Option<String> {
+    /// Returns the name of a rule that a point breaks, and the sum of the rule at the point.
+    pub(crate) fn broken(&self, parameters: &[Parameter], point: &Point) -> Option<(String, f64)> {
         let of = |parameter: &Parameter| point.get(parameter.name()).and_then(Value::as_f64);
         let numbers: Vec<f64> = parameters.iter().map(|each| of(each).unwrap_or(0.0)).collect();
         let broken = self.rules.iter().find(|rule| !rule.holds(&numbers, TOLERANCE))?;
-        Some(format!("{} (the sum is {})", broken.name, broken.sum(&numbers)))
+        Some((broken.name.clone(), broken.sum(&numbers)))
     }
 
     /// Returns the polytope of the members that are not fixed, as shares of their ranges, or the

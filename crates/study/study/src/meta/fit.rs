@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fedbo_optim::sobol_point;
-use fedbo_space::{Direction, Kind, Parameter, Point, Space, Value};
+use fedbo_space::{Direction, Kind, Parameter, Point, Space, SpaceError, Value};
 use fedbo_streams::Seed;
 
 use super::source::OldTrials;
@@ -255,7 +255,14 @@ impl Fitting<'_> {
                 (Err(()), true) => Err(format!("outside the range of {name} here")),
             }
         });
-        values.collect()
+        let values: Vec<Option<Value>> = values.collect::<Result<_, String>>()?;
+        let entries = parameters.iter().zip(&values);
+        let entries = entries
+            .filter_map(|(parameter, value)| Some((parameter.name().to_owned(), value.clone()?)));
+        match self.space.normalize(&Point::new(entries.collect())) {
+            Err(SpaceError::Broken { rule, .. }) => Err(format!("against the rule {rule}")),
+            _ => Ok(values),
+        }
     }
 
     /// Returns true for each parameter that exists in at least one of the old trials.
