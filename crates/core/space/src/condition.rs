@@ -104,12 +104,15 @@ fn condition(
     let mut values = Vec::new();
     for value in one_of.values() {
         match kind.index_of(value) {
-            Some(index) if !values.contains(&index) => values.push(index),
-            Some(_) => return refused(&key, format!("{value} twice"), "different values"),
+            Some(index) => values.push(index),
             None => return refused(&key, value, kind.to_string()),
         }
     }
     values.sort_unstable();
+    if let Some(pair) = values.windows(2).find(|pair| pair[0] == pair[1]) {
+        let value = kind.value(pair[0]).map_or_else(String::new, |value| value.to_string());
+        return refused(&key, format!("{value} twice"), "different values");
+    }
     Ok(Condition { parent: index, values })
 }
 
@@ -119,12 +122,16 @@ fn parents_first(
     conditions: &[Vec<Condition>],
 ) -> Result<Vec<usize>, SpaceError> {
     let mut order: Vec<usize> = Vec::with_capacity(parameters.len());
+    let mut is_placed = vec![false; parameters.len()];
     while order.len() < parameters.len() {
         let is_next = |index: &usize| {
-            !order.contains(index) && conditions[*index].iter().all(|c| order.contains(&c.parent))
+            !is_placed[*index] && conditions[*index].iter().all(|c| is_placed[c.parent])
         };
         match (0..parameters.len()).find(is_next) {
-            Some(next) => order.push(next),
+            Some(next) => {
+                order.push(next);
+                is_placed[next] = true;
+            }
             None => {
                 let rest = (0..parameters.len()).filter(|index| !order.contains(index));
                 let names: Vec<&str> = rest.map(|index| parameters[index].name()).collect();

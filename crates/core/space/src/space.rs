@@ -280,7 +280,8 @@ impl Space {
     /// of each parent that exists.
     pub(crate) fn exists(&self, index: usize, indices: &[Option<u64>]) -> bool {
         let holds = |condition: &Condition| {
-            indices[condition.parent].is_some_and(|value| condition.values.contains(&value))
+            indices[condition.parent]
+                .is_some_and(|value| condition.values.binary_search(&value).is_ok())
         };
         self.conditions[index].iter().all(holds)
     }

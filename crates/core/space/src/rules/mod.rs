@@ -12,6 +12,12 @@ use crate::{Kind, Parameter, Point, SpaceError, Value};
 
 pub use slice::Slice;
 
+/// Maximum number of rules and mixtures of a space.
+const MAX_RULES: usize = 1000;
+/// Maximum number of parameters in rules: the search solves dense systems of this size.
+const MAX_MEMBERS: usize = 100;
+/// Maximum length of a rule's name.
+const MAX_NAME: usize = 100;
 /// Largest violation of a rule by a point of a user, as a fraction of the range of the rule's sum.
 const TOLERANCE: f64 = 1e-6;
 
@@ -139,6 +145,11 @@ impl Rules {
         rules: &[RuleSpec],
         mixtures: &[MixtureSpec],
     ) -> Result<Option<Self>, SpaceError> {
+        let n_rules = rules.len() + mixtures.len();
+        if n_rules > MAX_RULES {
+            let message = format!("{n_rules} rules and mixtures, expected at most {MAX_RULES}");
+            return Err(SpaceError::Rules { message });
+        }
         for mixture in mixtures {
             check_mixture(mixture)?;
         }
@@ -157,6 +168,13 @@ impl Rules {
             rules.iter().any(|rule| rule.terms.iter().any(|(member, _)| member == index))
         };
         let members: Vec<usize> = (0..parameters.len()).filter(is_member).collect();
+        if members.len() > MAX_MEMBERS {
+            let message = format!(
+                "{} parameters are in rules or mixtures, expected at most {MAX_MEMBERS}",
+                members.len()
+            );
+            return Err(SpaceError::Rules { message });
+        }
         let bounds = members.iter().filter_map(|index| parameters[*index].kind().numbers());
         let (low, high): (Vec<f64>, Vec<f64>) =
             bounds.map(|numbers| (numbers.low, numbers.high)).unzip();
@@ -288,6 +306,14 @@ fn check_mixture(mixture: &MixtureSpec) -> Result<(), SpaceError> {
 }
 
 fn checked_rule(parameters: &[Parameter], spec: &RuleSpec) -> Result<Rule, SpaceError> {
+    if let Some(name) = &spec.name
+        && (name.chars().any(char::is_control) || name.chars().count() > MAX_NAME)
+    {
+        let message = format!(
+            "rule {name:?}: expected a name of at most {MAX_NAME} characters, without control characters"
+        );
+        return Err(SpaceError::Rules { message });
+    }
     let name = spec.name.clone().unwrap_or_else(|| in_words(spec));
     let refused =
         |message: String| Err(SpaceError::Rules { message: format!("rule {name:?}: {message}") });
@@ -496,17 +522,35 @@ mod tests {
         assert!(space.normalize(&point).is_err());
     }
 
-    /// Each of 101 members can be 0 or 1, and at most 10 are 1.
+    /// Each of 40 members can be 0 or 1, and at most 10 are 1.
     #[test]
-    fn many_discrete_parameters_do_not_collapse_to_one_point() {
-        let names: Vec<String> = (0..101).map(|j| format!("n{j}")).collect();
+    fn draws_of_many_discrete_parameters_differ() {
+        let names: Vec<String> = (0..40).map(|j| format!("n{j}")).collect();
         let bit = ParameterSpec::int(0, 1);
         let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &bit))).unwrap();
         let terms = names.iter().map(|name| (name.clone(), 1.0)).collect();
         let most = RuleSpec { terms, at_most: Some(10.0), ..RuleSpec::default() };
         let space = space.with_rules(&[most], &[]).unwrap();
-        let drawn = space.spread(&[vec![0.5; 101], vec![0.5; 101], vec![0.5; 101]], 4);
+        let drawn = space.spread(&[vec![0.5; 40], vec![0.5; 40], vec![0.5; 40]], 4);
         assert!(drawn[0] != drawn[1] && drawn[1] != drawn[2] && drawn[0] != drawn[2]);
+    }
+
+    #[test]
+    fn sizes_and_names_are_limited() {
+        let names: Vec<String> = (0..101).map(|j| format!("w{j}")).collect();
+        let share = ParameterSpec::float(0.0, 1.0);
+        let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &share))).unwrap();
+        let shares = MixtureSpec { name: None, parameters: names, total: None };
+        let says = space.clone().with_rules(&[], &[shares]).unwrap_err().to_string();
+        assert_eq!(says, "101 parameters are in rules or mixtures, expected at most 100");
+        let most = RuleSpec { at_most: Some(1.0), ..rule(&[("w0", 1.0)]) };
+        let says = space.clone().with_rules(&vec![most.clone(); 1001], &[]).unwrap_err();
+        assert!(says.to_string().contains("at most 1000"), "{says}");
+        for name in ["x\nwarning: forged".to_owned(), "x".repeat(101)] {
+            let named = RuleSpec { name: Some(name), ..most.clone() };
+            let says = space.clone().with_rules(&[named], &[]).unwrap_err().to_string();
+            assert!(says.contains("without control characters") && !says.contains('\n'), "{says}");
+        }
     }
 
     #[test]

@@ -89,6 +89,17 @@ impl Rules {
         if self.discrete(parameters).next().is_none() {
             return Some(self.relaxed.project(target));
         }
+        // Most points are completed by rounding alone.
+        let projected = self.relaxed.project(target);
+        let mut fixed = vec![None; self.members.len()];
+        for at in self.discrete(parameters) {
+            let kind = parameters[self.members[at]].kind();
+            let number = self.low[at] + projected[at] * self.range[at];
+            fixed[at] = near(kind, number).first().map(|number| self.share(at, *number));
+        }
+        if let Some(found) = self.complete(parameters, target, &mut fixed, &mut 1) {
+            return Some(found);
+        }
         let mut fixed = vec![None; self.members.len()];
         let mut left = n_tried + self.members.len();
         self.complete(parameters, target, &mut fixed, &mut left)
