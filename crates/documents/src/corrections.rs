@@ -62,6 +62,8 @@ pub fn check_not_federated(address: &Address) -> Result<(), BadInput> {
     let Address::Sqlite(path) = address else {
         return Ok(());
     };
+    // A link to the file is the file. A storage that does not exist has no trials.
+    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let is_of_party = path.file_name().is_some_and(|name| name == TRIALS_FILE)
         && MEMORY_FILES.iter().any(|name| path.with_file_name(name).exists());
     match is_of_party {
@@ -90,5 +92,19 @@ mod tests {
             assert!(check_not_federated(&other).is_ok());
             std::fs::remove_file(folder.path().join(name)).expect("removed");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_the_trials_of_a_party_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let trials = folder.path().join("trials.db");
+        for path in [&trials, &folder.path().join(MEMORY_FILES[0])] {
+            std::fs::write(path, "").expect("a file");
+        }
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let link = elsewhere.path().join("link.db");
+        std::os::unix::fs::symlink(&trials, &link).expect("a link");
+        assert!(check_not_federated(&Address::Sqlite(link)).is_err());
     }
 }

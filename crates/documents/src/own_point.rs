@@ -1,6 +1,6 @@
 //! A user-supplied point, given parameter by parameter on the command line or in a page.
 
-use fedbo_space::{Parameter, Point, Space};
+use fedbo_space::{Parameter, Point, Space, SpaceError};
 
 use fedbo_console::BadInput;
 
@@ -19,6 +19,9 @@ pub fn parse(space: &Space, entries: &[(&str, &str)]) -> anyhow::Result<Point> {
     }
     let point = Point::new(values);
     space.normalize(&point).map_err(|error| {
+        if let SpaceError::Broken { .. } = error {
+            return BadInput(error.to_string()).into();
+        }
         let exist = space.parameters().iter().zip(space.existing(&point));
         let names = exist.filter_map(|(parameter, exists)| exists.then_some(parameter.name()));
         let names: Vec<&str> = names.collect();

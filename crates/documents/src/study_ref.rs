@@ -69,7 +69,8 @@ impl OpenStudy {
 
     /// Checks that the trials are not those of an agent of a federation.
     pub fn check_not_federated(&self) -> Result<(), BadInput> {
-        self.storage.parse::<Address>().map_or(Ok(()), |address| check_not_federated(&address))
+        let address = self.storage.parse::<Address>();
+        check_not_federated(&address.map_err(|error| BadInput(error.to_string()))?)
     }
 
     /// Checks that an output path is not a file of the study.
