@@ -181,17 +181,25 @@ def _condition(given: Parameter) -> dict[str, object]:
 
 def exists(space: Mapping[str, Parameter], name: str, params: Mapping[str, Any]) -> bool:
     """Return True if a parameter exists at a point, according to the values of its parents."""
-    return _exists(space, name, params, ())
+    return _exists(space, name, params, (), {})
 
 
 def _exists(
-    space: Mapping[str, Parameter], name: str, params: Mapping[str, Any], children: tuple[str, ...]
+    space: Mapping[str, Parameter], name: str, params: Mapping[str, Any], children: tuple[str, ...], known: dict[str, bool]
+) -> bool:
+    if name not in known:
+        known[name] = _holds(space, name, params, children, known)
+    return known[name]
+
+
+def _holds(
+    space: Mapping[str, Parameter], name: str, params: Mapping[str, Any], children: tuple[str, ...], known: dict[str, bool]
 ) -> bool:
     for parent, values in (space[name].when or {}).items():
         # Studies refuse circles and unknown parents with an error.
         if parent in children or parent not in space or parent not in params:
             return False
-        if not _exists(space, parent, params, (*children, name)):
+        if not _exists(space, parent, params, (*children, name), known):
             return False
         value = plain(params[parent])
         if not any(value == each for each in (values if isinstance(values, list) else [values])):
@@ -297,7 +305,7 @@ def parameter(name: str, given: object) -> Parameter:
     if isinstance(given, range):
         if not given:
             raise DefinitionError(f"parameter {name!r}: {given} is empty")
-        low, high = min(given), max(given)
+        low, high = sorted((given[0], given[-1]))
         return Int(low, high, step=None if abs(given.step) == 1 or low == high else abs(given.step))
     if getattr(given, "ndim", None) == 1 and callable(getattr(given, "tolist", None)):
         return Categorical(tuple(_listed(given)))

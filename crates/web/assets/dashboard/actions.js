@@ -80,12 +80,18 @@ export class Actions {
       const input = field(each, id);
       return { name: each.name, when: each.when ?? {}, field: input, label: h("label", { for: id }, each.name, input, h("span", { id: `${id}-hint` }, hint(each))) };
     });
+    /** @type {Map<string, boolean>} */
+    const known = new Map();
     /**
      * Returns true if a parameter exists with the values in the form.
      * @param {any} each
      * @returns {boolean}
      */
-    const exists = (each) => Object.entries(each.when).every(([name, values]) => {
+    const exists = (each) => {
+      if (!known.has(each.name)) known.set(each.name, holds(each));
+      return known.get(each.name);
+    };
+    const holds = (/** @type {any} */ each) => Object.entries(each.when).every(([name, values]) => {
       const parent = fields.find((other) => other.name === name);
       const given = parent?.field.value.trim() ?? "";
       const isGiven = (/** @type {any} */ value) => (typeof value === "number" ? given !== "" && Number(given) === value : given === String(value));
@@ -93,6 +99,7 @@ export class Actions {
     });
     // Hides the fields of parameters that do not exist.
     const update = () => {
+      known.clear();
       for (const each of fields) each.label.hidden = each.field.disabled = !exists(each);
     };
     update();
@@ -101,7 +108,7 @@ export class Actions {
       const trial = best();
       if (trial === null) return say(line, "No trial has a value yet.");
       for (const each of fields) {
-        const value = trial.parameters[each.name];
+        const value = Object.hasOwn(trial.parameters, each.name) ? trial.parameters[each.name] : undefined;
         if (value !== undefined) each.field.value = String(value);
       }
       update();

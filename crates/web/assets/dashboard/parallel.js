@@ -83,7 +83,7 @@ export class Parallel {
       context.beginPath();
       this.parameters.forEach((parameter, column) => {
         const value = trial.parameters[parameter.name];
-        context.lineTo(x(column), value === undefined ? HEIGHT - 12 : y(placeOf(parameter, value)));
+        context.lineTo(x(column), !Object.hasOwn(trial.parameters, parameter.name) ? HEIGHT - 12 : y(placeOf(parameter, value)));
       });
       context.lineTo(x(n - 1), y(share(trial.value)));
       context.stroke();

@@ -104,7 +104,7 @@ export class Surface {
     // Cells are centred on their values.
     const spread = (/** @type {any} */ parameter, /** @type {any} */ value, /** @type {number} */ n) => (choicesOf(parameter) !== null ? placeOf(parameter, value) : (placeOf(parameter, value) * (n - 1) + 0.5) / n);
     for (const trial of this.trials) {
-      if (trial.parameters[px.name] === undefined || trial.parameters[py.name] === undefined) continue;
+      if (!Object.hasOwn(trial.parameters, px.name) || !Object.hasOwn(trial.parameters, py.name)) continue;
       const [at, up] = [spread(px, trial.parameters[px.name], this.shown.x.length), spread(py, trial.parameters[py.name], this.shown.y.length)];
       context.beginPath();
       context.arc(left + at * (right - left), bottom - up * (bottom - top), 3, 0, 7);

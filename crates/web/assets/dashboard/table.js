@@ -44,7 +44,7 @@ export class Table {
       ["number", (trial) => trial.number],
       ["state", (trial) => state(trial)],
       ...this.numbers.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => numberOf(trial, name)])),
-      ...this.parameters.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => trial.parameters[name]])),
+      ...this.parameters.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => (Object.hasOwn(trial.parameters, name) ? trial.parameters[name] : undefined)])),
       ["seconds", (trial) => trial.evaluate_seconds],
       ["source", (trial) => trial.source],
       ["reason", (trial) => reason(trial)],
