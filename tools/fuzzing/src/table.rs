@@ -15,12 +15,18 @@ fn definition() -> Definition {
         .minimize()
 }
 
-/// Reads the bytes as a table. Accepted rows are stored unchanged, and a second import is a no-op.
+/// Reads the bytes as a table. Accepted rows are stored unchanged, and a second import is a
+/// no-op. A table that is accepted as a whole is read the same if rows outside may be left out.
 pub fn table(bytes: &[u8]) {
     let definition = definition();
     let study = Study::in_memory(&definition).expect("a valid definition");
     let space = study.space();
-    match trials_of_table(bytes, Path::new("old.csv"), &definition, Outside::Skip) {
+    let read = |outside| trials_of_table(bytes, Path::new("old.csv"), &definition, outside);
+    if let Ok(strict) = read(Outside::Refuse) {
+        let lenient = read(Outside::Skip).expect("fewer rows are refused");
+        assert_eq!(strict.trials, lenient.trials);
+    }
+    match read(Outside::Skip) {
         Ok(read) => {
             let storage = Arc::new(MemoryStorage::new());
             let import = || Study::import(storage.clone(), &definition, &read.trials);
