@@ -88,8 +88,9 @@ export class Actions {
      * @returns {boolean}
      */
     const exists = (each) => {
-      if (!known.has(each.name)) known.set(each.name, holds(each));
-      return known.get(each.name);
+      let present = known.get(each.name);
+      if (present === undefined) known.set(each.name, (present = holds(each)));
+      return present;
     };
     const holds = (/** @type {any} */ each) => Object.entries(each.when).every(([name, values]) => {
       const parent = fields.find((other) => other.name === name);
