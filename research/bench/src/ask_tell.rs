@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use fedbo_space::{ParameterSpec, Point, Value as ParameterValue};
+use clap::ValueEnum;
+use fedbo_space::{ParameterSpec, Point};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_study::{Definition, StrategySpec, Study};
 use serde_json::{Value, json};
@@ -12,8 +13,17 @@ use crate::measure::{Limits, columns, count, measure, rounded};
 use crate::memory::peak_mib;
 use crate::scaling::exponent;
 
-/// Dimension used by the peers' script.
-const DIM: usize = 3;
+/// A search space to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// A box of three dimensions, as in the peers' script.
+    Box3,
+    /// A box of five dimensions.
+    Box5,
+    /// A choice of three branches, two shared numbers, and in each branch a choice of two with one
+    /// number each, which is a tree of 12 parameters.
+    Tree12,
+}
 
 /// Finds a strategy by name, among those that have a surrogate and need no old studies.
 pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
@@ -28,17 +38,24 @@ pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
 /// `seconds` is the *mean* over the steps of one refit interval, so it includes refits; the median
 /// is smaller. The interval is a tenth of the trials, but at least 12 steps as in the peers'
 /// script.
-pub(crate) fn rows(strategy: StrategySpec, sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
+pub(crate) fn rows(
+    strategy: StrategySpec,
+    shape: Shape,
+    sizes: &[usize],
+    limits: &Limits,
+) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for &t in sizes {
-        let study = study_of(strategy, t)?;
+        let study = study_of(strategy, shape, t)?;
         let steps = Limits {
             min_reps: t.div_ceil(10).max(12),
             max_reps: t.div_ceil(10).max(12),
             ..*limits
         };
         let (timing, _) = measure(&steps, |_| Ok(()), |()| step(&study))?;
-        let mut row = columns(json!({ "peer": "fedbo", "what": strategy.name(), "trials": t }));
+        let mut row = columns(json!({
+            "peer": "fedbo", "what": strategy.name(), "space": format!("{shape:?}"), "trials": t,
+        }));
         row.extend(timing.columns());
         row.insert("median".into(), rounded(timing.median(), 9));
         row.insert("seconds".into(), rounded(timing.mean(), 9));
@@ -70,7 +87,7 @@ pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value
     ];
     for t in ladder.into_iter().filter(|t| *t <= largest) {
         // The last step runs at t trials, so that all 5000 are still modelled at t = 5000.
-        let study = study_of(strategy, t - N_STEPS - 1)?;
+        let study = study_of(strategy, Shape::Box3, t - N_STEPS - 1)?;
         let best = || study.best()?.and_then(|trial| trial.value()).context("a best value");
         let at_random = best()?;
         let seconds = (0..=N_STEPS)
@@ -114,16 +131,16 @@ struct Curve {
 }
 
 /// Creates an in-memory study with t finished trials at random points.
-fn study_of(strategy: StrategySpec, t: usize) -> Result<Study> {
+fn study_of(strategy: StrategySpec, shape: Shape, t: usize) -> Result<Study> {
     let mut definition = Definition::new("bench").strategy(strategy).seed(1).minimize();
-    for name in names() {
-        definition = definition.parameter(name, ParameterSpec::float(0.0, 1.0));
+    for (name, parameter) in shape.parameters() {
+        definition = definition.parameter(name, parameter);
     }
     let study = Study::in_memory(&definition)?;
     let mut stream = Seed::new(1).stream(Purpose::TEST, u64::try_from(t)?, 0);
     for _ in 0..t {
-        let entries = names().map(|name| (name, ParameterValue::Float(stream.uniform())));
-        let trial = study.enqueue(&Point::new(entries.collect()))?;
+        let unit: Vec<f64> = (0..study.space().dim()).map(|_| stream.uniform()).collect();
+        let trial = study.enqueue(&study.space().decode(&unit))?;
         study.tell(trial.number, value(&trial.point))?;
     }
     Ok(study)
@@ -135,13 +152,36 @@ fn step(study: &Study) -> Result<u64> {
     Ok(trial.number)
 }
 
-fn names() -> impl Iterator<Item = String> {
-    (0..DIM).map(|i| format!("x{i}"))
+impl Shape {
+    fn parameters(self) -> Vec<(String, ParameterSpec)> {
+        let number = || ParameterSpec::float(0.0, 1.0);
+        let numbers = |n: usize| (0..n).map(|i| (format!("x{i}"), number())).collect::<Vec<_>>();
+        match self {
+            Self::Box3 => numbers(3),
+            Self::Box5 => numbers(5),
+            Self::Tree12 => {
+                let mut parameters = numbers(2);
+                parameters.push(("root".into(), ParameterSpec::categorical(["a", "b", "c"])));
+                for (branch, n) in [("a", 2), ("b", 3), ("c", 1)] {
+                    let kind = ParameterSpec::categorical(["left", "right"]).when("root", branch);
+                    parameters.push((branch.into(), kind));
+                    let inner = (0..n).map(|i| {
+                        let side = ["left", "right"][i % 2];
+                        (format!("{branch}{i}"), number().when(branch, side))
+                    });
+                    parameters.extend(inner);
+                }
+                parameters
+            }
+        }
+    }
 }
 
-/// Evaluates the objective function of the peers' script.
+/// Evaluates the objective function of the peers' script. Each choice counts as a number.
 fn value(point: &Point) -> f64 {
-    let squares = (1..=DIM).zip(names());
-    let squares = squares.map(|(i, name)| (point.number(&name) - 0.3 * count(i)).powi(2));
+    let squares = point.iter().enumerate().map(|(i, (_, value))| {
+        let number = value.as_f64().unwrap_or_else(|| count(value.to_string().len()));
+        (number - 0.3 * count(i + 1)).powi(2)
+    });
     squares.sum::<f64>() + 0.1 * (9.0 * point.number("x0")).cos()
 }

@@ -91,11 +91,14 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// One step of a study with three parameters: ask for a trial and tell its value
+    /// One step of a study: ask for a trial and tell its value
     AskTell {
         /// ts, gp-ucb or log-ei
         #[arg(long, value_parser = ask_tell::strategy, default_value = "log-ei")]
         strategy: StrategySpec,
+        /// The search space
+        #[arg(long, value_enum, default_value = "box3")]
+        space: ask_tell::Shape,
         /// Numbers of finished trials before the step
         #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
         sizes: Vec<usize>,
@@ -281,8 +284,8 @@ fn main() -> Result<()> {
         Bench::Hyperfit { kernels, sizes, effort } => {
             ("hyperfit", hyperfit::rows(&kernels, &sizes, &effort.limits())?)
         }
-        Bench::AskTell { strategy, sizes, effort } => {
-            ("ask_tell", ask_tell::rows(strategy, &sizes, &effort.limits())?)
+        Bench::AskTell { strategy, space, sizes, effort } => {
+            ("ask_tell", ask_tell::rows(strategy, space, &sizes, &effort.limits())?)
         }
         Bench::StudyGrowth { strategy, largest } => {
             ("study_growth", ask_tell::growth(strategy, largest)?)
