@@ -95,7 +95,9 @@ impl OneParty<'_> {
             let (value, ended) = match evaluate_guarded(self.objective, &point, id) {
                 Outcome::Value(value) => (Some(value), Ok(Some(value))),
                 Outcome::Failed(failure) => (None, Err(failure.to_string())),
-                Outcome::Numbers(_) | Outcome::Measured(_) => unreachable!("an evaluation has one number"),
+                Outcome::Numbers(_) | Outcome::Measured(_) => {
+                    unreachable!("an evaluation has one number")
+                }
                 Outcome::Interrupted => return Ok((RunTrace::default(), Ended::Interrupted)),
             };
             let truth = (self.truth)(&point);
