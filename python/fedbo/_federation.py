@@ -20,7 +20,7 @@ from fedbo._errors import DefinitionError, Error, ObjectiveError
 from fedbo._executors import Executor, n_workers
 from fedbo._interrupt import resumable
 from fedbo._objective import Evaluator, Objective, logger, number
-from fedbo._space import Parameter, ParameterLike, Value
+from fedbo._space import Mixture, Parameter, ParameterLike, Rule, Value
 from fedbo._study import Study
 from fedbo._trial import dataframe
 
@@ -185,6 +185,8 @@ class Federation:
         Number of initial points of each party.
     ``noisy``
         True if repeated evaluations of a point give different values. Points may then be tried again.
+    ``rules``, ``mixtures``
+        Linear rules between parameters (:class:`Rule`) and shares of a total (:class:`Mixture`), which every point satisfies.
     ``observations``
         Previous trials by party, for parties that only share them and make no queries: pairs of a dict and a value, a
         :class:`Study`, or a string as in a ``federation.toml``, ``"sqlite:FILE#STUDY"`` or ``"FILE.csv"``. Each of these parties sends
@@ -215,6 +217,8 @@ class Federation:
         seed: int = 0,
         initial: int | None = None,
         noisy: bool = False,
+        rules: Sequence[Rule] = (),
+        mixtures: Sequence[Mixture] = (),
         observations: Mapping[str, Observations] | None = None,
         options: Mapping[str, object] | None = None,
         **tables: Mapping[str, object],
@@ -224,7 +228,7 @@ class Federation:
         _space.text("algorithm", algorithm)
         parameters = {key: _space.parameter(key, given) for key, given in space.items()}
         texts = _space.Texts(parameters)
-        written: dict[str, Mapping[str, object]] = {
+        written: dict[str, Any] = {
             "federation": {
                 "name": name,
                 "direction": direction,
@@ -235,6 +239,7 @@ class Federation:
                 "noisy": noisy,
             },
             "space": {key: each._keys() for key, each in parameters.items()},
+            **_space.rule_tables(rules, mixtures),
         }
         if options:
             written[_fedbo.Federation.table_of(algorithm) or algorithm] = options

@@ -139,6 +139,17 @@ class Mixture:
         return {"name": self.name, "parameters": _listed(self.parameters), "total": float(self.total)}
 
 
+def rule_tables(rules: Sequence[Rule], mixtures: Sequence[Mixture]) -> dict[str, list[Mapping[str, object]]]:
+    """Return the tables ``[[rules]]`` and ``[[mixtures]]`` of a file."""
+    tables: dict[str, list[Mapping[str, object]]] = {}
+    for key, given, kind in (("rules", rules, Rule), ("mixtures", mixtures, Mixture)):
+        if isinstance(given, kind) or not all(isinstance(each, kind) for each in given):
+            raise TypeError(f"{key} = {given!r}, expected a list of fedbo.{kind.__name__}(...)")
+        tables[key] = [each._keys() for each in given]
+    return tables
+
+
+
 Parameter: TypeAlias = Float | Int | Categorical
 """A parameter of a search space."""
 

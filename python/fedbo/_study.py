@@ -169,10 +169,7 @@ class Study:
                 {**_space.mapping(f"constraints[{key!r}]", each, "at_most or at_least and its bound"), "name": key}
                 for key, each in constraints.items()
             ]
-        for key, given, kind in (("rules", rules, Rule), ("mixtures", mixtures, Mixture)):
-            if isinstance(given, kind) or not all(isinstance(each, kind) for each in given):
-                raise TypeError(f"{key} = {given!r}, expected a list of fedbo.{kind.__name__}(...)")
-            tables[key] = [each._keys() for each in given]
+        tables |= _space.rule_tables(rules, mixtures)
         native = _fedbo.Study.from_text(_label(name), _space.toml(tables))
         self._take(native, has_file=False, texts=texts)
 

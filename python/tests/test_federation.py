@@ -147,6 +147,33 @@ def test_arms_are_compared_by_student_and_holm() -> None:
     assert result.svg.startswith("<svg") and "<svg" in result._repr_html_() and "p (Holm)" in str(result)
 
 
+def test_conditions_rules_and_mixtures_hold_for_every_party() -> None:
+    space = {
+        "kind": ["a", "b"],
+        "z": fedbo.Float(0, 1, when={"kind": "b"}),
+        **{name: fedbo.Float(0, 1) for name in ("u", "v", "w")},
+    }
+    seen: list[dict[str, Any]] = []
+
+    def value(p: dict[str, Any]) -> float:
+        seen.append(p)
+        return p["u"] + (0.5 if p["kind"] == "a" else (p["z"] - 0.3) ** 2)
+
+    labs = fedbo.Federation(
+        "trees", space, agents=["north", "south"], rounds=5, direction="minimize",
+        rules=[fedbo.Rule({"u": 1.0, "v": -1.0}, at_least=0.0)], mixtures=[fedbo.Mixture(["u", "v", "w"])],
+    )
+    result = labs.simulate({"north": value, "south": value})
+    assert [trial.params for trial in result.rows] == seen and len(seen) == 16
+    for p in seen:
+        assert ("z" in p) == (p["kind"] == "b")
+        assert p["u"] + p["v"] + p["w"] == pytest.approx(1.0) and p["u"] >= p["v"] - 1e-6
+    with pytest.raises(TypeError, match="expected a list of fedbo.Rule"):
+        fedbo.Federation("trees", space, agents=["a", "b"], rounds=5, direction="minimize", rules=[{"u": 1.0}])  # type: ignore[list-item]
+    with pytest.raises(fedbo.DefinitionError, match="there is no parameter q"):
+        fedbo.Federation("trees", space, agents=["a", "b"], rounds=5, direction="minimize", rules=[fedbo.Rule({"q": 1.0}, at_most=1)])
+
+
 def test_functions_are_called_in_this_thread_one_after_the_other() -> None:
     threads = set()
 

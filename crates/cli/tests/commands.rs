@@ -7,6 +7,7 @@ mod corrections;
 mod durability;
 mod early_stopping;
 mod early_stopping_bo_bos;
+mod federation_spaces;
 mod given_values;
 mod neighbours;
 mod old_studies;

@@ -47,6 +47,8 @@ pub(crate) struct Setup {
     pub(crate) secure_sum: bool,
     /// True if coordinators on one database each sum their own uploads.
     pub(crate) sharded: bool,
+    /// Tables of further parameters and rules.
+    pub(crate) space: &'static str,
 }
 
 impl Setup {
@@ -65,6 +67,7 @@ impl Setup {
             trial_s: 0.0,
             secure_sum: false,
             sharded: false,
+            space: "",
         }
     }
 
@@ -203,6 +206,7 @@ impl World {
         for name in ["x", "y"] {
             text += &format!("[space.{name}]\ntype = \"float\"\nlow = -5.0\nhigh = 5.0\n");
         }
+        text += setup.space;
         for agent in 0..setup.n_agents {
             text +=
                 &format!("[[agents]]\nname = \"lab {agent}\"\n{}", command(agent, setup.trial_s));

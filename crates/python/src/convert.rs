@@ -128,9 +128,11 @@ pub(crate) fn row<'py>(py: Python<'py>, row: &Row, space: &Space) -> PyResult<Bo
     fields.set_item("iteration", row.iteration)?;
     fields.set_item("source", &row.source)?;
     let params = PyDict::new(py);
-    for (parameter, (name, text)) in space.parameters().iter().zip(&row.parameters) {
-        let read = parameter.parse(text).map_err(errors::other)?;
-        params.set_item(name, value(py, &read)?)?;
+    for (name, text) in row.existing() {
+        if let Some(parameter) = space.parameters().iter().find(|each| each.name() == name) {
+            let read = parameter.parse(text).map_err(errors::other)?;
+            params.set_item(name, value(py, &read)?)?;
+        }
     }
     fields.set_item("params", params)?;
     fields.set_item("value", row.value)?;

@@ -45,7 +45,8 @@ pub struct Row {
     /// The source of the query: initial, own posterior, a message with its sender, or a region's
     /// aggregate.
     pub source: String,
-    /// Name and value of each parameter, in the order of the search space.
+    /// Name and value of each parameter, in the order of the search space. A parameter that does
+    /// not exist in the trial can be left out, and is blank in a row that was read.
     pub parameters: Vec<(String, String)>,
     /// The value of the objective; `None` for a failed trial.
     pub value: Option<f64>,
@@ -71,6 +72,11 @@ impl Row {
     #[must_use]
     pub fn failed_status(reason: impl std::fmt::Display) -> String {
         format!("{FAILED}{reason}")
+    }
+
+    /// Returns the names and values of the parameters that exist in the trial.
+    pub fn existing(&self) -> impl Iterator<Item = &(String, String)> {
+        self.parameters.iter().filter(|(_, value)| !value.is_empty())
     }
 
     /// Returns true if the trial has no usable value.
@@ -178,15 +184,8 @@ impl ResultsWriter {
     /// Fails if a number is NaN or infinite.
     ///
     /// # Panics
-    /// Panics if the row's parameters differ from those with which the file was created.
+    /// Panics if the row has a parameter without a column, or its parameters are in another order.
     pub fn append(&mut self, row: &Row) -> Result<(), ReportError> {
-        let names = || row.parameters.iter().map(|(name, _)| name);
-        assert!(
-            names().eq(&self.parameters),
-            "a row with parameters {:?} for a file with parameters {:?}",
-            names().collect::<Vec<_>>(),
-            self.parameters
-        );
         let mut fields = vec![
             row.experiment.clone(),
             row.arm.clone(),
@@ -195,7 +194,17 @@ impl ResultsWriter {
             row.iteration.to_string(),
             row.source.clone(),
         ];
-        fields.extend(row.parameters.iter().map(|(_, value)| value.clone()));
+        let mut own = row.parameters.iter().peekable();
+        for column in &self.parameters {
+            let value = own.next_if(|(name, _)| name == column).map(|(_, value)| value.clone());
+            fields.push(value.unwrap_or_default());
+        }
+        assert!(
+            own.next().is_none(),
+            "a row with parameters {:?} for a file with parameters {:?}",
+            row.parameters,
+            self.parameters
+        );
         let numbers = [
             ("value", row.value),
             ("best", row.best),

@@ -182,17 +182,27 @@ impl Maximizer {
                 Candidates::ranked(&function.values(points), points)
             }
             Domain::Space(space) => {
+                // Outside of valid points, a function of a space with conditions or rules has values
+                // that no trial can have.
+                let is_structured = space.has_conditions() || space.has_rules();
+                let valid = MultiStart::for_dim(space.dim());
+                let search = match self {
+                    Self::Snapped(search) => Some(search),
+                    Self::MultiStart(search) if is_structured => Some(search),
+                    Self::Direct(_) if is_structured => Some(&valid),
+                    Self::MultiStart(_) | Self::Direct(_) => None,
+                };
+                if let Some(search) = search {
+                    let search = SnappedSearch { function, space, search, only: None };
+                    return search.candidates(extra, stream);
+                }
                 let found: Vec<Vec<f64>> = match self {
-                    Self::MultiStart(search) => search
+                    Self::Direct(search) => vec![search.maximize(function)?.x],
+                    Self::MultiStart(search) | Self::Snapped(search) => search
                         .maximize(function, stream.bits(), extra)?
                         .into_iter()
                         .map(|maximum| maximum.x)
                         .collect(),
-                    Self::Direct(search) => vec![search.maximize(function)?.x],
-                    Self::Snapped(search) => {
-                        let search = SnappedSearch { function, space, search, only: None };
-                        return search.candidates(extra, stream);
-                    }
                 };
                 let snapped = found.iter().map(|unit| space.snap(unit));
                 Ok(Candidates(Order::Listed(snapped.collect())))

@@ -39,6 +39,47 @@ fn a_relayed_federation_does_what_one_process_does() {
     assert!(!service.all().contains("private"), "{}", service.all());
 }
 
+/// With a conditional parameter, a rule and a mixture too, and every agent satisfies them.
+#[test]
+fn a_federation_over_a_tree_with_rules_does_what_one_process_does() {
+    let space = r#"[space.kind]
+type = "categorical"
+choices = ["a", "b"]
+[space.z]
+type = "float"
+low = 0.0
+high = 1.0
+when = { kind = ["b"] }
+[space.u]
+type = "float"
+low = 0.0
+high = 1.0
+[space.v]
+type = "float"
+low = 0.0
+high = 1.0
+[[rules]]
+terms = { x = 1.0, y = 1.0 }
+at_most = -1.0
+[[mixtures]]
+parameters = ["u", "v"]
+"#;
+    let algorithm = "shared-prior";
+    let setup = Setup { algorithm, privacy: "", space, ..Setup::simulated(2, 5, 60.0) };
+    let world = World::new(&setup);
+    let expected = world.in_process();
+    let tokens = world.create();
+    let (_service, port) = world.serve(0);
+    for (agent, process) in world.start_agents(&tokens, port).iter_mut().enumerate() {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        assert_eq!(world.trials(agent), expected[agent], "agent {agent}");
+        assert!(expected[agent].iter().all(|[x, y, _]| x + y <= -1.0 + 1e-4), "{expected:?}");
+        assert!(
+            world.done(&["agent", "status", "--home", &format!("home{agent}")]).contains("labs")
+        );
+    }
+}
+
 /// With secret noise, the ledger is valid and agrees with the agents' spending, and nothing else is
 /// charged.
 #[test]

@@ -80,6 +80,7 @@ impl PeerRing {
             trial_s: 0.0,
             secure_sum: false,
             sharded: false,
+            space: "",
         });
         // Remove tables that only other kinds of federations need.
         let path = world.path("federation.toml");

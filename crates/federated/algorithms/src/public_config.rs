@@ -5,7 +5,7 @@
 //! The wording is fixed, because ledgers store the text. Different wording for the same setting
 //! would make a different study.
 
-use fedbo_space::{Direction, Kind, Space};
+use fedbo_space::{Direction, Kind, MixtureSpec, RuleSpec, Space};
 use fedbo_strategies::{LocalProb, MessageContent, MessageNoise, MessageSettings};
 use serde::Serialize;
 
@@ -105,6 +105,19 @@ impl PublicConfig {
             };
             let range = if scale { range + " log" } else { range };
             self.line(&format!("parameter {}", parameter.name()), &range);
+            if !parameter.when().is_empty() {
+                self.json(&format!("when {}", parameter.name()), parameter.when());
+            }
+        }
+    }
+
+    /// Adds linear rules and mixtures. Without any, the text does not change.
+    pub fn rules(&mut self, rules: &[RuleSpec], mixtures: &[MixtureSpec]) {
+        for rule in rules {
+            self.json("rule", rule);
+        }
+        for mixture in mixtures {
+            self.json("mixture", mixture);
         }
     }
 

@@ -151,6 +151,7 @@ impl FederationFile {
             Settings::Released(algorithm) => {
                 let mut config = PublicConfig::default();
                 config.federation(name, seed, direction, n_initial, &names, &space);
+                config.rules(&self.rules, &self.mixtures);
                 config.json("features", &features);
                 algorithm.describe(&mut config);
                 let n_features = u32::try_from(features.n_features).unwrap_or(u32::MAX); // checked to be far below

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fedbo_config::{LengthscaleEntry, SurrogateTable};
-use fedbo_space::ParameterSpec;
+use fedbo_space::{MixtureSpec, ParameterSpec, RuleSpec};
 use fedbo_strategies::UcbMultiplier;
 use serde::Deserialize;
 
@@ -46,6 +46,12 @@ pub struct FederationFile {
     /// validated space does.
     #[serde(default)]
     pub space: BTreeMap<String, ParameterSpec>,
+    /// `[[rules]]`: linear rules between parameters.
+    #[serde(default)]
+    pub rules: Vec<RuleSpec>,
+    /// `[[mixtures]]`: shares of a total.
+    #[serde(default)]
+    pub mixtures: Vec<MixtureSpec>,
     /// `[[agents]]`, one table per agent.
     #[serde(default)]
     pub agents: Vec<AgentTable>,
@@ -56,7 +62,7 @@ pub struct FederationFile {
 
 impl FederationFile {
     /// The keys that do not belong to an algorithm.
-    pub(crate) const KEYS: [&'static str; 11] = [
+    pub(crate) const KEYS: [&'static str; 13] = [
         "version",
         "federation",
         "features",
@@ -67,6 +73,8 @@ impl FederationFile {
         "secure_sum",
         "network",
         "space",
+        "rules",
+        "mixtures",
         "agents",
     ];
 }

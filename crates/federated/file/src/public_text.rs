@@ -9,7 +9,7 @@ use std::path::Path;
 use fedbo_config::{Check, FileError, TomlFile};
 use fedbo_federated::ALGORITHMS;
 use fedbo_objective::{NoProblems, Problems};
-use fedbo_space::{Parameter, Space};
+use fedbo_space::{OneOf, Parameter, Space};
 use toml::{Table, Value};
 
 use crate::checked::{Collaboration, Federation, Objectives};
@@ -261,15 +261,15 @@ fn described(parameter: &Parameter) -> Value {
     // A range without steps states its scale, even if linear, because this wording is frozen.
     let has_scale = parameter.kind().numbers().is_some() && spec.step.is_none();
     let log = has_scale.then(|| Value::Boolean(spec.log.unwrap_or(false)));
-    let choices = spec.choices.map(|choices| {
-        let choices = choices.into_iter().map(|choice| match choice {
-            fedbo_space::Value::Int(number) => Value::Integer(number),
-            fedbo_space::Value::Float(number) => Value::Float(number),
-            fedbo_space::Value::Bool(flag) => Value::Boolean(flag),
-            fedbo_space::Value::Choice(text) => Value::String(text),
-        });
-        Value::Array(choices.collect())
+    let choices = spec.choices.map(values_of);
+    let when = spec.when.into_iter().map(|(parent, values)| {
+        let values = match values {
+            OneOf::One(only) => value(only),
+            OneOf::Any(values) => values_of(values),
+        };
+        (parent, values)
     });
+    let when: Table = when.collect();
     let values = spec.values.map(|values| Value::Array(values.into_iter().map(number).collect()));
     let entries = [
         ("type", Some(Value::String(spec.kind))),
@@ -280,9 +280,24 @@ fn described(parameter: &Parameter) -> Value {
         ("values", values),
         ("choices", choices),
         ("ordered", spec.ordered.map(Value::Boolean)),
+        ("when", (!when.is_empty()).then_some(Value::Table(when))),
     ];
     let named = entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     Value::Table(named.collect())
+}
+
+fn values_of(given: Vec<fedbo_space::Value>) -> Value {
+    Value::Array(given.into_iter().map(value).collect())
+}
+
+/// Converts a value of a parameter.
+fn value(given: fedbo_space::Value) -> Value {
+    match given {
+        fedbo_space::Value::Int(number) => Value::Integer(number),
+        fedbo_space::Value::Float(number) => Value::Float(number),
+        fedbo_space::Value::Bool(flag) => Value::Boolean(flag),
+        fedbo_space::Value::Choice(text) => Value::String(text),
+    }
 }
 
 #[cfg(test)]
@@ -352,6 +367,51 @@ mod tests {
             "parameter dose = float in [0.5, 1.0]\n",
             "parameter spin = ordered [\"slow\",\"fast\"]\n",
             "parameter t = float 25.0 25.0\n",
+        ] {
+            assert!(lines.contains(line), "{line} is not in\n{lines}");
+        }
+    }
+
+    #[test]
+    fn conditions_and_rules_are_part_of_the_text_and_of_the_charter() {
+        let rules = "[[rules]]\nterms = { u = 1.0, v = -1.0 }\nat_least = 0.0\n[[mixtures]]\nparameters = [\"u\", \"v\"]\n";
+        let number =
+            |name: &str| format!("[space.{name}]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n");
+        let space = format!(
+            "[space.kind]\ntype = \"categorical\"\nchoices = [\"x\", \"y\"]\n{}when = {{ kind = [\"y\"] }}\n{}{}{rules}",
+            number("z"),
+            number("u"),
+            number("v")
+        );
+        let head = HEAD.replace("dp-fts-de", "dp-shared-prior");
+        let agents = "[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n";
+        let (federation, text) =
+            frozen(&format!("{head}[privacy]\nepsilon = 2.0\n{space}{agents}"));
+        assert!(federation.space.has_conditions() && federation.space.has_rules());
+        let received = Federation::received(&text).unwrap();
+        assert_eq!(received.space, federation.space);
+        assert_eq!(frozen(&text).1, text);
+        // Without the rules, or with another condition, it would be a different study.
+        let config = |text: &str| frozen(text).0.privacy().unwrap().charter.config.clone();
+        for other in [
+            text.replace("at_least = 0.0", "at_least = 0.1"),
+            text.replace("kind = [\"y\"]", "kind = [\"x\"]"),
+        ] {
+            assert_ne!(other, text);
+            assert_ne!(config(&other), config(&text));
+        }
+        let in_one_process = |text: &str| {
+            let file = TomlFile::from_text(Path::new("f.toml"), text);
+            let read: FederationFile = file.parse().unwrap();
+            let read =
+                read.validate(&file, Objectives::Elsewhere, &NoProblems, ALGORITHMS).unwrap();
+            String::from_utf8(read.privacy().unwrap().charter.config.clone()).unwrap()
+        };
+        let lines = in_one_process(&text);
+        for line in [
+            "when z = {\"kind\":[\"y\"]}\n",
+            "rule = {\"terms\":",
+            "mixture = {\"parameters\":[\"u\",\"v\"]}\n",
         ] {
             assert!(lines.contains(line), "{line} is not in\n{lines}");
         }

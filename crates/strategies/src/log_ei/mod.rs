@@ -142,14 +142,18 @@ impl LogEiSettings {
 
     /// Returns the settings for an agent of a federation. Since an agent must make a query in each
     /// round, it repeats a point when a discrete space is exhausted. It does not learn from
-    /// failures.
+    /// failures. With conditional parameters, it has no output transform and is augmented, as in a
+    /// study.
     pub fn for_agent(space: &Space, noisy: bool) -> Self {
         let Maximizer::Snapped(search) = Maximizer::of_acquisition(space.dim()) else {
             unreachable!("the search of a study")
         };
+        let surrogate = SurrogateSettings::for_space(space, noisy);
+        let is_tree = space.has_conditions();
         Self {
-            surrogate: SurrogateSettings::for_space(space, noisy),
+            surrogate: if is_tree { surrogate.with_outputs(OutputOption::None) } else { surrogate },
             maximizer: Maximizer::MultiStart(search),
+            augmented: is_tree,
             ..Self::for_study(space.dim(), noisy)
         }
     }

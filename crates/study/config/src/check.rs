@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fedbo_gp::Family;
-use fedbo_space::{Parameter, ParameterSpec, Space, SpaceError};
+use fedbo_space::{MixtureSpec, Parameter, ParameterSpec, RuleSpec, Space, SpaceError};
 use fedbo_strategies::{StrategyError, UcbMultiplier, in_words};
 
 use super::toml_file::{FileError, TomlFile, format_key_path, nearest};
@@ -172,8 +172,26 @@ impl<'a> Check<'a> {
         })
     }
 
+    /// Returns a space with the linear rules of `[[rules]]` and the mixtures of `[[mixtures]]`.
+    ///
+    /// # Errors
+    /// Fails if a rule or mixture is invalid.
+    pub fn with_rules(
+        &self,
+        space: &Space,
+        rules: &[RuleSpec],
+        mixtures: &[MixtureSpec],
+    ) -> Result<Space, FileError> {
+        let with_rules = |key: &str, mixtures: &[MixtureSpec]| {
+            let space = space.clone().with_rules(rules, mixtures);
+            space.map_err(|error| self.file.error(&[key], error.to_string()))
+        };
+        with_rules("rules", &[])?;
+        with_rules("mixtures", mixtures)
+    }
+
     /// Returns the space of the tables `[path.NAME]`, for a kind of file that cannot use conditional
-    /// parameters yet. `owner` names it, as in "a federation".
+    /// parameters yet. `owner` names it, as in "a game".
     ///
     /// # Errors
     /// Same as [`Check::space`]. Also fails if a parameter has a condition.
@@ -314,11 +332,11 @@ mod tests {
         let (good, read) = file(&text("{ kind = \"b\" }"));
         let check = Check::new(&good);
         assert!(check.space(&["space"], &read.space).expect("a space").has_conditions());
-        let refused = check.unconditional_space(&["space"], &read.space, "a federation");
+        let refused = check.unconditional_space(&["space"], &read.space, "a game");
         let refused = refused.expect_err("a condition").to_string();
         assert!(
             refused.starts_with(
-                "example.toml, line 8: space.x.when: a federation cannot use conditional parameters yet; remove"
+                "example.toml, line 8: space.x.when: a game cannot use conditional parameters yet; remove"
             ),
             "{refused}"
         );

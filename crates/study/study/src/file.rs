@@ -219,12 +219,7 @@ impl StudyToml {
             return Err(file.missing_error(&["space"], remedy));
         }
         let space = check.space(&["space"], &self.space)?;
-        let with_rules = |key: &str, mixtures: &[MixtureSpec]| {
-            let space = space.clone().with_rules(&self.rules, mixtures);
-            space.map_err(|error| file.error(&[key], error.to_string()))
-        };
-        with_rules("rules", &[])?;
-        let space = with_rules("mixtures", &self.mixtures)?;
+        let space = check.with_rules(&space, &self.rules, &self.mixtures)?;
         let parameters = space.parameters().iter().map(|parameter| NamedParameter {
             name: parameter.name().to_owned(),
             spec: self.space[parameter.name()].clone(),

@@ -53,11 +53,16 @@ struct Tables {
 
 /// Reads `[dp-fts-de]` and `[exploration]`.
 pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
-    let Reading { check, papers, n_agents, .. } = *reading;
+    let Reading { check, papers, n_agents, space, .. } = *reading;
+    if space.has_conditions() || space.has_rules() {
+        let message = "federation.algorithm: dp-fts-de divides the ranges of parameters into regions, and its regions cannot follow conditions \
+                       (when), rules or mixtures; use dp-shared-prior, which has the same guarantee, or remove them";
+        return Err(check.file.error(&["federation", "algorithm"], message));
+    }
     let Tables { dp_fts_de: table, exploration } = check.file.parse()?;
     let path = ["dp-fts-de", "ucb_multiplier"];
     let ucb_multiplier = check.ucb_multiplier(&path, table.ucb_multiplier)?;
-    let exploration = Exploration::of(&exploration, check, reading.space, n_agents)?;
+    let exploration = Exploration::of(&exploration, check, space, n_agents)?;
     memory_suffices(&exploration, reading)?;
     let local_prob = table.local_prob(check, papers)?;
     let message = message(&table, check, papers)?;

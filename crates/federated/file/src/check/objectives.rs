@@ -135,9 +135,10 @@ impl Parts<'_> {
             }
             let (_, space) =
                 own.unwrap_or_else(|| unreachable!("at least one agent makes queries"));
-            return Ok(space.clone());
+            return self.check.with_rules(space, &file.rules, &file.mixtures);
         }
-        let space = self.check.unconditional_space(&["space"], &file.space, "a federation")?;
+        let space = self.check.space(&["space"], &file.space)?;
+        let space = self.check.with_rules(&space, &file.rules, &file.mixtures)?;
         for (index, problem) in problems.iter().enumerate() {
             if let Some(problem) = problem {
                 self.check_problem_space(&label(index), problem.as_ref(), &space)?;

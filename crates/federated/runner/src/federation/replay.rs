@@ -133,13 +133,10 @@ impl PendingRows {
         let Some(old) = self.rows.remove(&key) else {
             return Ok(false);
         };
-        if old.parameters != row.parameters || old.source != row.source {
+        if !old.existing().eq(row.existing()) || old.source != row.source {
             let shown = |row: &Row| {
-                let values: Vec<String> = row
-                    .parameters
-                    .iter()
-                    .map(|(name, value)| format!("{name} = {value}"))
-                    .collect();
+                let values: Vec<String> =
+                    row.existing().map(|(name, value)| format!("{name} = {value}")).collect();
                 format!("{} ({})", values.join(", "), row.source)
             };
             return Err(self.refuse(format!(
