@@ -5,6 +5,8 @@ use std::fmt;
 use crate::Value;
 use crate::stepped::Refused;
 
+/// Largest number of values.
+const N_MAX: usize = 10_000;
 /// Tolerance for a member of a set of floats, relative to the member.
 const TOLERANCE: f64 = 1e-12;
 
@@ -27,6 +29,11 @@ impl NumberSet {
     /// Creates a set from finite numbers, which must be whole and within ±2^53 for integers, and
     /// positive if `log`.
     pub(crate) fn new(mut numbers: Vec<f64>, log: bool, is_whole: bool) -> Result<Self, Refused> {
+        if numbers.len() > N_MAX {
+            let found = format!("{} numbers", numbers.len());
+            let expected = format!("at most {N_MAX} numbers; use low, high and step");
+            return Err(("values", found, expected));
+        }
         for number in &mut numbers {
             *number += 0.0; // −0 is 0
         }
@@ -95,7 +102,7 @@ impl NumberSet {
         if !value.is_finite() {
             return None;
         }
-        let index = nearest(&self.numbers, value);
+        let index = nearest(&self.numbers, |number| number, value);
         let tolerance = match self.is_whole {
             true => 0.0,
             false => TOLERANCE * self.numbers[index].abs(),
@@ -105,9 +112,7 @@ impl NumberSet {
 
     /// Returns the index of the number whose coordinate is nearest to `u`.
     pub(crate) fn index_at(&self, u: f64) -> u64 {
-        let coordinates: Vec<f64> =
-            self.numbers.iter().map(|number| self.coordinate(*number)).collect();
-        nearest(&coordinates, u) as u64
+        nearest(&self.numbers, |number| self.coordinate(number), u) as u64
     }
 
     /// Returns the coordinate of one of several numbers.
@@ -133,12 +138,13 @@ impl fmt::Display for NumberSet {
     }
 }
 
-/// Returns the index of the nearest of ascending numbers, of two equally near ones the smaller.
-fn nearest(ascending: &[f64], to: f64) -> usize {
-    let above = ascending.partition_point(|each| *each < to);
+/// Returns the index of the number whose place is nearest to `to`, of two equally near ones the
+/// smaller. Places ascend with the numbers.
+fn nearest(numbers: &[f64], place: impl Fn(f64) -> f64, to: f64) -> usize {
+    let above = numbers.partition_point(|each| place(*each) < to);
     let Some(below) = above.checked_sub(1) else { return 0 };
-    match ascending.get(above) {
-        Some(next) if next - to < to - ascending[below] => above,
+    match numbers.get(above) {
+        Some(next) if place(*next) - to < to - place(numbers[below]) => above,
         _ => below,
     }
 }
@@ -171,6 +177,15 @@ mod tests {
         }
         let whole = NumberSet::new(vec![16.0, 128.0], true, true).unwrap();
         assert_eq!((whole.index_of(128.0), whole.index_of(127.0)), (Some(1), None));
+    }
+
+    #[test]
+    fn a_set_has_at_most_ten_thousand_numbers() {
+        let numbers = |n: u32| (0..n).map(f64::from).collect::<Vec<_>>();
+        assert_eq!(set(&numbers(10_000), false).index_at(1.0), 9999);
+        let (key, found, expected) = NumberSet::new(numbers(10_001), false, true).unwrap_err();
+        assert_eq!((key, found.as_str()), ("values", "10001 numbers"));
+        assert!(expected.contains("low, high and step"), "{expected}");
     }
 
     #[test]
