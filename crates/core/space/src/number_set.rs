@@ -95,7 +95,7 @@ impl NumberSet {
         if !value.is_finite() {
             return None;
         }
-        let index = nearest(&self.numbers, value);
+        let index = nearest(&self.numbers, value, |number| number);
         let tolerance = match self.is_whole {
             true => 0.0,
             false => TOLERANCE * self.numbers[index].abs(),
@@ -105,9 +105,7 @@ impl NumberSet {
 
     /// Returns the index of the number whose coordinate is nearest to `u`.
     pub(crate) fn index_at(&self, u: f64) -> u64 {
-        let coordinates: Vec<f64> =
-            self.numbers.iter().map(|number| self.coordinate(*number)).collect();
-        nearest(&coordinates, u) as u64
+        nearest(&self.numbers, u, |number| self.coordinate(number)) as u64
     }
 
     /// Returns the coordinate of one of several numbers.
@@ -133,12 +131,13 @@ impl fmt::Display for NumberSet {
     }
 }
 
-/// Returns the index of the nearest of ascending numbers, of two equally near ones the smaller.
-fn nearest(ascending: &[f64], to: f64) -> usize {
-    let above = ascending.partition_point(|each| *each < to);
+/// Returns the index of the ascending number whose place is nearest to `to`, of two equally near ones
+/// the smaller. `place` is increasing.
+fn nearest(ascending: &[f64], to: f64, place: impl Fn(f64) -> f64) -> usize {
+    let above = ascending.partition_point(|each| place(*each) < to);
     let Some(below) = above.checked_sub(1) else { return 0 };
     match ascending.get(above) {
-        Some(next) if next - to < to - ascending[below] => above,
+        Some(next) if place(*next) - to < to - place(ascending[below]) => above,
         _ => below,
     }
 }
@@ -146,6 +145,7 @@ fn nearest(ascending: &[f64], to: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Parameter, ParameterSpec};
 
     fn set(numbers: &[f64], log: bool) -> NumberSet {
         NumberSet::new(numbers.to_vec(), log, false).unwrap()
@@ -171,6 +171,17 @@ mod tests {
         }
         let whole = NumberSet::new(vec![16.0, 128.0], true, true).unwrap();
         assert_eq!((whole.index_of(128.0), whole.index_of(127.0)), (Some(1), None));
+    }
+
+    #[test]
+    fn a_set_has_at_most_ten_thousand_numbers() {
+        let spec = |n: i64| ParameterSpec::int_values(0..n);
+        let most = Parameter::from_spec("n", &spec(10_000)).unwrap();
+        assert_eq!(most.kind().n_values(), Some(10_000));
+        let says = Parameter::from_spec("n", &spec(10_001)).unwrap_err().to_string();
+        let expected =
+            "expected at most 10000 numbers; for numbers at equal distances use low, high and step";
+        assert!(says.contains("values = 10001 numbers") && says.contains(expected), "{says}");
     }
 
     #[test]
