@@ -35,8 +35,19 @@ const FAILED_RADIUS: f64 = 0.01;
 
 /// Smallest number of trials in a branch of a space with conditions, as a share of the mean number.
 const LEAST_SHARE: f64 = 0.4;
+/// Number of trials after which a branch does not count as neglected if all of them have failed.
+const MANY_FAILED: usize = 5;
 /// Maximum number of branches; with more, none counts as neglected.
 const MAX_BRANCHES: usize = 32;
+
+/// Numbers of distinct points in a branch.
+#[derive(Clone, Copy, Default)]
+struct Visits {
+    /// Finished and running.
+    n_tried: usize,
+    n_failed: usize,
+    n_succeeded: usize,
+}
 
 /// The points of the domain that were tried, and the rule for repeating them.
 ///
@@ -121,6 +132,9 @@ impl Trials {
     /// those with the fewest finished and running trials, if these are fewer than [`LEAST_SHARE`] of
     /// an equal share and at least two points are left. `None` at every second query.
     ///
+    /// A branch in which all of at least [`MANY_FAILED`] finished trials have failed is not neglected.
+    /// Its points are near failures, so that further queries of it would become random points.
+    ///
     /// A model with few trials in a branch can be certain that the branch is bad, because most of
     /// its fit comes from other branches.
     pub(crate) fn neglected(&self, pending: &Points) -> Option<Vec<bool>> {
@@ -132,31 +146,40 @@ impl Trials {
             return None;
         }
         let running: HashSet<Vec<u64>> = pending.rows().map(|unit| self.key(unit)).collect();
-        let mut parts: Vec<(Vec<bool>, Option<u64>, usize)> = Vec::new();
+        let failed: HashSet<Vec<u64>> = self.failed.rows().map(|unit| self.key(unit)).collect();
+        let mut parts: Vec<(Vec<bool>, Option<u64>, Visits)> = Vec::new();
         for branch in space.branches(MAX_BRANCHES)? {
             match parts.iter_mut().find(|(is_free, ..)| *is_free == branch.is_free) {
                 Some((_, n_points, _)) => {
                     let counts = n_points.zip(branch.n_points);
                     *n_points = counts.map(|(a, b)| a.saturating_add(b));
                 }
-                None => parts.push((branch.is_free, branch.n_points, 0)),
+                None => parts.push((branch.is_free, branch.n_points, Visits::default())),
             }
         }
         for key in self.used.union(&running) {
             let unit: Vec<f64> = key.iter().map(|bits| f64::from_bits(*bits)).collect();
             let branch = space.branch_at(&unit);
-            if let Some((.., n_tried)) =
+            if let Some((.., visits)) =
                 parts.iter_mut().find(|(is_free, ..)| *is_free == branch.is_free)
             {
-                *n_tried += 1;
+                visits.n_tried += 1;
+                match (failed.contains(key), self.used.contains(key)) {
+                    (true, _) => visits.n_failed += 1,
+                    (false, true) => visits.n_succeeded += 1,
+                    (false, false) => {} // is running
+                }
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of trials and branches")]
         let least = LEAST_SHARE * self.used.union(&running).count() as f64 / parts.len() as f64;
-        parts.retain(|(_, n_points, n_tried)| n_points.is_none_or(|n| *n_tried as u64 + 1 < n));
-        let (is_free, _, n_tried) = parts.into_iter().min_by_key(|(.., n_tried)| *n_tried)?;
+        parts.retain(|(_, n_points, visits)| {
+            let only_fails = visits.n_succeeded == 0 && visits.n_failed >= MANY_FAILED;
+            !only_fails && n_points.is_none_or(|n| visits.n_tried as u64 + 1 < n)
+        });
+        let (is_free, _, visits) = parts.into_iter().min_by_key(|(.., visits)| visits.n_tried)?;
         #[expect(clippy::cast_precision_loss, reason = "counts of trials")]
-        let is_neglected = (n_tried as f64) < least;
+        let is_neglected = (visits.n_tried as f64) < least;
         is_neglected.then_some(is_free)
     }
 
@@ -427,5 +450,41 @@ fn check_finite_domain(points: &Points) -> Result<(), StrategyError> {
     match points.as_flat().iter().find(|v| !v.is_finite()) {
         Some(bad) => fail(bad.to_string()),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::ParameterSpec;
+
+    use super::*;
+
+    /// Returns whether branch `b` is neglected after `n_failed` failures in it, `n_good` values in it,
+    /// and many values in branch `a`.
+    fn is_neglected(n_failed: u32, n_good: u32) -> bool {
+        let specs = [
+            ("k", ParameterSpec::categorical(["a", "b"])),
+            ("x", ParameterSpec::float(0.0, 1.0).when("k", "a")),
+            ("y", ParameterSpec::float(0.0, 1.0).when("k", "b")),
+        ];
+        let space = Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap();
+        let mut trials = Trials::new(Domain::Space(space), Repeats::Avoid).unwrap();
+        let observation = |unit: Vec<f64>, value| Observation::new(unit, value, Source::Own);
+        for k in 0..60 - n_failed - n_good {
+            let unit = vec![0.0, f64::from(k) / 60.0, 0.5];
+            trials.tell(&[observation(unit, Some(1.0))]);
+        }
+        for k in 0..n_failed + n_good {
+            let unit = vec![1.0, 0.5, f64::from(k) / 60.0];
+            trials.tell(&[observation(unit, (k >= n_failed).then_some(1.0))]);
+        }
+        trials.neglected(&Points::new(3)).is_some()
+    }
+
+    #[test]
+    fn a_branch_that_always_fails_is_not_neglected() {
+        assert!(is_neglected(0, 5) && is_neglected(4, 0) && is_neglected(5, 1));
+        assert!(!is_neglected(5, 0) && !is_neglected(9, 0));
+        assert!(!is_neglected(0, 20));
     }
 }

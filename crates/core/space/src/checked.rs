@@ -6,6 +6,9 @@ use crate::kind::whole_number;
 use crate::stepped::Refused;
 use crate::{Kind, NumberSet, ParameterSpec, Stepped, Value};
 
+/// Maximum length of `values`.
+const MAX_VALUES: usize = 10_000;
+
 /// Returns the error for a key, with the value found and the expected values.
 pub(crate) fn refused<T>(
     key: &'static str,
@@ -89,6 +92,13 @@ fn checked_values(spec: &ParameterSpec, values: &[f64], is_int: bool) -> Result<
     };
     if values.is_empty() {
         return refused("values", "[]", "a list of at least one number");
+    }
+    if values.len() > MAX_VALUES {
+        let found = format!("{} numbers", values.len());
+        let expected = format!(
+            "at most {MAX_VALUES} numbers; for numbers at equal distances use low, high and step"
+        );
+        return refused("values", found, &expected);
     }
     match values.iter().find(|value| !is_usable(**value)) {
         Some(value) => refused("values", value, expected),

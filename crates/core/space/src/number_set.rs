@@ -5,8 +5,6 @@ use std::fmt;
 use crate::Value;
 use crate::stepped::Refused;
 
-/// Largest number of values.
-const N_MAX: usize = 10_000;
 /// Tolerance for a member of a set of floats, relative to the member.
 const TOLERANCE: f64 = 1e-12;
 
@@ -29,11 +27,6 @@ impl NumberSet {
     /// Creates a set from finite numbers, which must be whole and within ±2^53 for integers, and
     /// positive if `log`.
     pub(crate) fn new(mut numbers: Vec<f64>, log: bool, is_whole: bool) -> Result<Self, Refused> {
-        if numbers.len() > N_MAX {
-            let found = format!("{} numbers", numbers.len());
-            let expected = format!("at most {N_MAX} numbers; use low, high and step");
-            return Err(("values", found, expected));
-        }
         for number in &mut numbers {
             *number += 0.0; // −0 is 0
         }
@@ -102,7 +95,7 @@ impl NumberSet {
         if !value.is_finite() {
             return None;
         }
-        let index = nearest(&self.numbers, |number| number, value);
+        let index = nearest(&self.numbers, value, |number| number);
         let tolerance = match self.is_whole {
             true => 0.0,
             false => TOLERANCE * self.numbers[index].abs(),
@@ -112,7 +105,7 @@ impl NumberSet {
 
     /// Returns the index of the number whose coordinate is nearest to `u`.
     pub(crate) fn index_at(&self, u: f64) -> u64 {
-        nearest(&self.numbers, |number| self.coordinate(number), u) as u64
+        nearest(&self.numbers, u, |number| self.coordinate(number)) as u64
     }
 
     /// Returns the coordinate of one of several numbers.
@@ -138,13 +131,13 @@ impl fmt::Display for NumberSet {
     }
 }
 
-/// Returns the index of the number whose place is nearest to `to`, of two equally near ones the
-/// smaller. Places ascend with the numbers.
-fn nearest(numbers: &[f64], place: impl Fn(f64) -> f64, to: f64) -> usize {
-    let above = numbers.partition_point(|each| place(*each) < to);
+/// Returns the index of the ascending number whose place is nearest to `to`, of two equally near ones
+/// the smaller. `place` is increasing.
+fn nearest(ascending: &[f64], to: f64, place: impl Fn(f64) -> f64) -> usize {
+    let above = ascending.partition_point(|each| place(*each) < to);
     let Some(below) = above.checked_sub(1) else { return 0 };
-    match numbers.get(above) {
-        Some(next) if place(*next) - to < to - place(numbers[below]) => above,
+    match ascending.get(above) {
+        Some(next) if place(*next) - to < to - place(ascending[below]) => above,
         _ => below,
     }
 }
@@ -152,6 +145,7 @@ fn nearest(numbers: &[f64], place: impl Fn(f64) -> f64, to: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Parameter, ParameterSpec};
 
     fn set(numbers: &[f64], log: bool) -> NumberSet {
         NumberSet::new(numbers.to_vec(), log, false).unwrap()
@@ -181,11 +175,13 @@ mod tests {
 
     #[test]
     fn a_set_has_at_most_ten_thousand_numbers() {
-        let numbers = |n: u32| (0..n).map(f64::from).collect::<Vec<_>>();
-        assert_eq!(set(&numbers(10_000), false).index_at(1.0), 9999);
-        let (key, found, expected) = NumberSet::new(numbers(10_001), false, true).unwrap_err();
-        assert_eq!((key, found.as_str()), ("values", "10001 numbers"));
-        assert!(expected.contains("low, high and step"), "{expected}");
+        let spec = |n: i64| ParameterSpec::int_values(0..n);
+        let most = Parameter::from_spec("n", &spec(10_000)).unwrap();
+        assert_eq!(most.kind().n_values(), Some(10_000));
+        let says = Parameter::from_spec("n", &spec(10_001)).unwrap_err().to_string();
+        let expected =
+            "expected at most 10000 numbers; for numbers at equal distances use low, high and step";
+        assert!(says.contains("values = 10001 numbers") && says.contains(expected), "{says}");
     }
 
     #[test]

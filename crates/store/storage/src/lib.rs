@@ -23,5 +23,5 @@ pub use storage::{
     ATTEMPTS_MAX, AddOutcome, NewTrial, ReportOutcome, Snapshot, Stop, Storage, StorageError,
     StudyKey, StudyRecord, TellAuthority, TellOutcome,
 };
-pub use trial::{Correction, Report, Told, Trial, TrialLease, TrialState};
+pub use trial::{Correction, LastCorrection, Report, Told, Trial, TrialLease, TrialState};
 pub use worker::{Process, Worker};

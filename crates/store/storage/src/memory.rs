@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::rules::{self, Claim};
 use crate::trial::reports_from;
 use crate::{
-    AddOutcome, Correction, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError,
-    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
+    AddOutcome, Correction, LastCorrection, NewTrial, Report, ReportOutcome, Snapshot, Stop,
+    Storage, StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
 /// Trials in memory.
@@ -169,7 +169,11 @@ impl Storage for MemoryStorage {
                 told: study.copies(study.told.iter().skip(after), &BTreeMap::new()),
                 open: study.copies(study.open.iter(), from_epochs),
                 n_trials: study.trials.len() as u64,
-                n_corrections: study.corrections.len() as u64,
+                last_correction: study.corrections.last().map(|last| LastCorrection {
+                    seq: last.seq,
+                    number: last.number,
+                    at_ms: last.at_ms,
+                }),
             })
         })
     }

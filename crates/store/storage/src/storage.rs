@@ -9,7 +9,7 @@ use fedbo_error_class::{Class, Classified};
 use fedbo_space::Point;
 use serde::{Deserialize, Serialize};
 
-use crate::{Correction, Report, Told, Trial, Worker};
+use crate::{Correction, LastCorrection, Report, Told, Trial, Worker};
 
 /// The key of a study. Valid only in the study's storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,9 +93,9 @@ pub struct Snapshot {
     pub open: Vec<Trial>,
     /// Total number of trials in any state, which is the number of the next trial.
     pub n_trials: u64,
-    /// Number of corrections. If it has changed since an earlier snapshot, trials that were told
-    /// before that snapshot may have other outcomes.
-    pub n_corrections: u64,
+    /// The last correction. If it is not that of an earlier snapshot, trials that were told before
+    /// that snapshot may have other outcomes.
+    pub last_correction: Option<LastCorrection>,
 }
 
 /// The authority with which a trial is changed.

@@ -160,6 +160,18 @@ pub struct Correction {
     pub before: Told,
 }
 
+/// The identity of a study's last correction. A count alone would not differ if a backup is restored
+/// and another correction is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LastCorrection {
+    /// Position among the study's corrections, counted from 1.
+    pub seq: u64,
+    /// The number of the corrected trial.
+    pub number: u64,
+    /// The time of the correction, in milliseconds since 1970 by the storage's clock.
+    pub at_ms: i64,
+}
+
 /// The worker that holds a trial, and the end of its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialLease {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fedbo_optim::Points;
 use fedbo_space::Space;
-use fedbo_storage::{Told, Trial};
+use fedbo_storage::{LastCorrection, Told, Trial};
 use fedbo_strategies::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
 use fedbo_strategies::meta::{Transfer, WarmStart};
 use fedbo_strategies::{
@@ -35,8 +35,8 @@ pub(crate) struct Model {
     /// The part of the space with the given values of the next query, if any.
     part: Option<Space>,
     n_told: u64,
-    /// Number of corrections that the finished trials had when they were added.
-    n_corrections: u64,
+    /// The last correction of the finished trials when they were added.
+    last_correction: Option<LastCorrection>,
     /// Number of finished trials that do not count towards the limit.
     n_uncounted: u64,
     n_values: usize,
@@ -95,7 +95,7 @@ impl Model {
             vacant: Vec::new(),
             part: None,
             n_told: 0,
-            n_corrections: 0,
+            last_correction: None,
             n_uncounted: 0,
             n_values: 0,
         })
@@ -106,14 +106,14 @@ impl Model {
         self.n_told
     }
 
-    /// Returns the number of corrections that the model takes into account.
-    pub(crate) fn n_corrections(&self) -> u64 {
-        self.n_corrections
+    /// Returns the last correction that the model takes into account.
+    pub(crate) fn last_correction(&self) -> Option<LastCorrection> {
+        self.last_correction
     }
 
-    /// Sets the number of corrections that the next finished trials take into account.
-    pub(crate) fn set_n_corrections(&mut self, n_corrections: u64) {
-        self.n_corrections = n_corrections;
+    /// Sets the last correction that the next finished trials take into account.
+    pub(crate) fn set_last_correction(&mut self, last_correction: Option<LastCorrection>) {
+        self.last_correction = last_correction;
     }
 
     /// Returns the number of finished trials in the model that do not count towards the limit.

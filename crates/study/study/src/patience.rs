@@ -1,6 +1,6 @@
 //! Ends a study after too many trials without progress.
 
-use fedbo_storage::{StorageError, Told, Trial};
+use fedbo_storage::{LastCorrection, StorageError, Told, Trial};
 
 use crate::{Definition, Study};
 
@@ -28,8 +28,8 @@ pub(crate) struct Progress {
     definition: Definition,
     /// Number of trials added so far.
     n_told: u64,
-    /// Number of corrections that these trials had.
-    n_corrections: u64,
+    /// The last correction of these trials.
+    last_correction: Option<LastCorrection>,
     /// Objectives, to be maximized, of the last trial that counted as progress. With multiple
     /// objectives, those of all such trials.
     best: Vec<Vec<f64>>,
@@ -39,17 +39,24 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(patience: Patience, definition: &Definition) -> Self {
         let definition = definition.clone();
-        Self { patience, definition, n_told: 0, n_corrections: 0, best: Vec::new(), n_without: 0 }
+        Self {
+            patience,
+            definition,
+            n_told: 0,
+            last_correction: None,
+            best: Vec::new(),
+            n_without: 0,
+        }
     }
 
     /// Adds the trials of the study that finished since the last call. After a correction, starts
     /// again with all of them.
     pub(crate) fn look(&mut self, study: &Study) -> Result<(), StorageError> {
         let mut snapshot = study.snapshot(self.n_told)?;
-        if snapshot.n_corrections != self.n_corrections {
+        if snapshot.last_correction != self.last_correction {
             *self = Self::new(self.patience, &self.definition);
             snapshot = study.snapshot(0)?;
-            self.n_corrections = snapshot.n_corrections;
+            self.last_correction = snapshot.last_correction;
         }
         self.absorb(&snapshot.told);
         Ok(())

@@ -760,12 +760,12 @@ impl Study {
     /// finished trials, so that it remains a function of these trials.
     fn news(&self, model: &mut Model) -> Result<Snapshot, StudyError> {
         let mut snapshot = self.storage.snapshot(self.key, model.n_told())?;
-        if snapshot.n_corrections != model.n_corrections() {
+        if snapshot.last_correction != model.last_correction() {
             if model.n_told() > 0 {
                 snapshot = self.storage.snapshot(self.key, 0)?;
                 *model = self.new_model()?;
             }
-            model.set_n_corrections(snapshot.n_corrections);
+            model.set_last_correction(snapshot.last_correction);
         }
         Ok(snapshot)
     }
@@ -780,9 +780,9 @@ impl Study {
         }
         let mut all = self.storage.snapshot(self.key, 0)?.told;
         all.truncate(model.n_known().saturating_add(told.len()));
-        let n_corrections = model.n_corrections();
+        let last_correction = model.last_correction();
         *model = self.new_model()?;
-        model.set_n_corrections(n_corrections);
+        model.set_last_correction(last_correction);
         model.absorb(&all)
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_space::{ParameterSpec, Point, Value};
-use fedbo_storage::{MemoryStorage, Storage, TellAuthority, Told, Worker};
+use fedbo_storage::{MemoryStorage, Mode, SqliteStorage, Storage, TellAuthority, Told, Worker};
 use fedbo_study::{
     AskOutcome, Definition, EarlyStoppingSpec, Ended, NullObserver, Patience, RunOptions,
     StrategySpec, Study, StudyError,
@@ -61,6 +61,39 @@ fn a_running_model_and_a_new_one_follow_the_corrected_value() {
     assert_eq!(Study::import(of_typo, &definition(), &typos).unwrap().1, 0);
     let next = study.ask().unwrap();
     assert_eq!(right.ask().unwrap().point, next.point);
+}
+
+/// A restored backup does not have the first correction, so the second has the same sequence number.
+#[test]
+fn a_running_model_follows_another_correction_after_a_restored_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fedbo.db");
+    let open = || {
+        let storage = SqliteStorage::open(&file, Mode::Create).unwrap();
+        Study::open(Arc::new(storage), &definition()).unwrap()
+    };
+    let study = open();
+    with_typo(&study, 7);
+    let right = at(&study.trials().unwrap()[3].point);
+    assert!(study.correct(3, 5.0).unwrap());
+    let waiting = study.ask().unwrap();
+    study.tell(waiting.number, at(&waiting.point)).unwrap();
+    let first = study.corrections().unwrap();
+
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    connection.execute("DELETE FROM corrections", []).unwrap();
+    // Corrections are told apart by their milliseconds.
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert!(open().correct(3, right).unwrap());
+    let second = study.corrections().unwrap();
+    assert_eq!((second.len(), second[0].seq), (1, first[0].seq));
+    let next = study.ask().unwrap();
+    let trials = open().trials().unwrap();
+    let points = trials[..8].iter().map(|trial| (trial.point.clone(), trial.numbers().to_vec()));
+    let points: Vec<(Point, Vec<f64>)> = points.collect();
+    let storage = Arc::new(MemoryStorage::new());
+    let (new, _) = Study::import(storage, &definition(), &points).unwrap();
+    assert_eq!(next.point, new.ask().unwrap().point);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Body;
 use axum::response::Response;
 use fedbo_report::{ResultsTail, Row};
-use fedbo_storage::{Storage, StudyRecord, Trial};
+use fedbo_storage::{LastCorrection, Storage, StudyRecord, Trial};
 use fedbo_study::Definition;
 use fedbo_transport::closing;
 use futures_util::stream;
@@ -196,8 +196,8 @@ struct Trials {
     /// The browser's position in completion order.
     known: Place,
     has_looked: bool,
-    /// Number of corrections of the trials that the browser has received.
-    n_corrections: u64,
+    /// The last correction of the trials that the browser has received.
+    last_correction: Option<LastCorrection>,
     /// The open trials, as last sent.
     open: Option<String>,
 }
@@ -212,7 +212,7 @@ pub(super) fn trials(asked: &Asked) -> anyhow::Result<Response> {
         study: entry.record,
         known: Place::last(&asked.headers),
         has_looked: false,
-        n_corrections: 0,
+        last_correction: None,
         open: None,
     };
     watched(asked, trials)
@@ -221,12 +221,16 @@ pub(super) fn trials(asked: &Asked) -> anyhow::Result<Response> {
 impl Trials {
     /// Returns a unique id of the study, which changes if a study is recreated under the same name or
     /// a trial is corrected; `None` until the first trial has finished.
-    fn identity(&self, first: Option<&Trial>, n_corrections: u64) -> Option<u64> {
+    fn identity(
+        &self,
+        first: Option<&Trial>,
+        last_correction: Option<LastCorrection>,
+    ) -> Option<u64> {
         let first = first.filter(|trial| trial.told_seq == Some(1))?;
         let mut hasher = DefaultHasher::new();
         let study = (&self.study.name, &self.study.definition);
         (study, first.number, first.asked_at_ms, first.told_at_ms).hash(&mut hasher);
-        n_corrections.hash(&mut hasher);
+        last_correction.hash(&mut hasher);
         Some(hasher.finish())
     }
 }
@@ -236,15 +240,15 @@ impl Watched for Trials {
         // The first trial shows whether the study is still the one that the browser has seen.
         let after = if self.has_looked { self.known.seq } else { 0 };
         let snapshot = self.storage.snapshot(self.study.key, after)?;
-        if self.has_looked && snapshot.n_corrections != self.n_corrections {
+        if self.has_looked && snapshot.last_correction != self.last_correction {
             self.known = Place::default();
             self.has_looked = false;
             self.open = None;
             return replaced();
         }
-        self.n_corrections = snapshot.n_corrections;
+        self.last_correction = snapshot.last_correction;
         if after == 0 {
-            let identity = self.identity(snapshot.told.first(), snapshot.n_corrections);
+            let identity = self.identity(snapshot.told.first(), snapshot.last_correction);
             if !self.known.fits(identity, snapshot.told.len() as u64) {
                 self.known = Place::default();
                 return replaced();

@@ -16,7 +16,7 @@ pub(super) fn a_correction_replaces_an_outcome(storage: &dyn Storage) {
     storage.finish(study, 2, teller, &failed).unwrap();
     finish(storage, study, 0, &worker, 0.1 + 0.2).unwrap();
     storage.finish(study, 1, teller, &Told::Numbers(vec![1.0, -0.0, 3.0])).unwrap();
-    assert_eq!(storage.snapshot(study, 0).unwrap().n_corrections, 0);
+    assert_eq!(storage.snapshot(study, 0).unwrap().last_correction, None);
     assert_eq!(storage.corrections(study).unwrap(), []);
     let before = storage.trials(study).unwrap();
 
@@ -48,8 +48,9 @@ pub(super) fn a_correction_replaces_an_outcome(storage: &dyn Storage) {
     }
     let snapshot = storage.snapshot(study, 0).unwrap();
     assert_eq!(snapshot.told, [trials[2].clone(), trials[0].clone(), trials[1].clone()]);
-    assert_eq!(snapshot.n_corrections, 4);
     let corrections = storage.corrections(study).unwrap();
+    let last = corrections.last().map(|c| (c.seq, c.number, c.at_ms));
+    assert_eq!(snapshot.last_correction.map(|c| (c.seq, c.number, c.at_ms)), last);
     let found: Vec<_> = corrections.iter().map(|c| (c.seq, c.number, c.before.clone())).collect();
     let expected = [
         (1, 1, Told::Numbers(vec![1.0, -0.0, 3.0])),
@@ -68,7 +69,7 @@ pub(super) fn a_correction_replaces_an_outcome(storage: &dyn Storage) {
     let other = storage.create("other", "{}").unwrap().key;
     add(storage, other, &held(0.0, &worker, LONG));
     finish(storage, other, 0, &worker, 4.0).unwrap();
-    assert_eq!(storage.snapshot(other, 0).unwrap().n_corrections, 0);
+    assert_eq!(storage.snapshot(other, 0).unwrap().last_correction, None);
     assert!(storage.correct(other, 0, &Told::Value(5.0)).unwrap());
     assert_eq!(storage.corrections(other).unwrap()[0].seq, 1);
     assert_eq!(storage.corrections(study).unwrap().len(), 5);

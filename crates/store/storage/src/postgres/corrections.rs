@@ -7,7 +7,7 @@ use postgres::types::Type;
 use super::connection::Moment;
 use super::failure::Failure;
 use super::{rows, schema, text};
-use crate::{Correction, StudyKey, Told};
+use crate::{Correction, LastCorrection, StudyKey, Told};
 
 /// Times are in milliseconds since 1970. `before` is the earlier outcome as JSON. The table of
 /// trials has the current one. There is no foreign key to the table of trials, because only that
@@ -27,11 +27,21 @@ CREATE TABLE fedbo.corrections (
 /// it concurrently. The bytes spell "corr".
 const CREATING: i64 = 0x636f_7272;
 
-/// Returns the number of corrections of a study. The table must exist.
-pub(super) fn count(tx: &mut Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {
-    let sql = "SELECT seq FROM fedbo.corrections WHERE study = $1 ORDER BY seq DESC LIMIT 1";
-    let last = tx.query_typed_opt(sql, &[(&study.0, Type::INT8)])?;
-    last.map_or(Ok(0), |row| rows::unsigned(row.try_get(0)?))
+/// Returns the last correction of a study. The table must exist.
+pub(super) fn last(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+) -> Result<Option<LastCorrection>, Failure> {
+    let sql = "SELECT seq, number, at_ms FROM fedbo.corrections WHERE study = $1
+        ORDER BY seq DESC LIMIT 1";
+    let Some(row) = tx.query_typed_opt(sql, &[(&study.0, Type::INT8)])? else {
+        return Ok(None);
+    };
+    Ok(Some(LastCorrection {
+        seq: rows::unsigned(row.try_get(0)?)?,
+        number: rows::unsigned(row.try_get(1)?)?,
+        at_ms: row.try_get(2)?,
+    }))
 }
 
 /// Returns all corrections of a study, in their order. The table must exist.
@@ -69,8 +79,8 @@ pub(super) fn insert(
     }
     let before = serde_json::to_string(before)
         .map_err(|error| Failure::Contradiction(format!("cannot store an outcome: {error}")))?;
-    let (seq, number, before) =
-        (rows::signed(count(tx, study)? + 1), rows::signed(number), text::store(&before));
+    let seq = last(tx, study)?.map_or(1, |last| last.seq + 1);
+    let (seq, number, before) = (rows::signed(seq), rows::signed(number), text::store(&before));
     tx.execute_typed(
         "INSERT INTO fedbo.corrections (study, seq, number, at_ms, before) VALUES ($1, $2, $3, $4, $5)",
         &[

@@ -157,9 +157,9 @@ impl Storage for PostgresStorage {
                 )?,
                 open: rows::open_from(tx, has_outcomes, study, from_epochs)?,
                 n_trials: n_trials(tx, study)?,
-                n_corrections: match has_corrections {
-                    true => corrections::count(tx, study)?,
-                    false => 0,
+                last_correction: match has_corrections {
+                    true => corrections::last(tx, study)?,
+                    false => None,
                 },
             })
         })

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::failure::Failure;
 use super::rows::signed;
-use crate::{Correction, StudyKey, Told};
+use crate::{Correction, LastCorrection, StudyKey, Told};
 
 /// Times are in milliseconds since 1970. `before` is the earlier outcome as JSON. The table of
 /// trials has the current one. Programs without support for the table ignore it.
@@ -27,14 +27,20 @@ pub(super) fn is_there(connection: &Connection) -> Result<bool, Failure> {
     Ok(connection.prepare_cached(sql)?.exists([])?)
 }
 
-/// Returns the number of corrections of a study.
-pub(super) fn count(tx: &Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {
+/// Returns the last correction of a study.
+pub(super) fn last(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+) -> Result<Option<LastCorrection>, Failure> {
     if !is_there(tx)? {
-        return Ok(0);
+        return Ok(None);
     }
-    let sql = "SELECT seq FROM corrections WHERE study = ? ORDER BY seq DESC LIMIT 1";
-    let last = tx.prepare_cached(sql)?.query_row([study.0], |row| row.get(0)).optional()?;
-    Ok(last.unwrap_or(0))
+    let sql =
+        "SELECT seq, number, at_ms FROM corrections WHERE study = ? ORDER BY seq DESC LIMIT 1";
+    let last = tx.prepare_cached(sql)?.query_row([study.0], |row| {
+        Ok(LastCorrection { seq: row.get(0)?, number: row.get(1)?, at_ms: row.get(2)? })
+    });
+    Ok(last.optional()?)
 }
 
 /// Returns all corrections of a study, in their order.
@@ -74,7 +80,7 @@ pub(super) fn insert(
     tx.execute_batch(TABLE)?;
     let before = serde_json::to_string(before)
         .map_err(|error| Failure::contradiction(format!("cannot store an outcome: {error}")))?;
-    let seq = count(tx, study)? + 1;
+    let seq = last(tx, study)?.map_or(1, |last| last.seq + 1);
     let sql = "INSERT INTO corrections (study, seq, number, at_ms, before) VALUES (?, ?, ?, ?, ?)";
     tx.prepare_cached(sql)?.execute(params![
         study.0,

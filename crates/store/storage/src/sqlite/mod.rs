@@ -198,7 +198,7 @@ impl Storage for SqliteStorage {
                 told: rows::trials(tx, study, rows::TOLD_AFTER, [study.0, after])?,
                 open: rows::trials_from(tx, study, rows::OPEN, [study.0], from_epochs)?,
                 n_trials: n_trials(tx, study)?,
-                n_corrections: corrections::count(tx, study)?,
+                last_correction: corrections::last(tx, study)?,
             })
         })
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use fedbo_space::Direction;
-use fedbo_storage::{Report, ReportOutcome, StorageError, TellAuthority, Told, Trial, TrialState};
+use fedbo_storage::{
+    LastCorrection, Report, ReportOutcome, StorageError, TellAuthority, Told, Trial, TrialState,
+};
 use fedbo_strategies::early_stopping::{
     BosRule, StoppingMethod, StoppingRule, TrainedTrial, Training, Verdict,
 };
@@ -21,8 +23,8 @@ use crate::{Definition, Study, StudyError};
 pub(crate) struct RuleEvaluator {
     kind: Kind,
     n_told: u64,
-    /// Number of corrections that the finished trials had.
-    n_corrections: u64,
+    /// The last correction of the finished trials.
+    last_correction: Option<LastCorrection>,
     /// Trials that were open at the last update, by number.
     open: BTreeMap<u64, Trial>,
 }
@@ -40,7 +42,7 @@ impl RuleEvaluator {
             }
             StoppingMethod::Curves(rule) => Kind::Curves(Curves { rule, ended: Vec::new() }),
         };
-        Ok(Self { kind, n_told: 0, n_corrections: 0, open: BTreeMap::new() })
+        Ok(Self { kind, n_told: 0, last_correction: None, open: BTreeMap::new() })
     }
 
     /// Reads the trials and reports that are new since the last update.
@@ -50,13 +52,13 @@ impl RuleEvaluator {
             .filter_map(|(number, trial)| Some((*number, trial.last_report()?.epoch)))
             .collect();
         let mut snapshot = study.snapshot_from(self.n_told, &from_epochs)?;
-        if snapshot.n_corrections != self.n_corrections {
+        if snapshot.last_correction != self.last_correction {
             *self = Self {
                 open: std::mem::take(&mut self.open),
                 ..Self::new(study.definition(), spec)?
             };
             snapshot = study.snapshot_from(0, &from_epochs)?;
-            self.n_corrections = snapshot.n_corrections;
+            self.last_correction = snapshot.last_correction;
         }
         let mut seen = std::mem::take(&mut self.open);
         let are_joined = snapshot
