@@ -149,7 +149,6 @@ def rule_tables(rules: Sequence[Rule], mixtures: Sequence[Mixture]) -> dict[str,
     return tables
 
 
-
 Parameter: TypeAlias = Float | Int | Categorical
 """A parameter of a search space."""
 

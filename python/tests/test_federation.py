@@ -150,6 +150,7 @@ def test_arms_are_compared_by_student_and_holm() -> None:
 def test_conditions_rules_and_mixtures_hold_for_every_party() -> None:
     space = {
         "kind": ["a", "b"],
+        "tag": ["", "t"],
         "z": fedbo.Float(0, 1, when={"kind": "b"}),
         **{name: fedbo.Float(0, 1) for name in ("u", "v", "w")},
     }

@@ -133,6 +133,14 @@ fn regions_and_bad_rules_are_refused() {
     sandbox
         .fedbo(&["run", "f.toml"])
         .expect(2, &["f.toml, line 3: federation.algorithm: dp-fts-de", "use dp-shared-prior"]);
+    // A built-in problem needs all of its parameters.
+    let space = "[space.x1]\ntype = \"int\"\nlow = 1\nhigh = 3\n[space.x2]\ntype = \"float\"\nlow = 0.0\nhigh = 15.0\nwhen = { x1 = 2 }\n";
+    let agents = "[[agents]]\nname = \"x\"\nproblem = \"branin\"\n[[agents]]\nname = \"y\"\nproblem = \"branin\"\n";
+    let head =
+        "[federation]\nname = \"b\"\nalgorithm = \"fts\"\ndirection = \"minimize\"\nrounds = 2\n";
+    sandbox.write("f.toml", &format!("{head}{space}{agents}"));
+    let needs = "problem branin needs x2 in every trial, so remove this key";
+    sandbox.fedbo(&["run", "f.toml"]).expect(2, &["line 14", needs]);
     let text = federation("fts", 4, "").replace("a = 1.0, b", "a = 1.0, q");
     sandbox.write("f.toml", &text);
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &["rule", "there is no parameter q"]);

@@ -128,8 +128,11 @@ pub(crate) fn row<'py>(py: Python<'py>, row: &Row, space: &Space) -> PyResult<Bo
     fields.set_item("iteration", row.iteration)?;
     fields.set_item("source", &row.source)?;
     let params = PyDict::new(py);
-    for (name, text) in row.existing() {
-        if let Some(parameter) = space.parameters().iter().find(|each| each.name() == name) {
+    for parameter in space.parameters() {
+        let own = row.parameters.iter().find(|(name, _)| name == parameter.name());
+        // A choice can be an empty text.
+        let own = own.filter(|(_, text)| parameter.when().is_empty() || !text.is_empty());
+        if let Some((name, text)) = own {
             let read = parameter.parse(text).map_err(errors::other)?;
             params.set_item(name, value(py, &read)?)?;
         }

@@ -173,6 +173,11 @@ impl Parts<'_> {
             let Some(needed) = own.parameters().iter().find(|p| p.name() == given.name()) else {
                 return refuse(&path, format!("has no parameter {}", given.name()));
             };
+            if given.when() != needed.when() {
+                let path = [&path[..], &["when"]].concat();
+                let what = format!("needs {} in every trial, so remove this key", given.name());
+                return refuse(&path, what);
+            }
             let inside = match (range(needed), range(given)) {
                 (Some((low, high)), Some((from, to))) => low <= from && to <= high,
                 _ => needed == given,
